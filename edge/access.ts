@@ -2,8 +2,8 @@ import type { Scope } from '#shared/scopes.ts';
 import type { Principal } from './principal.ts';
 
 /**
- * Who may call a route. Every route declares it where it is registered, so that the list of routes is the access matrix
- * of service.md (Endpoints); a test prints it.
+ * Who may call a route. Every route declares this where it is registered, so the list of routes is the access matrix of service.md
+ * (Endpoints); a test prints it.
  */
 export type Access =
   /** Anybody, without a credential. */
@@ -21,14 +21,14 @@ export const operatorOnly = { access: { surface: 'operator' } } as const;
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** Finds who makes the request, where that is not told by a bearer token of the edge's credentials alone. For routes without a body. */
+    /** Identifies the caller where a bearer token in the Authorization header is not the only way. For routes without a body. */
     authenticate?: (request: FastifyRequest) => Principal | Promise<Principal>;
     /**
-     * Inference, jobs and realtime: refused while the organization is suspended (decisions.md, Auth), and what is posted also while there
-     * is too much to do.
+     * Starts inference, a job or a realtime session: refused while the organization is suspended (decisions.md, Auth); a POST is also
+     * refused under overload.
      */
     startsWork?: boolean;
-    /** Admitted once the body is there, so that a refusal can announce the retirement of the model it names. */
-    admitBehindBody?: boolean;
+    /** Admitted only after the body has arrived, so that a refusal can announce the retirement of the model that the body names. */
+    admitAfterBody?: boolean;
   }
 }

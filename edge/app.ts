@@ -10,7 +10,7 @@ import type { EdgeDeps } from './deps.ts';
 import type { ResultRoom } from './guards/result-room.ts';
 import type { EdgeMetrics } from './http/metrics.ts';
 
-/** What routes are given. */
+/** What each group of routes is given. */
 export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics; resultRoom: ResultRoom };
 
 export type EdgeApp = FastifyInstance<

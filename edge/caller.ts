@@ -4,10 +4,10 @@ import type { FastifyRequest } from 'fastify';
 import { type Caller, CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { clientAddress } from './client-address.ts';
 
-/** On whose behalf the edge makes RPCs for a request that was authenticated. */
+/** The caller on whose behalf the edge makes RPCs for an authenticated request. */
 export function callerOfRequest(request: FastifyRequest): Caller {
   const principal = request.principal!;
-  // Every request makes one: `create` goes through the fields by reflection.
+  // Written out, since every request makes one: `create` walks the fields by reflection.
   return {
     $typeName: 'modelgateway.common.v1.Caller',
     kind: principal.kind === 'key' ? CallerKind.API_KEY : CallerKind.SESSION,
@@ -32,7 +32,7 @@ export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextVal
   contextValues: callerContext(callerOfRequest(request)),
 });
 
-/** The same of one that carries the body or the result of a job: many large ones at once take turns. */
+/** The same for an RPC that carries the body or result of a job: when there are many large ones, they take turns. */
 export const asCallerWithJob = (request: FastifyRequest): Pick<CallOptions, 'contextValues' | 'timeoutMs'> => ({
   ...asCaller(request),
   timeoutMs: 60_000,

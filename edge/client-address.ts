@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 
-/** An IPv4 address that came by IPv6, and what proxies add a port to in X-Forwarded-For, as Azure's do. */
+/** An IPv4 address mapped into IPv6, or an address to which a proxy such as Azure's has added a port in X-Forwarded-For. */
 const otherSpelling = /^(?:\[([\da-f:.]+)\]:\d+|(?:::ffff:)?([\d.]+)(?::\d+)?)$/i;
 
-/** Where a request comes from, in one spelling for each client: allowlists, the limits of an address and the audit log go by it. */
+/** The address of a request's client, always spelled the same way: allowlists, per-address limits and the audit log compare it. */
 export function clientAddress({ ip }: Pick<FastifyRequest, 'ip'>): string {
   if (!ip.includes(':')) return ip;
   const [, ipv6, ipv4] = otherSpelling.exec(ip) ?? [];

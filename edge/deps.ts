@@ -30,14 +30,14 @@ export type EdgeDeps = {
   logger: Logger;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
-  /** SERVICE_SECRET, newest first: what client secrets of realtime sessions are sealed with. */
+  /** SERVICE_SECRET, newest first: seals client secrets of realtime sessions. */
   serviceSecrets: readonly string[];
   /** Where uploads are spooled to. */
   uploadsDir: string;
-  /** The built portal, served at `/`; undefined: none is. */
+  /** The built portal, served at `/`; undefined: no portal is served. */
   portalDirectory?: string;
-  /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
+  /** Peers whose X-Forwarded-For is believed; empty: none. */
   trustedProxies: readonly string[];
-  /** How long a connection waits for its client's next request, in milliseconds: longer than a proxy in front keeps it. */
+  /** How long a connection waits for its client's next request, in milliseconds: longer than a proxy in front keeps it open. */
   keepAliveMs: number;
 };

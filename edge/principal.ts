@@ -2,16 +2,16 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import type { Role } from '#shared/rpc/caller.ts';
 import type { KeyType } from '#shared/scopes.ts';
 
-/** Who makes a request, as far as the edge decides on it. Made once per credential and shared by its requests. */
+/** Who makes a request, as far as the edge needs to know. Made once per credential and shared by its requests. */
 export type Principal = KeyPrincipal | SessionPrincipal;
 
 type Common = {
   tenantId: string;
   userId: string;
   role: Role;
-  /** Inference, jobs and realtime are refused while it is set; reads go on. */
+  /** While set, inference, jobs and realtime are refused; reads go on. */
   tenantSuspended: boolean;
-  /** From this moment on the credential is refused, in milliseconds since the Unix epoch; Infinity: never. */
+  /** The moment from which the credential is refused, in milliseconds since the Unix epoch; Infinity: never. */
   expiresAtMs: number;
   /** What InferenceService checks within a call. */
   constraints: CallerConstraints;
@@ -32,9 +32,9 @@ export type KeyPrincipal = Common & {
 export type SessionPrincipal = Common & {
   kind: 'session';
   sessionId: string;
-  /** When its access token was issued, in milliseconds since the Unix epoch: a change of its user ends those from before. */
+  /** When its access token was issued, in milliseconds since the Unix epoch: a change of its user ends all tokens issued before. */
   issuedAtMs: number;
-  /** The key that signed it: a compromised one ends all sessions that it signed for. */
+  /** The key that signed it: when that is compromised, all sessions it signed for end. */
   kid: string;
   operator: boolean;
 };

@@ -29,14 +29,14 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     serverFactory: (handler) =>
       serverOfOwnAnswers(
-        // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
+        // Any other upgrade, such as the h2c that some clients offer, is ignored: the request is answered as usual.
         { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(patience) },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
       ),
-    // Whoever comes while this closes is served: a 503 would be a request lost.
+    // Requests that arrive while the server closes are served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    // It would end the delay of a shutdown too, after ten seconds.
+    // Fastify's time-out would also end the delay of a shutdown, after ten seconds.
     pluginTimeout: 0,
   });
 

@@ -11,7 +11,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who makes the request; null on public routes only. */
     principal: Principal | null;
-    /** What its route declares; undefined when it met none. */
+    /** What its route declares; undefined when the request matched no route. */
     rule: CompiledAccess | undefined;
   }
   interface FastifyContextConfig {
@@ -29,15 +29,15 @@ export type DeclaredRoute = { method: string; url: string; access: Access; schem
 /** Turns bearer tokens into principals. */
 export type Credentials = {
   /**
-   * The principal behind a token: at once when the edge knows it, else a promise. Throws, or rejects with, a GatewayError
-   * when there is none: INVALID_API_KEY, EXPIRED_API_KEY, INVALID_TOKEN, EXPIRED_TOKEN; OVERLOADED when nobody can tell.
-   * `again`: in the same request, which is one use of a key.
+   * The principal of a token: at once when the edge knows it, else a promise. Throws, or rejects with, a GatewayError when there is none:
+   * INVALID_API_KEY, EXPIRED_API_KEY, INVALID_TOKEN, EXPIRED_TOKEN; OVERLOADED when nobody can tell. `again`: a second check within one
+   * request, which counts as one use of a key.
    */
   authenticate(token: string, again?: boolean): Principal | Promise<Principal>;
   /**
-   * Calls back once the principal is no longer served (revoked, expired, deactivated, suspended, signed out), with the refusal, so that a
-   * connection which stays open can say it and close; and with what its key may do now whenever that may have changed. Answers how to
-   * stop listening.
+   * Calls back once the principal is no longer served (revoked, expired, deactivated, suspended, signed out), with the refusal, so that an
+   * open connection can say so and close; and also, with what its key may do now, whenever that may have changed. Returns a function that
+   * stops listening.
    */
   onEnded(
     principal: Principal,
@@ -47,9 +47,9 @@ export type Credentials = {
 };
 
 /**
- * Authenticates and admits every request before its body is read, and again behind the body, which may take ten minutes to arrive: what
- * was revoked meanwhile does nothing more. A route that declares no access does not register: a forgotten declaration must not open an
- * endpoint.
+ * Authenticates and admits every request before its body is read, and again once the body is there, which may take ten minutes to arrive: a
+ * credential revoked in between does nothing more. A route that declares no access fails to register, since a forgotten declaration must
+ * not open an endpoint.
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
   app.decorateRequest('principal', null);
@@ -67,7 +67,7 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   });
 
   app.addHook('onRequest', (request, _reply, done) => {
-    // Read once: Fastify makes an object of all options at each reading.
+    // Read once: Fastify builds an object of all options at each reading.
     const { compiledAccess: rule, authenticate } = request.routeOptions.config;
     request.rule = rule;
     // Without a rule the request met no route, and is answered by the not-found handler.
@@ -78,14 +78,14 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
     enter(
       request,
       () => (authenticate === undefined ? credentials.authenticate(bearerToken(request.raw)) : authenticate(request)),
-      { admits: !rule.admitBehindBody, done },
+      { admits: !rule.admitAfterBody, done },
     );
   });
 
-  // In front of validation: who may no longer do a thing learns nothing about how.
+  // Before validation: a caller who may no longer do something learns nothing about how it is done.
   app.addHook('preValidation', (request, _reply, done) => {
     const { rule, principal } = request;
-    if (principal === null || !(rule!.admitBehindBody || hasBody(request.raw))) {
+    if (principal === null || !(rule!.admitAfterBody || hasBody(request.raw))) {
       done();
       return;
     }
@@ -93,7 +93,7 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   });
 }
 
-/** Lets a request on as whoever it turns out to be made by. */
+/** Lets a request continue once its principal is known. */
 function enter(
   request: FastifyRequest,
   authenticate: () => Principal | Promise<Principal>,

@@ -9,23 +9,23 @@ export type CompiledAccess = {
   scopeBit: number;
   keyType: 'inference' | 'management' | null;
   startsWork: boolean;
-  admitBehindBody: boolean;
+  admitAfterBody: boolean;
 };
 
 export const compileAccess = (
   access: Access,
-  { startsWork = false, admitBehindBody = false }: { startsWork?: boolean; admitBehindBody?: boolean },
+  { startsWork = false, admitAfterBody = false }: { startsWork?: boolean; admitAfterBody?: boolean },
 ): CompiledAccess => ({
   access,
   scopeBit: access.surface === 'api' ? scopeBit(access.scope) : 0,
   keyType: access.surface === 'api' ? keyTypeOfScope(access.scope) : null,
   startsWork,
-  admitBehindBody,
+  admitAfterBody,
 });
 
 /**
- * Decides on an authenticated request, in the order of decisions.md (Inference): surface, scope, address, suspension.
- * Roles are not checked here but by the answering service; the operator surface is, since no service stands behind all of it.
+ * Decides on an authenticated request, in the order of decisions.md (Inference): surface, scope, address, suspension. Roles are checked by
+ * the answering service, not here; the operator surface is checked here, since no single service answers all of it.
  */
 export function admit(principal: Principal, rule: CompiledAccess, ip: string): void {
   if (principal.kind === 'key') {

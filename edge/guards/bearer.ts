@@ -9,8 +9,8 @@ const missing = (): Error =>
   );
 
 /**
- * The bearer token of a request (RFC 6750 section 2.1). No other carrier is read, and two Authorization headers are
- * refused: a proxy in front might have checked the other one.
+ * The bearer token of a request (RFC 6750 section 2.1). It is read from nowhere else, and two Authorization headers are refused: a proxy in
+ * front might have checked the other one.
  */
 export function bearerToken(message: IncomingMessage): string {
   const header = message.headers.authorization;

@@ -1,11 +1,11 @@
 import { type IpRange, type Ipv6Words, maskOf, parseAddress, parseRange } from '#shared/cidr.ts';
 
-/** IPv4 networks, each followed by its mask: one list of small integers is two objects in memory, where two typed arrays are six. */
+/** IPv4 networks, each followed by its mask: one array of small integers is two objects in memory, two typed arrays are six. */
 type Ipv4Ranges = readonly number[];
 
 /**
- * Compiles a key's ip_allowlist into integer masks; null when it is empty, which means no restriction (service.md, Key
- * constraints). Entries were checked by Keys; one that is unreadable here all the same admits nobody.
+ * Compiles a key's ip_allowlist into integer masks; null when it is empty, which means no restriction (service.md, Key constraints). Keys
+ * has checked the entries; one that is unreadable all the same admits nobody.
  */
 export function compileIpAllowlist(entries: readonly string[]): ((ip: string) => boolean) | null {
   if (entries.length === 0) return null;
@@ -30,7 +30,7 @@ export function compileIpAllowlist(entries: readonly string[]): ((ip: string) =>
   }
 }
 
-/** The system adds a zone to link-local peers (`fe80::1%eth0`); it says nothing of the address. */
+/** The system adds a zone to link-local peers (`fe80::1%eth0`), which says nothing about the address. */
 function withoutZone(ip: string): string {
   const percent = ip.indexOf('%');
   return percent === -1 ? ip : ip.slice(0, percent);

@@ -14,45 +14,50 @@ import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the body of this request holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
+    /** The bytes that this request's body holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
     bodyBytes: number | undefined;
   }
 }
 
-/** What there is too little of for new work. */
+/** What is too scarce for new work. */
 type Shortage = 'time' | 'memory';
 
-/** All who come during a turn of the event loop wait until it is over: one that serves requests for longer than this is too long. */
+/**
+ * Requests that arrive during a turn of the event loop wait until it is over: a turn that serves requests for longer than this is too long.
+ */
 const turnMsMax = 100;
-/** For so long the loop must be in such turns, and so many must have come meanwhile: a pause alone is no overload. */
+/**
+ * Overload means that all turns of the last `sustainedMs` were too long, and that more than `crowdMin` requests came in them: a single
+ * pause is none.
+ */
 const sustainedMs = 500;
 const crowdMin = 100;
-/** A loop that waited for so long between two turns had nothing to do. */
+/** An event loop that waited this long between two turns had nothing to do. */
 const idleMs = 20;
-/** While there is too much to do, new work is taken on in the first so many milliseconds of each turn, and of so many of a long one. */
+/** Under overload, new work is admitted during the first `admittingMs` of each turn, and of each `roundMs` of a long one. */
 const admittingMs = 25;
 const roundMs = 100;
-/** There is too much to do until nothing had to be refused for so long. */
+/** The overload is over once nothing had to be refused for this long. */
 const calmMs = 1_000;
 
 /**
- * Below its limit the heap must have so much room, in bytes and as a share of it: a crowd that leaves at once takes two thirds of what its
- * calls took. The limit counts the young generation's 48 MiB as well.
+ * Below its limit the heap must keep this much free, in bytes and as a share: calls that all end at once need two thirds of what they took
+ * in order to leave. The limit includes the 48 MiB of the young generation.
  */
 const heapRoomBytesMin = 96 * 1024 ** 2;
 const heapRoomShareMin = 0.4;
 const heapCheckMs = 100;
 
 export type Memory = {
-  /** What the process may have, in bytes. */
+  /** What the process may use, in bytes. */
   bytes: number;
-  /** Whether more objects would soon leave nothing to give. */
+  /** Whether the heap is so full that new work could exhaust it. */
   heapIsFull(): boolean;
 };
 
 /** The memory of this process, watched until it is closed. */
 export function watchMemory(): Memory & { close(): void } {
-  /** What the last whole collection left, in bytes: what is used in between is garbage for the most part. */
+  /** What the last full collection left, in bytes: what is used between collections is mostly garbage. */
   let heapLeftBytes = 0;
   const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
     (entry.detail as { kind: number }).kind === constants.NODE_PERFORMANCE_GC_MAJOR;
@@ -71,8 +76,8 @@ export function watchMemory(): Memory & { close(): void } {
 }
 
 /**
- * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that what it took on is served in
- * time. How long requests wait to be read is not told by anybody; but while the event loop serves those that came before, they wait.
+ * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that admitted work is served in time.
+ * How long requests wait to be read cannot be measured; but while the event loop serves earlier ones, they wait.
  */
 export class LoadShedder {
   readonly bodiesMax: number;
@@ -82,7 +87,7 @@ export class LoadShedder {
   #turnStartMs = 0;
   #turnEndMs = 0;
   #roundStartMs = 0;
-  /** When the first of the turns began that have all been too long since, and how many came in them; undefined: the last one was not. */
+  /** When the current run of overlong turns began, and how many requests came in it; undefined: the last turn was short enough. */
   #longSinceMs: number | undefined;
   #cameSince = 0;
   #calmAtMs = 0;
@@ -97,14 +102,14 @@ export class LoadShedder {
     this.bodiesMax = bodiesMemory(bytes);
   }
 
-  /** What there is too little of for one more request. Asked once for each, when its head is there. */
+  /** What is too scarce for one more request; undefined: nothing. Asked once for each, when its head is there. */
   shortage(): Shortage | undefined {
     const nowMs = this.#now();
     if (!this.#inTurn) this.#beginTurn(nowMs);
     if (nowMs - this.#heapCheckedMs > heapCheckMs) {
       this.#heapCheckedMs = nowMs;
       this.#heapFull = this.#heapIsFull();
-      // One is taken on with each look: without any work there would be no collection to find out by.
+      // Each look admits one request: without any work there would be no collection to show that the heap has room again.
     } else if (this.#heapFull) {
       return 'memory';
     }
@@ -121,15 +126,15 @@ export class LoadShedder {
     return 'time';
   }
 
-  /** Makes room for somebody's body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
-  take(whose: string, bytes: number): boolean {
-    if (!this.#bodies.hasRoom(whose, bytes, this.bodiesMax)) return false;
-    this.#bodies.add(whose, bytes);
+  /** Takes room for a user's body of this many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
+  take(userId: string, bytes: number): boolean {
+    if (!this.#bodies.hasRoom(userId, bytes, this.bodiesMax)) return false;
+    this.#bodies.add(userId, bytes);
     return true;
   }
 
-  giveBack(whose: string, bytes: number): void {
-    this.#bodies.add(whose, -bytes);
+  giveBack(userId: string, bytes: number): void {
+    this.#bodies.add(userId, -bytes);
   }
 
   #beginTurn(nowMs: number): void {
@@ -159,8 +164,8 @@ const overloadedHeaders = retryHeaders(overloaded);
 const overloadedBody = JSON.stringify(errorBody(overloaded));
 
 /**
- * Refuses new work as soon as its head is there. In front of the app: a refusal that costs what an answer costs leaves nothing for answers.
- * Only requests to `paths` are work; people have to see what happens, and to end it.
+ * Refuses new work as soon as its head is there, in front of the app: a refusal that costs as much as an answer leaves nothing for answers.
+ * Only requests to `paths` are work; people must still be able to see what is going on, and end it.
  */
 export function sheddingLoad(
   handler: RequestListener,
@@ -192,7 +197,7 @@ export function sheddingLoad(
   };
 }
 
-/** Refuses requests to upgrade in the same way. They never come to the handler: a WebSocket starts from the server's event. */
+/** Refuses upgrade requests in the same way. They never reach the handler: a WebSocket starts from the server's event. */
 export function shedUpgrades(
   app: FastifyInstance,
   { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
@@ -204,7 +209,10 @@ export function shedUpgrades(
   });
 }
 
-/** Refuses bodies for which there is no room, before they are read and once it is known whose they are: what is refused earlier takes none. */
+/**
+ * Refuses bodies for which there is no room, before they are read but after their owner is known, so that requests refused earlier take no
+ * room.
+ */
 export function shedBodies(
   app: FastifyInstance,
   { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
@@ -217,7 +225,7 @@ export function shedBodies(
   };
   app.addHook('onRequest', (request, reply, done) => {
     const bytes = request.rule?.startsWork && request.method === 'POST' ? bytesInMemory(request.raw) : 0;
-    // Of a client that left while its key was looked up, nobody would tell the end.
+    // If the client left while its key was looked up, no event would report its end.
     if (bytes === 0 || request.raw.socket.destroyed) {
       done();
     } else if (shedder.take(request.principal!.userId, bytes)) {
@@ -229,14 +237,14 @@ export function shedBodies(
       done(overloaded);
     }
   });
-  // A refusal may stay open for the rest of its body, which is thrown away.
+  // A refused request may stay open for the rest of its body, which is discarded.
   app.addHook('onSend', (request, _reply, _payload, done) => {
     giveBack(request);
     done();
   });
 }
 
-/** The path as the router reads it: behind an origin, before a query or a fragment, and decoded. */
+/** The path as the router reads it: after an origin, before a query or a fragment, and decoded. */
 function pathOf(url: string): string {
   const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '');
   const end = target.search(/[?#]/);
@@ -250,7 +258,7 @@ function pathOf(url: string): string {
   }
 }
 
-/** What the body will take of memory, if that is worth counting: the most there may be when nobody says. Forms go to files. */
+/** How much memory the body will take, if that is worth counting: the maximum when the head does not say. Forms go to files. */
 function bytesInMemory({ headers }: IncomingMessage): number {
   const length = headers['content-length'];
   if (length === undefined && headers['transfer-encoding'] === undefined) return 0;

@@ -1,12 +1,12 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { HeldBytes } from '#shared/held-bytes.ts';
 
-/** The share that one user may have. */
+/** The share that one user may take. */
 const userShare = 1 / 4;
 
 /**
- * The memory that large results of jobs may take while they are read, and while their clients take them: a request for one is short. A
- * result that would be the only one has room however large it is, and so has the only one of its user if there is room for it.
+ * The memory that large job results may take while they are read and delivered; the short request for one does not show how much that is. A
+ * result that would be the only one always has room, however large; the only one of its user has room if the memory as a whole does.
  */
 export class ResultRoom {
   readonly #bytesMax: number;
@@ -16,7 +16,9 @@ export class ResultRoom {
     this.#bytesMax = bytesMax;
   }
 
-  /** Makes room for a result of so many bytes; answers how to give it back. @throws GatewayError OVERLOADED when there is none. */
+  /**
+   * Takes room for a result of this many bytes; returns a function that gives it back. @throws GatewayError OVERLOADED when there is none.
+   */
   take(userId: string, bytes: number): () => void {
     const held = this.#held;
     const ofUser = held.of(userId);

@@ -8,13 +8,13 @@ import { errorBodySchema } from '../openai/errors.ts';
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** A body that is described here, and read by whoever takes its bytes. */
+    /** The schema of a body that is only described here; the code that takes its bytes checks it. */
     uncheckedBody?: unknown;
     /** The same of a query. */
     uncheckedQuery?: unknown;
-    /** Query parameters that have to be given, and are checked by whoever reads them. */
+    /** Query parameters that are required, checked by the code that reads them. */
     requiredQuery?: readonly string[];
-    /** Whether a repeat with the same `Idempotency-Key` gets the first answer. */
+    /** Whether a repeat with the same `Idempotency-Key` gets the first answer again. */
     idempotent?: boolean;
   }
 }
@@ -60,7 +60,7 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
       if (route.method === 'HEAD' || schema?.summary === undefined) return { schema: { hide: true }, url };
       return {
         schema: withReferences(described(schema, route), components) as FastifySchema,
-        // The name in a path that ends in one.
+        // The wildcard of a path that ends in a model's name.
         url: url.replace('*', ':model'),
       };
     },
@@ -72,7 +72,7 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
       config: { access: { surface: 'public' } },
       schema: { summary: 'Get this description', response: { 200: Type.Unknown() } },
     },
-    // Written once: it is the same for everybody, and anybody may ask.
+    // Serialized once: the description is public, and the same for everybody.
     (_request, reply) => {
       text ??= JSON.stringify(app.swagger());
       return reply.type('application/json; charset=utf-8').send(text);
@@ -107,15 +107,15 @@ function described(schema: FastifySchema, { url, config }: RouteOptions): Fastif
   };
 }
 
-/** What has a schema has it in JSON, unless it says itself what it is in. */
+/** A schema means JSON, unless it says itself which type it has. */
 const inJson = (schema: TSchema, description?: string): object =>
   'content' in schema || Type.IsNull(schema)
     ? { description, ...schema }
     : { description, content: { 'application/json': { schema } } };
 
 /**
- * A body that may be null may be left out: it is described as it is when it is there, since clients that are generated know no other way to
- * leave one out. @fastify/swagger says of every body that it is required.
+ * A body that may be null is described as optional, with the schema it has when present: client generators know no other way to leave a
+ * body out. @fastify/swagger says of every body that it is required.
  */
 function allowNoBody({ requestBody }: Operation): void {
   const content = requestBody?.content['application/json'];
@@ -125,20 +125,20 @@ function allowNoBody({ requestBody }: Operation): void {
   content!.schema = given[0]!;
 }
 
-/** Makes a component of each schema with an `$id`, and a reference of each of its uses. */
+/** Makes a component of each schema with an `$id`, and replaces its uses by references. */
 function withReferences(value: unknown, components: Components): unknown {
   if (Array.isArray(value)) return value.map((one) => withReferences(one, components));
   if (typeof value !== 'object' || value === null) return value;
   const { $id, ...rest } = value as { $id?: string };
   const schema: Record<string, unknown> = Object.fromEntries(
     Object.entries(rest)
-      // What is still taken, and no longer published.
+      // Fields that are still accepted but no longer published.
       .filter(([, one]) => (one as { deprecated?: true } | undefined)?.deprecated !== true)
       .map(([name, one]) => [name, withReferences(one, components)]),
   );
-  // TypeBox leaves the type out, and generators of clients want it.
+  // TypeBox leaves the type out; client generators want it.
   if (Array.isArray(schema.enum)) schema.type ??= 'string';
-  // Nor do they know a map as it writes one.
+  // Nor do generators understand TypeBox's way to write a map.
   const { patternProperties: patterns } = schema as { patternProperties?: Record<string, object> };
   if (patterns?.['^.*$'] !== undefined) {
     schema.additionalProperties = patterns['^.*$'];
@@ -162,7 +162,7 @@ const operationIdOf = (summary: string): string =>
     .replace(/[^a-z0-9]+(.)/g, (_, letter: string) => letter.toUpperCase())
     .replace(/[^a-zA-Z0-9]/g, '');
 
-/** The resource that a path is about: its first part behind the prefix; `inference` for what OpenAI's clients call. */
+/** The resource that a path is about: its first part after the prefix; `inference` for what OpenAI's clients call. */
 function tagOf(url: string): string {
   const [, platform, name] = /^(\/api)?\/v1\/([a-z-]+)/.exec(url) ?? [];
   if (url.startsWith('/.well-known/')) return 'auth';
@@ -185,7 +185,7 @@ function whoMayCall(access: Access): string {
   }
 }
 
-/** A scope stands where OpenAPI has the role that is required (OpenAPI 3.1, Security Requirement Object). */
+/** The scope goes where OpenAPI expects the required role (OpenAPI 3.1, Security Requirement Object). */
 function securityOf(access: Access): Record<string, string[]>[] {
   switch (access.surface) {
     case 'public':

@@ -16,8 +16,8 @@ declare module 'fastify' {
 export const inferenceBytesMax = 32 * 1024 * 1024;
 
 /**
- * Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). A hook of `preParsing` would
- * have Fastify make each request ready for another stream.
+ * Refuses compressed bodies before they are read, and says which coding is accepted (RFC 9110 section 15.5.16). A `preParsing` hook would
+ * make Fastify prepare each request for a replaced stream.
  */
 export function refuseEncodedBodies(app: EdgeApp): void {
   app.addHook('onRequest', (request, reply, done) => {
@@ -36,13 +36,13 @@ export function refuseEncodedBodies(app: EdgeApp): void {
   });
 }
 
-/** Whether a request is handled behind a body: as Fastify reads them, of all methods but GET and HEAD. */
+/** Whether a request has a body to wait for: Fastify reads one for all methods but GET and HEAD. */
 export const hasBody = ({ method, headers }: IncomingMessage): boolean =>
   method !== 'GET' &&
   method !== 'HEAD' &&
   (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0');
 
-/** Keeps JSON bodies as bytes: InferenceService scans them, and what the gateway does not read reaches the upstream untouched. */
+/** Keeps JSON bodies as bytes: InferenceService scans them, and what it does not read reaches the upstream untouched. */
 export function rawJsonBodies(app: EdgeApp): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
@@ -52,7 +52,7 @@ export function rawJsonBodies(app: EdgeApp): void {
   );
 }
 
-/** Takes JSON bodies alone, and an empty one as none, since clients send Content-Type with every DELETE. */
+/** Accepts JSON bodies only, and takes an empty one for none, since clients send Content-Type with every DELETE. */
 export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.decorateRequest('bodyText', '');
@@ -84,7 +84,7 @@ export function managementBodies(app: EdgeApp): void {
   });
 }
 
-/** Stands in the JSON of every text that holds a NUL or half a pair of surrogates: neither comes unescaped in UTF-8. */
+/** Matches the JSON of every text that holds a NUL or half a surrogate pair: neither can occur unescaped in UTF-8. */
 const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
 
 const notStorable = (field?: string) =>
@@ -97,20 +97,20 @@ const notExact = (field: string) =>
     'invalid_value',
   );
 
-/** The member of a body that holds such a text; undefined when it stands in a name, or the body is no object. */
+/** The member of a body that holds such a text; undefined when it is in a name, or the body is no object. */
 function fieldNotStorable(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
   return Object.entries(body).find(([name, value]) => isStorableText(name) && !isStorable(value))?.[0];
 }
 
-/** With a list of its own, since a body may be nested deeper than the stack. */
+/** Keeps its own stack, since a body may be nested deeper than the call stack allows. */
 function isStorable(body: unknown): boolean {
   const pending: unknown[] = [body];
   while (pending.length > 0) {
     const value = pending.pop();
     if (typeof value === 'string' && !isStorableText(value)) return false;
     if (typeof value !== 'object' || value === null) continue;
-    // One by one: a spread of a million arguments would not fit either.
+    // One by one: spreading a million arguments would overflow it as well.
     for (const [key, inner] of Object.entries(value)) pending.push(key, inner);
   }
   return true;

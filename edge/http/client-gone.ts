@@ -3,7 +3,10 @@ import type { Socket } from 'node:net';
 const gone = Symbol('aborted when the connection closes');
 type ClientSocket = Socket & { [gone]?: AbortSignal };
 
-/** Aborts once a request's client has left. One for all requests of a connection: to make one costs as much as to authenticate a key. */
+/**
+ * Aborts once a request's client has left. One signal serves all requests of a connection: making one costs as much as authenticating a
+ * key.
+ */
 export function goneSignal(socket: ClientSocket): AbortSignal {
   let signal = socket[gone];
   if (signal === undefined) {

@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { endpointMethods, exposedHeaders } from './headers.ts';
 
 /**
- * Lets pages of all origins read an answer (openai-contract.md section 1). The answers to POST, which no cache keeps for somebody else,
- * say so to pages alone: most of them are a model's, to callers who are none.
+ * Lets pages of all origins read an answer (openai-contract.md section 1). Answers to POST, which no cache keeps for others, get the
+ * headers only when a page asked: most of them go to callers of models, which are not pages.
  */
 export function allowAllOrigins({ raw }: FastifyRequest, reply: FastifyReply): void {
   if (raw.method === 'POST' && raw.headers.origin === undefined) return;
@@ -12,8 +12,8 @@ export function allowAllOrigins({ raw }: FastifyRequest, reply: FastifyReply): v
 }
 
 /**
- * Answers browsers that ask before they send: a page with a key or a token may do what its bearer may, and what goes by a cookie refuses
- * foreign pages by itself. Whoever asks for OPTIONS without being one is answered alike: the refusal would be plain text.
+ * Answers preflight requests: a page with a key or a token may do what its bearer may, and whatever relies on a cookie refuses foreign
+ * pages itself. Any other OPTIONS request gets the same answer: a refusal would be plain text.
  */
 export async function answerPreflights(app: FastifyInstance): Promise<void> {
   const methods = [...endpointMethods];

@@ -1,8 +1,8 @@
 import { closingQuote } from './json-strings.ts';
 
 /**
- * The name of a member that stands twice in one object of a JSON text, however it is escaped; undefined when none does. JSON.parse must
- * have taken the text: it keeps the last of them, and other parsers keep the first.
+ * The name of a member that occurs twice in one object of a JSON text, however it is escaped; undefined when none does. JSON.parse must
+ * have accepted the text: it keeps the last of the two, other parsers keep the first.
  */
 export function duplicateMember(text: string): string | undefined {
   // The names of each object that is open, innermost last; an array has none.

@@ -7,14 +7,14 @@ import { isPortalPath, type SendFile } from '../portal/serve.ts';
 import { lingering } from './lingering.ts';
 
 /**
- * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
- * With a portal's page, a browser that asks for an unknown address gets it: its own router knows more addresses.
+ * Installs the one place where failures become responses. Whatever is not a GatewayError becomes a bare 500 and a full log line. If the
+ * portal's page is given, a browser that asks for an unknown address gets it: the portal's own router knows more addresses.
  */
 export function installErrors(app: FastifyInstance, sendPage?: SendFile): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
   app.setNotFoundHandler((request, reply) => {
     if (sendPage !== undefined && isPortalPath(request)) return sendPage(request, reply);
-    // Another version of the portal may have the file: while two of them stand behind one balancer, the next request may meet it.
+    // Another version of the portal may have the file: while a balancer has both behind it, the next request may reach that one.
     if (request.url.startsWith('/assets/')) reply.header('cache-control', 'no-store');
     return sendError(unknownUrl(request), request, reply);
   });
@@ -28,7 +28,7 @@ export function sendError(error: GatewayError, request: FastifyRequest, reply: F
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   const body = JSON.stringify(errorBody(error));
   reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8');
-  // Fastify closes the connection behind a body that it did not read to its end.
+  // Fastify closes the connection after a body that it did not read to its end.
   const isRead = request.raw.complete || request.raw.readableEnded;
   if (reply.getHeader('connection') !== 'close' || isRead) return reply.send(body);
   return reply.header('content-length', Buffer.byteLength(body)).send(Readable.from(lingering(body, request.raw)));
@@ -51,17 +51,17 @@ function unknownUrl(request: FastifyRequest): GatewayError {
   return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
 }
 
-/** An operation behind a base URL that lacks its /v1, has it twice, is one of Azure's, or ends in a slash. */
+/** An operation called with a base URL that lacks its /v1, has it twice, is in Azure's form, or ends in a slash. */
 const misplacedOperation =
   /^(?:\/api|\/openai)?(?:\/v1)*(\/(?:models|embeddings|(?:chat\/)?completions|images\/generations|audio\/(?:speech|transcriptions|translations)))\/?$/;
-/** What stands under /api/v1 alone: a client with the base URL /v1 looks for its background jobs here. */
+/** Paths that exist only under /api/v1: a client with the base URL /v1 looks for its background jobs here. */
 const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;
 
-/** Where a request for an unknown address was likely meant to go; undefined when nobody knows. */
+/** Where a request to an unknown address was probably meant to go; undefined when there is no telling. */
 function meantAddress(method: string, path: string): string | undefined {
   // Some clients choose the Responses API for model names without a vendor (openai-contract.md section 0).
   if (/^\/(api\/)?v1\/responses/.test(path)) return 'POST /v1/chat/completions';
-  // OpenAI's beta, whose sessions clients ask for in the shape of then (openai-contract.md section 0).
+  // OpenAI's beta endpoints for sessions, in the shape of that time (openai-contract.md section 0).
   if (/^\/(api\/)?v1\/realtime\/(transcription_)?sessions\/?$/.test(path)) return 'POST /v1/realtime/client_secrets';
   const plain = path.replace(/\/{2,}/g, '/');
   const operation = misplacedOperation.exec(plain)?.[1];
@@ -71,7 +71,7 @@ function meantAddress(method: string, path: string): string | undefined {
 
 const printable = (text: string): string => text.slice(0, 200).replace(/[^\x20-\x7e]/g, '?');
 
-/** Anything thrown, as the one error. Fastify's own errors are told apart by their code. */
+/** Anything thrown, as the one kind of error. Fastify's own errors are recognised by their code. */
 export function toGatewayError(thrown: unknown): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   const error = thrown as Partial<FastifyError>;
@@ -121,10 +121,13 @@ function validationError(error: FastifyError): GatewayError {
   );
 }
 
-/** What a field may be, when that is a choice of values, with or without types beside them; a union fails once for each of its branches. */
+/**
+ * The allowed values of a field, when the schema is a choice of values, possibly with other types beside them; a union fails once per
+ * branch.
+ */
 function allowedValues(failures: NonNullable<FastifyError['validation']>): string {
   const branchOf = ({ schemaPath }: { schemaPath: string }): string => schemaPath.slice(0, schemaPath.lastIndexOf('/'));
-  // A branch of one value fails by its type as well, where the value is of another.
+  // A branch with a single value also fails by its type when the value has another one.
   const branchesOfValues = new Set(failures.filter(({ keyword }) => keyword === 'const').map(branchOf));
   const choices = failures.filter(
     (failure) =>

@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { randomHex } from '#shared/ids.ts';
 
-/** The value of a new `x-request-id`, which every answer has. */
+/** The value of a new `x-request-id`; every answer has one. */
 export const newRequestId = (): string => `req_${randomHex()}`;
 
 /**
- * Whether a header, named in lower case, stands in a request twice. Node keeps the first of two in silence, where a proxy in front may
- * have gone by the other; the raw list shows both. Names stand at even places.
+ * Whether a header, named in lower case, occurs twice in a request. Node silently keeps the first of the two, where a proxy in front may
+ * have used the other; the raw list shows both. Names are at even places.
  */
 export function occursTwice(name: string, rawHeaders: readonly string[]): boolean {
   let seen = false;
@@ -20,10 +20,10 @@ export function occursTwice(name: string, rawHeaders: readonly string[]): boolea
   return false;
 }
 
-/** A name or an address, and perhaps a port (RFC 3986 section 3.2). */
+/** A name or an address, optionally with a port (RFC 3986 section 3.2). */
 const hostShape = /^(?:\[[\w:.%-]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;
 
-/** The methods that some endpoint has. */
+/** The methods that at least one endpoint has. */
 export const endpointMethods: ReadonlySet<string> = new Set([
   'GET',
   'HEAD',
@@ -34,7 +34,7 @@ export const endpointMethods: ReadonlySet<string> = new Set([
   'OPTIONS',
 ]);
 
-/** The refusal of a method that no endpoint has (RFC 9110 section 9.1); one that other endpoints have is refused by 405. */
+/** The refusal of a method that no endpoint has (RFC 9110 section 9.1); one that only other endpoints have gets a 405. */
 export const unknownMethod = (method: string): GatewayError =>
   gatewayError(
     ErrorReason.UNSUPPORTED_HTTP,
@@ -44,15 +44,15 @@ export const unknownMethod = (method: string): GatewayError =>
     },
   );
 
-/** What the parser lets through of a head that is to be refused, as the error to answer; null when nothing is wrong. */
+/** Checks what the parser lets through but the gateway does not: the error to answer, or null when nothing is wrong. */
 export function headProblem({ headers, httpVersion, method, rawHeaders }: IncomingMessage): GatewayError | null {
   if (!endpointMethods.has(method!)) return unknownMethod(method!);
   const { host, 'transfer-encoding': coding } = headers;
-  // HTTP/1.0 knows no Host (RFC 9112 section 3.2), and no Transfer-Encoding: how long such a body is, somebody in between may have
-  // understood otherwise (section 6.1).
+  // HTTP/1.0 has no Host (RFC 9112 section 3.2) and no Transfer-Encoding: an intermediary may have read such a body's length differently
+  // (section 6.1).
   if (host === undefined && httpVersion !== '1.0') return notValid('The request has no Host header.');
   if (coding !== undefined && httpVersion === '1.0') return notValid('A request of HTTP/1.0 has a Transfer-Encoding.');
-  // The parser looks at the last coding only; what an unread one before it left would be taken for the body.
+  // The parser looks at the last coding only; bytes that an unread earlier coding left would be taken for the body.
   if (coding !== undefined && coding.toLowerCase() !== 'chunked') return unknownCoding();
   if (occursTwice('host', rawHeaders)) return notValid('The request has two Host headers.');
   if (host !== undefined && !hostShape.test(host)) return notValid('The Host header is not the name of a host.');
@@ -67,7 +67,9 @@ const unknownCoding = (): GatewayError =>
     'This Transfer-Encoding is not supported. Send the body with a Content-Length, or with `chunked` alone.',
   );
 
-/** Headers which browsers may read across origins (openai-contract.md section 1); a text, since a list would be joined for each answer. */
+/**
+ * Headers that browsers may read across origins (openai-contract.md section 1); one string, since a list would be joined for each answer.
+ */
 export const exposedHeaders: string = [
   'x-request-id',
   'retry-after',

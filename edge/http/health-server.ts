@@ -17,7 +17,7 @@ export function createHealthServer(deps: {
   });
   app.addHook('onRequest', (request, reply, done) => done(beginAnswer(request, reply)));
   installErrors(app);
-  // What it answers is plain, and no serializer need be compiled for it.
+  // Its answers are simple, so no serializer needs to be compiled for them.
   app.setSerializerCompiler(() => JSON.stringify);
   const paths = methodNotAllowed(app);
   registerHealth(app, deps.readiness, deps.metricsText);

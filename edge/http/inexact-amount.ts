@@ -1,6 +1,6 @@
 /**
- * The name of an amount of money in a JSON text which JSON.parse has read as another one, since a double holds 15 to 17 digits; undefined
- * when none is. JSON.parse must have taken the text. Amounts are exact decimals (decisions.md, Common).
+ * The name of an amount of money in a JSON text that JSON.parse has changed, since a double holds 15 to 17 digits; undefined when there is
+ * none. JSON.parse must have accepted the text. Amounts are exact decimals (decisions.md, Common).
  */
 export function inexactAmount(text: string): string | undefined {
   for (const [, name, number] of text.matchAll(amountMember)) {
@@ -9,13 +9,13 @@ export function inexactAmount(text: string): string | undefined {
   return undefined;
 }
 
-/** Within a string each quote has a backslash before it, so this is no part of one. */
+/** Inside a string each quote follows a backslash, so this cannot match there. */
 const amountMember = /"([^"\\]*_usd)"\s*:\s*(-?\d[\d.eE+-]*)/g;
 
 /** Longer numbers cannot be amounts, and are not worth the time. */
 const numberLengthMax = 64;
 
-/** A number's digits and the power of ten behind them, the same for the same number. */
+/** A number's significant digits and its power of ten: the same for equal numbers. */
 function decimal(number: string): string {
   const [, sign, whole, fraction = '', exponent = '0'] =
     decimalPattern.exec(number.slice(0, numberLengthMax + 1)) ?? [];

@@ -1,4 +1,6 @@
-/** Where the string of a JSON text ends whose opening quote is at `start`: at the first quote with an even number of backslashes before it. */
+/**
+ * Where the string ends whose opening quote is at `start` of a JSON text: at the first quote with an even number of backslashes before it.
+ */
 export function closingQuote(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); ; end = text.indexOf('"', end + 1)) {
     let escapes = 0;

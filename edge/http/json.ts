@@ -9,7 +9,10 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 /** The id of something. */
 export const idSchema = Type.String({ format: 'uuid' });
 
-/** The id to which a query narrows its answer. An empty one would narrow nothing: a script whose variable is unset meant another answer. */
+/**
+ * The id to which a query narrows its answer. An empty one is refused, since it would narrow nothing: a script with an unset variable meant
+ * something else.
+ */
 export const idFilter = (description?: string) =>
   Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
 
@@ -32,7 +35,7 @@ export function isoTime(time: Timestamp | undefined): string | null {
 /** An amount in USD with its exact decimals, as `usdJson` writes it. */
 export const usdSchema = Type.Number();
 
-/** The answer that has no body. */
+/** An answer without a body. */
 export const noBody = (description: string) => Type.Unsafe<undefined>(Type.Null({ description }));
 
 /** A time in a request, which `parseTime` reads. */
@@ -88,7 +91,7 @@ export const paginationJson = (
 export const pageOf = <Item extends TSchema>(item: Item) =>
   Type.Object({ data: Type.Array(item), pagination: paginationSchema });
 
-/** A page of a list that is here whole. */
+/** A page of a list that is in memory as a whole. */
 export function pageOfItems<Item>(items: readonly Item[], asked: { page?: number; limit?: number }) {
   const rows = pageRows(asked);
   return {

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 
-/** How much of a refused body is read and thrown away, and for how long: that of a client of good will, not an attacker's. */
+/** How much of a refused body is read and discarded, and for how long: enough for a client in good faith, not for an attacker. */
 const restBytesMax = 64 * 1024 * 1024;
 const restMsMax = 30_000;
 
 /**
- * The answer to a request whose body is still on its way. It ends only when the rest has come, within bounds: a connection that closes
- * with bytes unread is reset, and its client may never see what it was answered (RFC 9112 section 9.6).
+ * The answer to a request whose body is still arriving. It ends only after the rest has come, within bounds: a connection closed with
+ * unread bytes is reset, and its client may never see the answer (RFC 9112 section 9.6).
  */
 export async function* lingering(answer: string, request: IncomingMessage): AsyncGenerator<string> {
   yield answer;

@@ -1,8 +1,8 @@
 import { closingQuote } from './json-strings.ts';
 
 /**
- * The text of a member's value, as it stands in the JSON text of an object: JSON.parse rounds numbers beyond 2^53. Undefined when there is
- * no such member. JSON.parse must have taken the text, and no name may stand in it twice.
+ * The text of a member's value as it stands in the JSON text of an object, since JSON.parse rounds numbers beyond 2^53. Undefined when
+ * there is no such member. JSON.parse must have accepted the text, and no name may occur in it twice.
  */
 export function memberText(text: string, name: string): string | undefined {
   let depth = 0;

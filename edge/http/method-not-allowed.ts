@@ -2,13 +2,10 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { EdgeApp } from '../app.ts';
 import { endpointMethods } from './headers.ts';
 
-/** HEAD comes with GET, and OPTIONS is answered ahead of the routes. */
+/** HEAD comes with GET, and OPTIONS is answered before any route. */
 const refused = [...endpointMethods].filter((method) => method !== 'HEAD' && method !== 'OPTIONS');
 
-/**
- * Watches which methods each path is registered for, and answers the others with 405 and `Allow` once `close` is called
- * behind the last route.
- */
+/** Records the methods that each path is registered for; `close`, called after the last route, answers all others with 405 and `Allow`. */
 export function methodNotAllowed(app: EdgeApp): { close(app: EdgeApp): void } {
   const registered = new Map<string, Set<string>>();
   let closed = false;
@@ -30,7 +27,7 @@ export function methodNotAllowed(app: EdgeApp): { close(app: EdgeApp): void } {
           method: others,
           url,
           config: { access: { surface: 'public' } },
-          // Refused before its body is read, whatever its type is.
+          // Refused before the body is read, whatever its type.
           onRequest: (request, reply, done) => {
             reply.header('allow', allow);
             done(

@@ -4,24 +4,24 @@ import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metri
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** When its head had arrived, on the monotonic clock. */
+    /** When the request's head had arrived, on the monotonic clock. */
     startedMs: number;
   }
 }
 
-/** What requests are counted under: the path of their route. What met none, and the files of the portal, are one each. */
+/** The label under which a request is counted: the path of its route. Unmatched requests and the portal's files have one label each. */
 export const routeLabel = ({ is404, routeOptions }: FastifyRequest): string =>
   is404 ? 'unmatched' : routeOptions.config.access === undefined ? 'portal' : routeOptions.url!;
 
 /** The edge's own measures. */
 export type EdgeMetrics = {
-  /** One answered request. Fastify's answers are counted in one place; whoever answers past it counts by itself. */
+  /** Counts an answered request. Fastify's answers are counted in one place; code that answers past Fastify counts for itself. */
   request(route: string, status: number, latencyMs: number): void;
-  /** One call refused, since there was too much to do. */
+  /** Counts a call refused because of overload. */
   shed(cause: string): void;
   /** Time from the request to the first body byte of a stream. */
   firstToken(route: string, ms: number): void;
-  /** One request that named a model whose retirement is announced: who sends them has not moved yet. */
+  /** Counts a request for a model whose retirement is announced: whoever sends it has not moved yet. */
   retiringModel(model: string): void;
 };
 
@@ -50,7 +50,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
-    // Private models too: /metrics is for operators, whose names these are (README.md, Operation).
+    // Private models too: /metrics is for operators, who named them (README.md, Operation).
     help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
     labelNames: ['model'],
     registers: [registry],

@@ -5,7 +5,7 @@ import { type NanoUsd, usdFromNumber } from '#shared/money.ts';
 /** The largest amount that one request may name: a billion USD. */
 const amountMax = 1_000_000_000_000_000_000n;
 
-/** JSON numbers alone: a text, NaN or an exponent that leaves nine decimals is refused. */
+/** JSON numbers only: a string, NaN, or a number with more than nine decimals is refused. */
 export const amountSchema = Type.Number({ description: 'In USD, with at most nine decimals.' });
 
 /** Reads an amount in USD, exactly. */

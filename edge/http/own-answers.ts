@@ -13,16 +13,16 @@ import { headProblem, newRequestId } from './headers.ts';
 import { answerUnparsable, refuseConnect, refuseExpectation } from './socket-errors.ts';
 
 /*
- * What Fastify and Node would refuse in shapes of their own is answered in the documented one. A server needs all three of these, and
+ * What Fastify and Node would refuse in shapes of their own gets an answer in the documented shape. A server needs all three of these, and
  * `installErrors` for the rest.
  */
 
-/** Options of `fastify`. `onRefused` is told what the router refuses, which runs no hook. */
+/** Options of `fastify`. `onRefused` is told of what the router refuses, for which no hook runs. */
 export function ownAnswers(
   { logger: parent }: { logger: Logger },
   onRefused: (refusal: GatewayError) => void = () => {},
 ) {
-  // A logger of its own for each request costs more than all checks; whoever logs names the request.
+  // A logger for each request costs more than all checks; log lines name the request themselves.
   const logger: FastifyBaseLogger = Object.assign(Object.create(parent), { child: () => logger });
   return {
     loggerInstance: logger,
@@ -38,19 +38,19 @@ export function ownAnswers(
   };
 }
 
-/** The server of a `serverFactory`. */
+/** Makes the server, for the option `serverFactory`. */
 export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListener): Server =>
   // A request without a Host is refused by `beginAnswer`.
   createServer({ requireHostHeader: false, ...options }, handler)
     .on('checkExpectation', refuseExpectation)
     .on('connect', refuseConnect);
 
-/** The first of the hooks: names the answer, and answers what is wrong with the head of its request, if anything is. */
+/** The first hook: gives the answer its request id, and returns what is wrong with the request's head, if anything is. */
 export function beginAnswer(request: FastifyRequest, reply: FastifyReply): GatewayError | undefined {
   reply.header('x-request-id', request.id);
   const problem = headProblem(request.raw);
   if (problem === null) return undefined;
-  // Where its body ends, and so where the next request begins, is not certain.
+  // It is uncertain where its body ends, and so where the next request begins.
   reply.header('connection', 'close');
   return problem;
 }

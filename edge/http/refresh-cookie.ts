@@ -3,8 +3,8 @@ import type {} from '@fastify/cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /*
- * The portal's refresh token: out of the reach of scripts, sent to the authentication endpoints alone, and never from another
- * site. Browsers take a Secure cookie from http://127.0.0.1 and http://localhost too.
+ * The cookie with the portal's refresh token: unreadable for scripts, sent only to the authentication endpoints, and never from another
+ * site. Browsers accept a Secure cookie from http://127.0.0.1 and http://localhost too.
  */
 
 const name = 'mg_refresh_token';

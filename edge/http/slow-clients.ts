@@ -6,23 +6,23 @@ import type { FastifyInstance } from 'fastify';
 export type Patience = {
   /** From the first byte of a request, or from the connection, to the end of its head. */
   headMs: number;
-  /** How often connections are looked at. */
+  /** How often connections are checked. */
   checkMs: number;
-  /** A body that stays below the least pace at this many checks in a row is cut off. */
+  /** A body that stays below the minimum pace for this many checks in a row is cut off. */
   slowChecksMax: number;
-  /** A client that takes nothing of its answer for this long, or twice that, is cut off. */
+  /** A client that takes nothing of its answer for this long is cut off, at the latest after twice this time. */
   stalledMs: number;
 };
 
-/** Closed within 30 s, whichever part of a request trickles; a steady upload may take its time. */
+/** A request that trickles is closed within 30 s, whichever part of it does; a steady upload may take its time. */
 export const patience: Patience = { headMs: 20_000, checkMs: 5_000, slowChecksMax: 4, stalledMs: 60_000 };
 
-/** Bytes a second; the slowest of mobile networks does ten times that. */
+/** Bytes a second; the slowest mobile networks do ten times that. */
 const paceMin = 1_024;
 /** No request takes longer than this to arrive: 32 MiB at half a megabit a second. */
 const requestMsMax = 10 * 60_000;
 
-/** What Node's own server watches. */
+/** The limits that Node's own server enforces. */
 export const headTimeouts = ({ headMs, checkMs }: Patience) => ({
   headersTimeout: headMs,
   requestTimeout: requestMsMax,
@@ -33,8 +33,8 @@ const receiving = Symbol('the request that a socket carries');
 type RequestSocket = Socket & { [receiving]?: IncomingMessage };
 
 /**
- * Cuts clients off whose bodies trickle or who take nothing of their answer, and lets those read on who are slow to take it when the
- * server closes. Costs a request one assignment: connections are looked at now and then.
+ * Cuts off clients whose bodies trickle or who take nothing of their answer, and, when the server closes, lets slow readers finish. Costs a
+ * request one assignment: connections are checked at intervals.
  */
 export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax, stalledMs }: Patience): void {
   const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
@@ -60,8 +60,8 @@ export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax
 }
 
 /**
- * Has Node cut a connection off on which bytes wait to be sent and none are taken: an answer of up to 256 MiB would be held for as long
- * as its client pleases. One on which nothing waits may be silent, as its next answer may be long in coming.
+ * Makes Node cut off a connection with bytes to send of which none are taken: otherwise an answer of up to 256 MiB would be held for as
+ * long as its client pleases. A connection with nothing to send may be silent, since its next answer may be long in coming.
  */
 function attendStalled(socket: Socket, stalledMs: number): void {
   const isAttended = socket.timeout === stalledMs;
@@ -70,12 +70,12 @@ function attendStalled(socket: Socket, stalledMs: number): void {
   } else if (isAttended) socket.setTimeout(0);
 }
 
-/** Node takes a connection for idle as soon as its answer was ended, and would destroy it with what the client has yet to read. */
+/** Node regards a connection as idle as soon as its answer was ended, and would destroy it with data the client has yet to read. */
 function sparing(server: Server, unread: () => Socket[]): void {
   const closeIdleConnections = server.closeIdleConnections.bind(server);
   server.closeIdleConnections = () => {
     const spared = unread();
-    // Node has no list of exceptions.
+    // Node's closeIdleConnections takes no exceptions.
     for (const socket of spared) socket.destroy = () => socket;
     closeIdleConnections();
     for (const socket of spared) Reflect.deleteProperty(socket, 'destroy');

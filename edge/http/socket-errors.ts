@@ -5,7 +5,7 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import { newRequestId, unknownMethod } from './headers.ts';
 
-/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the same shape. */
+/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. */
 export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -21,20 +21,20 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
   else refuseOnSocket(socket, '400 Bad Request', 'The request is not valid HTTP.');
 }
 
-/** A request whose method alone the parser does not know; anything may be sent to a port. */
+/** A request in which only the method is unknown to the parser; anything may be sent to a port. */
 const requestLine = /^([A-Za-z-]{1,32}) \S+ HTTP\/1\.[01]\r?\n/;
 const headOf = (packet: unknown): string => (Buffer.isBuffer(packet) ? packet.toString('latin1', 0, 16 * 1024) : '');
 
 const refuseMethod = (method: string, socket: Duplex): void =>
   answerOnSocket(socket, '501 Not Implemented', unknownMethod(method));
 
-/** Answers CONNECT, of which Node makes no request; it leaves the socket to whoever listens for that. */
+/** Answers CONNECT, for which Node makes no request; it leaves the socket to the listener. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   socket.on('error', () => socket.destroy()).once('finish', () => socket.destroy());
   refuseMethod('CONNECT', socket);
 }
 
-/** Answers what no route can, since there is no response any more, and closes the connection. */
+/** Answers on the socket where there is no response object any more, and closes the connection. */
 export const refuseOnSocket = (socket: Duplex, status: string, message: string): void =>
   answerOnSocket(socket, status, invalidRequest(undefined, message));
 
@@ -44,7 +44,7 @@ function answerOnSocket(socket: Duplex, status: string, error: GatewayError): vo
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`);
 }
 
-/** Answers a request that expects what nobody here does: Node asks before there is a route (RFC 9110 section 10.1.1). */
+/** Answers a request with an expectation that nothing here meets: Node asks before routing (RFC 9110 section 10.1.1). */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const { headers, body } = refusalOf(invalidRequest(undefined, 'No expectation but `100-continue` is met.'));
   response.writeHead(417, headers).end(body);

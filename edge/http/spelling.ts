@@ -1,9 +1,6 @@
 import { Type } from 'typebox';
 
-/**
- * How JSON spells an enum of protobuf: one table for what may be asked and for what is answered. It names what clients see, and leaves out
- * UNSPECIFIED.
- */
+/** How JSON spells a protobuf enum: one table for requests and answers. It lists what clients see, and omits UNSPECIFIED. */
 export function spelling<const Values extends Readonly<Record<string, number>>>(values: Values) {
   type Name = keyof Values & string;
   const nameOf = new Map<number, Name>(Object.entries(values).map(([name, value]) => [value, name]));
@@ -15,11 +12,11 @@ export function spelling<const Values extends Readonly<Record<string, number>>>(
   }
 
   return {
-    /** Of a field that takes one of the names. */
+    /** The schema of a field that takes one of the names. */
     schema: Type.Enum(Object.keys(values) as Name[]),
     /** The value that a name stands for; UNSPECIFIED when none is given. */
     value,
-    /** The name of a value. One that only a newer service knows has none: it is null, which no type needs to provide for. */
+    /** The name of a value. A value that only a newer service knows has no name: it becomes null, which no type needs to provide for. */
     name: (value: number): Name => nameOf.get(value) ?? (null as unknown as Name),
   };
 }

@@ -10,7 +10,7 @@ import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
 import type { EdgeApp } from '../app.ts';
 
-/** A form on its way through the gateway; its body lies in a file. */
+/** A form on its way through the gateway; its body is in a file. */
 export type Upload = {
   path: string;
   contentType: string;
@@ -26,8 +26,8 @@ declare module 'fastify' {
 }
 
 /**
- * Spools multipart bodies to files, since clients send the file before the fields that say where it goes (openai-contract.md
- * section 4). A file lives as long as its exchange; those of processes that died are removed at the next start.
+ * Spools multipart bodies to files, since clients send the file before the fields that say where it goes (openai-contract.md section 4). A
+ * file lives as long as its exchange; those left by dead processes are removed at the next start.
  */
 export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<void> {
   const { path: directory, lock } = lockNewFolder(uploadsDir);
@@ -51,26 +51,26 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
     const path = join(directory, randomUUID());
     request.spooledTo = path;
     const upload = await spool(payload, request.headers['content-type']!, path).catch((error: unknown) => {
-      // A refusal with 503 is nobody's fault elsewhere; this one has operators to make room.
+      // Other 503s pass without anybody's help; for this one operators have to make room.
       if (hasReason(error, ErrorReason.OVERLOADED))
         request.log.error({ err: error.cause, requestId: request.id }, 'an upload cannot be kept');
       throw error;
     });
-    // Its client may have gone before there was a file to remove.
+    // The client may have gone before there was a file to remove.
     if (request.raw.socket.destroyed) await rm(path, { force: true });
     return upload;
   });
 }
 
-/** Writes a form to a file while it is checked; what is refused leaves no file. */
+/** Writes a form to a file while checking it; a refused one leaves no file. */
 async function spool(body: Readable, contentType: string, path: string): Promise<Upload> {
   const scanner = new FormScanner(contentType);
   const file = await onDisk(open(path, 'wx', 0o600));
   try {
-    // Left open, since what is refused is read to its end all the same.
+    // The body is not destroyed: the rest of a refused one has to be read anyway.
     for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       scanner.push(chunk);
-      // Waiting for the disk is what holds a fast sender back.
+      // Waiting for the disk holds back a fast sender.
       await onDisk(file.appendFile(chunk));
     }
     const model = formField(scanner.end(), 'model');
@@ -85,7 +85,7 @@ async function spool(body: Readable, contentType: string, path: string): Promise
   }
 }
 
-/** What the disk does not do may pass, as when it is full: its client is to come again. */
+/** A failing disk may recover, as when it was full: the client is told to come again. */
 async function onDisk<Done>(work: Promise<Done>): Promise<Done> {
   try {
     return await work;
@@ -97,10 +97,10 @@ async function onDisk<Done>(work: Promise<Done>): Promise<Done> {
   }
 }
 
-/** How the folders of processes are named, also when their removal was not finished. What is named otherwise is none of ours. */
+/** The names of processes' folders, including those whose removal was not finished. Anything else in the directory is not ours. */
 const ownFolder = new RegExp(`^(${removedPrefix})?\\d+-[0-9a-f]{12}$`);
 
-/** Removes the uploads of processes that are no more. */
+/** Removes the uploads of dead processes. */
 function removeOrphans(uploadsDir: string): void {
   for (const name of readdirSync(uploadsDir)) {
     if (!ownFolder.test(name)) continue;

@@ -35,7 +35,7 @@ export async function answerInference(
   let isChunked = false;
   try {
     const parts = deps.inference.invoke(
-      // Written out: `create` goes through the fields by reflection.
+      // Written out: `create` walks the fields by reflection.
       {
         $typeName: 'modelgateway.models.v1.InvokeRequest',
         operation: call.operation,
@@ -62,7 +62,7 @@ export async function answerInference(
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
         raw.writeHead(part.head!.status, headers);
         isChunked = raw.chunkedEncoding;
-        // From here on the chunks are made here.
+        // From here on this code does the chunking.
         raw.chunkedEncoding = false;
         if (part.head!.retirement !== undefined) deps.metrics.retiringModel(part.head!.model);
         if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - request.startedMs);
@@ -70,7 +70,7 @@ export async function answerInference(
       if (part.end !== undefined) {
         if (isChunked) raw.end(chunk(part.body, true));
         else end(raw, part.body);
-        // Its memory counts until then (services/models/inference/answer-room.ts).
+        // Its memory is counted until then (services/models/inference/answer-room.ts).
         if (part.body.byteLength > countedBytesMin) await taken(raw);
       } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
         await drained(raw, gone);
@@ -86,17 +86,17 @@ export async function answerInference(
       if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
       throw error;
     }
-    // Only a broken transport ends here, besides those who have left: an answer that fails on its way says so itself.
+    // Only a broken transport or a client that left ends up here: an answer that fails on its way says so itself.
     if (!isGone) logFailure(error, statusOf(error), request);
     deps.metrics.request(route, statusOf(error), deps.clock.monotonic() - request.startedMs);
     raw.destroy();
   }
 }
 
-/** Bytes up to which an answer leaves as a text: Node puts a text behind the head and writes both at once, bytes it writes apart. */
+/** Answers up to this many bytes are sent as a string: Node writes a string together with the head, but bytes separately. */
 const oneWriteBytesMax = 16 * 1024;
 
-/** Resolves once the client has taken all of an answer, or has gone. */
+/** Resolves once the client has taken the whole answer, or has gone. */
 const taken = (raw: ServerResponse): Promise<void> =>
   new Promise((resolve) => {
     if (raw.closed) resolve();
@@ -111,7 +111,7 @@ function end(raw: ServerResponse, body: Uint8Array): void {
 const lineEnd = '\r\n';
 const lastChunk = '0\r\n\r\n';
 
-/** Bytes in chunked coding (RFC 9112, 7.1), in one buffer: Node would write the size, the line ends and the bytes as four. */
+/** Bytes in chunked coding (RFC 9112 section 7.1), in one buffer: Node would write the size, the line ends and the bytes separately. */
 function chunk(body: Uint8Array, isLast = false): Buffer {
   const size = body.byteLength === 0 ? '' : body.byteLength.toString(16) + lineEnd;
   const tail = (body.byteLength === 0 ? '' : lineEnd) + (isLast ? lastChunk : '');
@@ -125,7 +125,7 @@ function chunk(body: Uint8Array, isLast = false): Buffer {
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
 function responseHeaders(head: InvokeHead, reply: FastifyReply, publicUrl: string): OutgoingHttpHeaders {
-  // A copy, to which all is added by name: spreads go through each of their objects at run time.
+  // One copy, to which everything is added by name: a spread walks each of its objects at run time.
   const headers = reply.getHeaders() as OutgoingHttpHeaders;
   headers['content-type'] = head.contentType;
   if (head.contentType.startsWith('text/event-stream')) Object.assign(headers, streamHeaders);

@@ -46,7 +46,7 @@ export const formCall = (fields: TProperties): Content => ({
   },
 });
 
-/** What completes a text: one or several, as texts or as tokens. */
+/** The prompt of a text completion: one or several, as texts or as tokens. */
 export const promptSchema = Type.Union([
   Type.String(),
   Type.Array(Type.String()),

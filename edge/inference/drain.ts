@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** Waits until the client has taken what was written. Ends early when it has gone, as one has that took nothing (edge/http/slow-clients.ts). */
+/**
+ * Waits until the client has taken what was written. Ends early when the client has gone, or was cut off because it took nothing
+ * (edge/http/slow-clients.ts).
+ */
 export const drained = (raw: ServerResponse, gone: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const done = (): void => {

@@ -33,13 +33,13 @@ async function retirementOf(
     if (retirement !== undefined) metrics.retiringModel(model);
     return retirementHeaders(model, retirement, publicUrl);
   } catch (err) {
-    // The error itself matters more than its headers.
+    // The error itself matters more than its extra headers.
     request.log.debug({ err, requestId: request.id }, 'the retirement of a model could not be looked up');
     return {};
   }
 }
 
-/** Bodies are kept as bytes, or spooled. */
+/** Bodies are kept as bytes, or spooled to a file. */
 function namedIn(body: unknown): Named | null {
   if (isUpload(body)) return body.model === null ? null : { model: body.model };
   return Buffer.isBuffer(body) ? { body } : null;

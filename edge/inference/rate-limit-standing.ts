@@ -3,7 +3,7 @@ import type { RouteDeps } from '../app.ts';
 import { asCaller } from '../caller.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 
-/** Headers that say where the caller stands with its limits: a refusal has no head that does. */
+/** The headers of the caller's current rate limits, for refusals: they have no answer head that would carry them. */
 export async function rateLimitStanding(
   { inference }: Pick<RouteDeps, 'inference'>,
   request: FastifyRequest,

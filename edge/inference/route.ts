@@ -59,7 +59,7 @@ function inferenceRoute(
     app.post(
       route,
       {
-        config: { access: { surface: 'api', scope }, startsWork: true, admitBehindBody: true },
+        config: { access: { surface: 'api', scope }, startsWork: true, admitAfterBody: true },
         ...(prefix === '/v1' && { schema }),
       },
       async (request, reply) => {

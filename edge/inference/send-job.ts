@@ -6,10 +6,12 @@ import { asCallerWithJob } from '../caller.ts';
 import { goneSignal } from '../http/client-gone.ts';
 import { jobJson } from '../openai/job-json.ts';
 
-/** What Jobs answers at once. Larger results are read when there is room; smaller ones are not worth counting. */
+/**
+ * Results up to this size come with Jobs' first answer. Larger ones are fetched when there is room; smaller ones are not worth counting.
+ */
 export const resultBytesMax = 64n * 1024n;
 
-/** Answers with a job. A result that Jobs left out has its room in memory from now until the client has taken it. */
+/** Answers with a job. A result that Jobs left out takes room in memory from now until the client has taken it. */
 export async function sendJob(
   { jobs, resultRoom, metrics }: Pick<RouteDeps, 'jobs' | 'resultRoom' | 'metrics'>,
   job: Job,
@@ -30,7 +32,7 @@ export async function sendJob(
     const whole = await jobs.getJob({ jobId: job.id }, options);
     const parts = jobJson(whole.job!);
     const length = parts.reduce((sum, part) => sum + part.byteLength, 0);
-    // The parts as they are: in one buffer they would take the memory twice.
+    // Sent in parts: in one buffer they would take the memory twice.
     return reply.header('content-length', length).send(Readable.from(parts));
   } finally {
     finished(reply.raw, giveBack);

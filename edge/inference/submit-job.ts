@@ -16,23 +16,23 @@ import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 import { resultBytesMax, sendJob } from './send-job.ts';
 
-/** What a call is answered with, now or later. */
+/** What answering a call needs, now or later. */
 export type InferenceDeps = Pick<RouteDeps, 'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl' | 'resultRoom'>;
 
 /** The body of a call: its bytes, or the file they were spooled to. */
 export type InvokeBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
 
-/** How often clients should look, in seconds (openai-contract.md section 6). */
+/** How often clients should poll, in seconds (openai-contract.md section 6). */
 const lookAgainSeconds = '2';
 
-/** Whether the client prefers an answer later (RFC 7240 section 4.1), like `background: true`. */
+/** Whether the client prefers an answer later (RFC 7240 section 4.1); means the same as `background: true`. */
 export const prefersJob = ({ headers }: FastifyRequest): boolean =>
   headers.prefer !== undefined && /(^|,)\s*respond-async\s*($|[,;])/i.test(String(headers.prefer));
 
 /** A call that runs now or later. It is metered, and shown, under `endpoint`. */
 export type InferenceCall = { operation: Operation; endpoint: string } & InvokeBody;
 
-/** Answers with the job as which a call was queued. */
+/** Queues a call and answers with its job. */
 export async function answerWithJob(
   deps: InferenceDeps,
   call: InferenceCall,
@@ -48,9 +48,7 @@ export async function answerWithJob(
   }
 }
 
-/**
- * Queues a call to run in the background once it has passed every check of a call that runs now, and answers with the job.
- */
+/** Queues a call to run in the background, after all checks of a call that runs now, and returns the job. */
 async function submitJob(
   deps: InferenceDeps,
   call: InferenceCall,
@@ -98,10 +96,10 @@ async function submitJob(
   return sendJob(deps, job!, request, reply);
 }
 
-/** The client's `metadata`, when it is what OpenAI's clients send; the upstream judges everything else. Refuses to stream. */
+/** The client's `metadata`, if it has the form that OpenAI's clients send; the upstream judges everything else. Refuses `stream`. */
 function metadataOf(bytes: Uint8Array): Record<string, string> {
   const body = asBuffer(bytes);
-  // Most bodies name neither, and the longest ones take a while to parse.
+  // Most bodies contain neither, and the longest ones take a while to parse.
   if (!body.includes('"metadata"') && !body.includes('"stream"')) return {};
   const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };
   if (stream === true) throw invalidRequest('stream', 'A background job cannot stream its answer.', 'invalid_value');

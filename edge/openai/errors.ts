@@ -17,7 +17,7 @@ export const errorBodySchema = Type.Object(
   { $id: 'Error', description: 'What went wrong; `param` names the field.' },
 );
 
-/** The platform's error type of each reason. A reason without one does not compile. */
+/** The platform's error type for each reason. A reason without one does not compile. */
 const types: Readonly<Record<KnownReason, string>> = {
   [ErrorReason.UNSPECIFIED]: 'server_error',
   [ErrorReason.MISSING_API_KEY]: 'invalid_request_error',
@@ -71,20 +71,20 @@ const types: Readonly<Record<KnownReason, string>> = {
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
     message: error.message,
-    // A newer service may send a reason which this edge does not know.
+    // A newer service may send a reason that this edge does not know.
     type: error.details.upstream?.type || (types[error.reason as KnownReason] ?? types[ErrorReason.UNSPECIFIED]),
     param: error.details.param ?? null,
     code: errorCode(error),
   },
 });
 
-/** Refusals of rate limits, as opposed to budgets. */
+/** Refusals by rate limits, as opposed to budgets. */
 export const rateReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.RATE_LIMITED,
   ErrorReason.TOKEN_RATE_LIMITED,
 ]);
 
-/** Those who may be served again soon: their clients are to come back, but not all at once. */
+/** Refusals that may pass soon: clients should come back, but not all at once. */
 const unavailableReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.MODEL_UNAVAILABLE,
   ErrorReason.OVERLOADED,
@@ -93,7 +93,7 @@ const unavailableReasons: ReadonlySet<ErrorReason> = new Set([
 ]);
 const unavailableWaitMs = { min: 5_000, max: 15_000 };
 
-/** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */
+/** Retry-After of a rate limit: openai-node ignores values above 60 and retries at once. */
 const rateLimitWaitSecondsMax = 60;
 
 /** The headers that tell clients whether and when to try again. */

@@ -61,7 +61,7 @@ export const listedJobJson = (job: Job): Static<typeof listedJobSchema> => ({
   metadata: job.metadata,
 });
 
-/** A job for operators: never what was asked or answered. */
+/** A job for operators: without its request and its answer. */
 export const adminJobSchema = Type.Object(
   {
     ...Type.Omit(listedJobSchema, ['metadata']).properties,
@@ -103,12 +103,12 @@ export const jobSchema = Type.Object(
   { $id: 'Job' },
 );
 
-/** The schema of answers that `jobJson` has written. */
+/** The schema of answers that `jobJson` has already written. */
 export const writtenJobSchema = Type.Unsafe<Buffer>(jobSchema);
 
 /**
- * A job as JSON text, in parts. A result in JSON stands there with the very bytes of the synchronous answer; anything else as
- * `{content_type, b64}`.
+ * A job as JSON text, in parts. A JSON result is embedded with the very bytes of the synchronous answer; any other as `{content_type,
+ * b64}`.
  */
 export function jobJson(job: Job): Uint8Array[] {
   const { error, usage, metadata, ...first } = listedJobJson(job);

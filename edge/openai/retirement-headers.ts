@@ -21,7 +21,7 @@ export function retirementHeaders(
 
 const none: Readonly<Record<string, string>> = {};
 
-/** Within a process the message is the catalog's own, so that its headers are made once for each announcement and not for each answer. */
+/** Within a process the message is the catalog's own object, so its headers are made once per announcement, not per answer. */
 const made = new WeakMap<Retirement, { model: string; publicUrl: string; headers: Record<string, string> }>();
 
 function makeHeaders(
@@ -40,5 +40,5 @@ function makeHeaders(
   return headers;
 }
 
-/** A model name as one path segment; a lone surrogate, which has no encoding, is replaced. */
+/** A model name as one path segment; a lone surrogate, which cannot be encoded, is replaced. */
 const modelPath = (name: string): string => encodeURIComponent(name.toWellFormed());

@@ -50,7 +50,7 @@ export function realtimeAuthentication(
 
 const invalidSecret = () => gatewayError(ErrorReason.INVALID_API_KEY, 'Incorrect client secret provided.');
 
-/** Pages elsewhere have no business with a key that does not expire: client secrets are made for them. */
+/** Foreign pages have no business with a long-lived key: client secrets are made for them. */
 function refuseForeignPage(request: FastifyRequest, publicUrl: string): void {
   if (askingPage(request, publicUrl) !== 'foreign') return;
   throw gatewayError(

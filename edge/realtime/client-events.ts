@@ -3,7 +3,7 @@ import type { CallerConstraints, TranscribeRequestSchema } from '#gen/modelgatew
 
 type Request = MessageInitShape<typeof TranscribeRequestSchema>;
 
-/** Characters of events that may wait before the socket is no longer read. */
+/** Characters of events that may queue up before the socket is no longer read. */
 const waitingMax = 1024 * 1024;
 
 /** The events of a socket, as the stream of requests that Transcribe takes. */
@@ -31,13 +31,13 @@ export class ClientEvents implements AsyncIterable<Request> {
     return !this.#isFull;
   }
 
-  /** Its caller's key was changed; told ahead of what waits. */
+  /** The caller's key was changed; delivered ahead of queued events. */
   constrain(constraints: CallerConstraints): void {
     this.#constraints = constraints;
     this.#awake();
   }
 
-  /** The client says no more. */
+  /** The client sends nothing more. */
   end(): void {
     this.#isOver = true;
     this.#awake();

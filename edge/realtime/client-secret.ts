@@ -5,8 +5,8 @@ export type SecretContent = {
   /** Until when it opens sessions, in milliseconds since the Unix epoch. */
   expiresAtMs: number;
   /**
-   * Whose it is: a key by the digests of its secret (digestName), or a session by its access token, which lives for 30 minutes only. Secrets
-   * that an earlier version issued have no digests.
+   * Its holder: a key, by the digests of its secret (digestName), or a session, by its access token, which lives for only 30 minutes.
+   * Secrets issued by an earlier version have no digests.
    */
   holder: { kind: 'key'; digests?: readonly string[] } | { kind: 'session'; accessToken: string };
   /** The session object to which it is bound, as JSON; empty: none. */
@@ -14,7 +14,7 @@ export type SecretContent = {
 };
 
 const prefix = 'ek_';
-/** Each secret stands by itself. */
+/** The context of the secret box: none, since nothing but the secret itself is known when it is opened. */
 const context = '';
 
 export const looksLikeClientSecret = (token: string): boolean => token.startsWith(prefix);
@@ -35,7 +35,7 @@ export class ClientSecrets {
     return prefix + this.#box.seal(Buffer.from(JSON.stringify(content)), context).toString('base64url');
   }
 
-  /** The content of a secret; null when nobody here made it. Whether it has expired is for the caller to say. */
+  /** The content of a secret; null when no edge made it. Whether it has expired is for the caller to check. */
   open(secret: string): SecretContent | null {
     const opened = this.#box.open(Buffer.from(secret.slice(prefix.length), 'base64url'), context);
     return opened === null ? null : (JSON.parse(opened.toString()) as SecretContent);

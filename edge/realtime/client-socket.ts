@@ -7,7 +7,7 @@ import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import type { AdmittedSession } from './session.ts';
 
-/** As much of a WebSocket of `ws` as is used here. */
+/** The part of `ws`'s WebSocket that is used here. */
 export type WebSocketLike = {
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;
   on(event: 'pong' | 'close', listener: () => void): unknown;
@@ -21,17 +21,20 @@ export type WebSocketLike = {
 
 type CarryOptions = {
   request: FastifyRequest;
-  /** Calls back when the credential is no longer served here, with the refusal, or has other constraints; answers how to stop listening. */
+  /**
+   * Calls back, with the refusal, when the credential is no longer served here, or with its new constraints. Returns a function that stops
+   * listening.
+   */
   onCredentialEnded(
     listener: (refusal: GatewayError) => void,
     constrain: (constraints: CallerConstraints) => void,
   ): () => void;
 };
 
-/** A socket that has not answered a ping by the next one is gone. */
+/** A socket that has not answered a ping by the time of the next one is gone. */
 const pingMs = 20_000;
 const sessionMsMax = 60 * 60 * 1000;
-/** A client that does not end the closing handshake is cut off after this, in milliseconds. */
+/** A client that does not finish the closing handshake is cut off after this, in milliseconds. */
 const closeTimeoutMs = 5_000;
 
 /** Close codes (openai-contract.md section 5): what is refused for good, what may be tried again, and the regular end. */
@@ -55,7 +58,7 @@ export async function carrySession(
     session.abort();
   };
   const send = (json: string): Promise<void> => new Promise((resolve) => socket.send(json, () => resolve()));
-  /** Says why, and closes. */
+  /** Tells the client why, and closes. */
   const end = (error: GatewayError, code: number): void => {
     if (isClosing) return;
     const body = errorBody(error).error;
@@ -95,7 +98,7 @@ export async function carrySession(
   try {
     for await (const { message } of session.responses) {
       if (isClosing) break;
-      // A client that does not read holds its own session up.
+      // A client that does not read holds up only its own session.
       if (message.case === 'eventJson') await send(message.value);
       else if (message.case === 'close') close(message.value.code, message.value.reason);
     }
@@ -111,7 +114,7 @@ export async function carrySession(
   stopListening();
 }
 
-/** Whether it is worth another try decides how clients reconnect. */
+/** Clients decide by the code whether to reconnect. */
 function closeCodeOf(error: GatewayError): number {
   switch (error.reason) {
     case ErrorReason.RATE_LIMITED:

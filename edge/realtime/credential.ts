@@ -21,6 +21,6 @@ export function realtimeToken(message: IncomingMessage): string {
   return keys.length === 1 ? keys[0]!.slice(keyProtocol.length) : bearerToken(message);
 }
 
-/** The subprotocol that is chosen: `realtime` when it is offered, and never one that carries a key. */
+/** The subprotocol to choose: `realtime` when it is offered, and never one that carries a key. */
 export const chosenProtocol = (offered: ReadonlySet<string>): string | false =>
   offered.has('realtime') ? 'realtime' : false;

@@ -9,7 +9,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { ClientEvents } from './client-events.ts';
 
-/** A session that InferenceService has admitted; its socket may not stand yet. */
+/** A session that InferenceService has admitted; its socket may not be open yet. */
 export type AdmittedSession = {
   events: ClientEvents;
   /** What InferenceService says, `session.created` first. */
@@ -18,8 +18,8 @@ export type AdmittedSession = {
 };
 
 /**
- * Opens a session before its socket stands, so that a refusal is a real HTTP response (openai-contract.md section 5, stage A).
- * Rejects with the refusal.
+ * Opens a session before its socket is, so that a refusal is a real HTTP response (openai-contract.md section 5, stage A). Rejects with the
+ * refusal.
  */
 export async function admitSession(
   inference: Client<typeof InferenceService>,

@@ -13,9 +13,9 @@ declare module 'fastify' {
   }
 }
 
-/** 15 MiB of audio in base64, and the JSON about it (openai-contract.md section 5). */
+/** 15 MiB of audio in base64, and the JSON around it (openai-contract.md section 5). */
 const messageBytesMax = 21 * 1024 * 1024;
-/** A message may come in so many fragments, and wait in so many pieces of the network: more are an attack. */
+/** The most fragments in which a message may come, and pieces in which it may wait in the network: more are an attack. */
 const fragmentsMax = 1_024;
 const piecesMax = 32 * 1024;
 /** How long clients have to close when the server goes away, in milliseconds. */
@@ -27,7 +27,7 @@ const realtimePath = /^\/(api\/)?v1\/realtime(\?|$)/;
 export const isRealtimeUpgrade = (message: IncomingMessage): boolean =>
   message.headers.upgrade?.toLowerCase() === 'websocket' && realtimePath.test(message.url ?? '');
 
-/** Lets routes of this part of the app become WebSockets; the rest is spared its hooks. */
+/** Lets routes of this part of the app become WebSockets; other routes do not run its hooks. */
 export async function installWebSockets(app: EdgeApp): Promise<void> {
   app.decorateRequest('realtime', null);
   await app.register(webSockets, {
@@ -37,7 +37,7 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
       maxBufferedChunks: piecesMax,
       handleProtocols: chosenProtocol,
     },
-    // A socket that breaks has closed, which its session hears of by itself.
+    // A socket that breaks is closed, and its session hears of that anyway.
     errorHandler: (_error: Error, socket: { terminate(): void }) => socket.terminate(),
     preClose(done: () => void) {
       for (const client of app.websocketServer.clients) {
@@ -50,8 +50,8 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
   app.websocketServer.on('wsClientError', (error: Error, socket: Socket) =>
     refuseOnSocket(socket, '400 Bad Request', `The request to upgrade is not valid: ${error.message}.`),
   );
-  // A refused upgrade has no next request (openai-contract.md section 5), and nobody else closes its connection: what was refused
-  // at the door never came as far as the plugin.
+  // A refused upgrade is followed by no other request (openai-contract.md section 5), and nothing else closes its connection: a request
+  // refused this early never reached the plugin.
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (isRealtimeUpgrade(request.raw)) reply.header('connection', 'close');
     done();

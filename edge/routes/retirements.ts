@@ -11,8 +11,8 @@ import { nameInPath } from '../http/name-in-path.ts';
 const pageSchema = { content: { 'text/html': { schema: Type.String() } } };
 
 /**
- * The page that `rel="deprecation"` points to: what retires, when, and what comes after. Anybody may read it, so that it exists for
- * public models alone; for all other names the answer is the same page, byte for byte (service.md, Errors: 404).
+ * The page that `rel="deprecation"` points to: what retires, when, and what comes after. Anybody may read it, so it exists only for public
+ * models; for all other names the answer is the same page, byte for byte (service.md, Errors: 404).
  */
 export const retirementPageRoutes: Routes = (app, { models, clock }) => {
   app.get(
@@ -50,14 +50,14 @@ a { color: var(--accent); }
 
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** Nothing but the page's own style: a name that an operator typed can never become code. */
+/** Only the page's own style is allowed: a name that an operator typed can never become code. */
 const headers = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
-  // Dates may move.
+  // Dates may change.
   'cache-control': 'no-cache',
 };
 

@@ -11,15 +11,18 @@ import { createKeyCredentials } from './keys.ts';
 import { createSessionCredentials } from './sessions.ts';
 
 type OpenCredentials = Credentials & {
-  /** Whether both feeds are, so that requests are decided without asking. */
+  /** Whether both feeds are live, so that requests are decided without asking. */
   readonly isLive: boolean;
   close(): Promise<void>;
 };
 
-/** How every JWT begins, base64 of `{"` (RFC 7519): a session token. All else is a key, be it another service's or mistyped. */
+/**
+ * How every JWT begins (RFC 7519): base64 of `{"`. Such a token is a session's; all others are taken for keys, even another service's or
+ * mistyped ones.
+ */
 const jwtStart = 'eyJ';
 
-/** What this edge knows of API keys and sessions, kept current by the feeds of Keys and Auth. */
+/** What this edge knows about API keys and sessions, kept current by the feeds of Keys and Auth. */
 export function openCredentials(deps: {
   keys: Client<typeof KeysService>;
   auth: Client<typeof AuthService>;

@@ -9,18 +9,18 @@ type FeedSource<Event extends { version: bigint }> = {
   name: string;
   watch(signal: AbortSignal): AsyncIterable<Event>;
   acknowledge(version: bigint): Promise<{ leaseMs: number; rewatch: boolean }>;
-  /** Says goodbye, so that nobody waits for this edge any more. */
+  /** Says goodbye, so that nobody waits for this edge any longer. */
   leave(): Promise<unknown>;
   apply(event: Event): void;
 };
 
 type FeedFollower = {
-  /** Whether the edge may decide from what the feed told. */
+  /** Whether the edge may decide by what the feed has told it. */
   readonly isLive: boolean;
   close(): Promise<void>;
 };
 
-/** Follows a feed and acknowledges each event, which renews the lease. It is also opened again when its service does not know this edge any more. */
+/** Follows a feed and acknowledges each event, which renews the lease. Reopens the feed when its service no longer knows this edge. */
 export function followFeed<Event extends { version: bigint }>(
   source: FeedSource<Event>,
   deps: { clock: Clock; logger: Logger },
@@ -28,7 +28,7 @@ export function followFeed<Event extends { version: bigint }>(
   const { clock, logger } = deps;
   const lease = new Lease(clock);
   let acknowledge: (version: bigint) => Promise<void>;
-  /** The acknowledgements under way; they may outlive their feed. */
+  /** The running acknowledgements; they may outlive their feed. */
   let acknowledging: Promise<void> = Promise.resolve();
   const following = followStream<Event>({
     name: source.name,
@@ -53,15 +53,15 @@ export function followFeed<Event extends { version: bigint }>(
       const ended = following.close();
       lease.end();
       await ended;
-      // One that came behind the goodbye would begin a new lease, and changes would wait for an edge that is gone.
+      // An acknowledgement that arrived after the goodbye would begin a new lease, and changes would wait for an edge that is gone.
       await acknowledging;
-      // A goodbye that does not arrive is made up for by the lapse of the lease.
+      // If the goodbye does not arrive, the lease lapses instead.
       await source.leave().catch((err) => logger.debug({ err }, `${source.name} could not be left`));
     },
   };
 }
 
-/** Sends acknowledgements one at a time, the latest version first; those in between are left out. What it answers never rejects. */
+/** Sends acknowledgements one at a time, the latest version first; versions in between are skipped. The returned promise never rejects. */
 function acknowledger(
   source: Pick<FeedSource<never>, 'name' | 'acknowledge'>,
   lease: Lease,

@@ -20,16 +20,16 @@ import { SingleFlight } from './single-flight.ts';
 /** The API key half of the edge's credentials. */
 export type KeyCredentials = {
   /**
-   * The principal behind a secret: at once when the edge knows it and the feed is live, else a promise. INVALID_API_KEY,
-   * EXPIRED_API_KEY, or OVERLOADED when Keys is out of reach: that nobody can tell says nothing about the key. `again`: in the same
-   * request, whose use of the key is counted.
+   * The principal of a secret: at once when the edge knows it and the feed is live, else a promise. INVALID_API_KEY, EXPIRED_API_KEY, or
+   * OVERLOADED when Keys is out of reach: not knowing says nothing about the key. `again`: a further check within the same request, which
+   * has already been counted as a use of the key.
    */
   authenticate(token: string, again?: boolean): KeyPrincipal | Promise<KeyPrincipal>;
   /**
-   * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, it has
-   * expired, or the secret's grace period has, its user is deactivated or its organization suspended, be it before this call. Then a
-   * connection which it holds open is closed. `change` is called with what the key may do now whenever that may have changed. Answers
-   * how to stop listening.
+   * Calls back, once and with the refusal, when the principal's secret is no longer served, even if that happened before this call: its key
+   * is deleted or revoked, it or its grace period has expired, its user is deactivated or its organization suspended. A connection that it
+   * holds open is then closed. Calls `change` with what the key may do now whenever that may have changed. Returns a function that stops
+   * listening.
    */
   onRevoked(
     principal: KeyPrincipal,
@@ -46,7 +46,7 @@ export type KeyCredentials = {
 
 type KeyCredentialsDeps = {
   keys: Pick<Client<typeof KeysService>, 'authenticate' | 'watchKeys' | 'acknowledgeKeys' | 'recordKeyUse'>;
-  /** This process (UUID), made anew at each start. */
+  /** The id of this process (UUID), made anew at each start. */
   edgeId: string;
   /** Newest first, as Keys has them. */
   peppers: readonly KeyPepper[];
@@ -59,12 +59,12 @@ type KeyCredentialsDeps = {
 /** How often uses are reported, in milliseconds. */
 const reportEveryMs = 1_000;
 const acknowledgeTimeoutMs = 1_000;
-/** Asking again helps when a change came in between; a key that changes without end is not told apart from an outage. */
+/** Asking again helps when a change came in between; a key that keeps changing is treated like an outage. */
 const attemptsMax = 4;
 
 /**
- * Follows Keys' feed from now on. While it is live, keys are decided from memory; otherwise each request asks, so that a key
- * which was deleted meanwhile is never served.
+ * Follows Keys' feed from now on. While it is live, keys are decided from memory; otherwise each request asks Keys, so that a key deleted
+ * meanwhile is never served.
  */
 export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const { keys, edgeId, peppers, clock, logger, capacity = 200_000 } = deps;
@@ -78,7 +78,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     onChanged: (digests, principal, version) => revocations.change(digests, principal, version),
     onReset: () => revocations.checkAll(),
   });
-  /** The process of Keys which granted the lease: it alone may extend it while its database is away. */
+  /** The process of Keys that granted the lease: only that one may extend it while its database is away. */
   let leaseHolder = '';
   const feed = followFeed(
     {
@@ -86,7 +86,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
       watch: (signal) =>
         keys.watchKeys({ edgeId, afterVersion: state.version, peppers: fingerprints }, { ...asEdge, signal }),
       acknowledge: async (version) => {
-        // Unknown until the answer: a request that failed may have been granted by another process.
+        // Unknown until the answer: the lease may have been granted by another process, even if the request fails.
         const holder = leaseHolder;
         leaseHolder = '';
         const answer = await keys.acknowledgeKeys(
@@ -107,7 +107,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const uses = new KeyUses(keys, logger);
   const reportTimer = setInterval(() => uses.report(), reportEveryMs).unref();
 
-  /** Expiry is reached by time alone, so each request checks it. */
+  /** Expiry needs no event, so each request checks it. */
   const admit = (entry: CachedKey, again: boolean): KeyPrincipal => {
     const nowMs = clock.now();
     if (entry.principal.expiresAtMs <= nowMs) throw expiredKey();
@@ -135,8 +135,8 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
         if (state.isUnknown(tokenHash)) throw invalidKey();
       }
       if (!isKeySecret(token)) throw invalidKey();
-      // A change that comes while it is asked makes it ask again, so that with a live feed requests for one key may share the answer. Without
-      // the feed another's answer may be older than a deletion that was answered before this request came.
+      // A change that arrives while Keys is asked makes this ask again, so with a live feed requests for one key may share the answer.
+      // Without the feed, a shared answer may be older than a deletion that was answered before this request came.
       const answer = live ? asking.run(tokenHash, () => ask(token, tokenHash)) : ask(token, tokenHash);
       return answer.then((entry) => admit(entry, again));
     },

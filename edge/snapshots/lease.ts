@@ -1,11 +1,11 @@
 import type { Clock } from '#shared/clock.ts';
 
-/** A feed that says nothing for this long is broken; a heartbeat comes every 500 ms. In milliseconds. */
+/** A feed that is silent for this long is broken, in milliseconds; a heartbeat comes every 500 ms. */
 const silenceMsMax = 1_500;
 
 /**
- * Whether the edge may decide by what a feed told. Each acknowledgement that the feed's service answers renews it, counted from the moment at
- * which it was sent: the service counts from a later one, so that it never stops waiting for an edge which still believes what it was told.
+ * Whether the edge may decide by what a feed told it. Each answered acknowledgement renews the lease, counted from the moment it was sent:
+ * the service counts from a later moment, so it never stops waiting for an edge that still believes its lease.
  */
 export class Lease {
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -21,7 +21,7 @@ export class Lease {
     return nowMs < this.#untilMs && nowMs < this.#heardMs + silenceMsMax;
   }
 
-  /** The feed said something. */
+  /** The feed has sent something. */
   heard(): void {
     this.#heardMs = this.#clock.monotonic();
   }

@@ -15,12 +15,13 @@ import { SingleFlight } from './single-flight.ts';
 
 /** The session half of the edge's credentials. */
 export type SessionCredentials = {
-  /** The principal behind an access token: at once when the token was verified before and the feed is live, else a promise. */
+  /** The principal of an access token: at once when the token was verified before and the feed is live, else a promise. */
   authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
   /**
-   * Calls back, once and with the refusal, when the principal is no longer served: its session is over, its user has changed, its
-   * organization is suspended, or the key that signed its token is compromised, be it before this call. Then a connection which it
-   * holds open is closed. Its token's expiry is no end: another takes its place while the session goes on. Answers how to stop listening.
+   * Calls back, once and with the refusal, when the principal is no longer served, even if that happened before this call: its session is
+   * over, its user has changed, its organization is suspended, or the key that signed its token is compromised. A connection that it holds
+   * open is then closed. The token's expiry does not count: another replaces it while the session goes on. Returns a function that stops
+   * listening.
    */
   onEnded(principal: SessionPrincipal, listener: (refusal: GatewayError) => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
@@ -40,7 +41,7 @@ const askTimeoutMs = 1_000;
 
 export function createSessionCredentials(deps: {
   auth: Pick<Client<typeof AuthService>, 'watchAuth' | 'acknowledgeAuth' | 'getSessionState'>;
-  /** This process (UUID), made anew at each start. */
+  /** The id of this process (UUID), made anew at each start. */
   edgeId: string;
   clock: Clock;
   logger: Logger;
@@ -73,7 +74,7 @@ export function createSessionCredentials(deps: {
     },
     { clock, logger },
   );
-  /** Tokens whose signature was checked; the oldest give way. */
+  /** Tokens whose signature was verified; the oldest give way. */
   const remembered = new Map<string, Verified>();
 
   /** Decides by the feed. */
@@ -92,7 +93,7 @@ export function createSessionCredentials(deps: {
 
   const verifying = new SingleFlight<Verified>();
   const verify = async (token: string): Promise<SessionPrincipal> => {
-    // Without the keys nobody can tell a good token from a bad one.
+    // Without the keys a good token cannot be told from a bad one.
     if (!state.isComplete) throw nobodyCanTell();
     const verified = await verifying.run(token, async () => {
       const claims = await verifier.verify(token);
@@ -105,8 +106,8 @@ export function createSessionCredentials(deps: {
   };
 
   /**
-   * Asks Auth about one session while the feed is silent: a lapsed lease must not let an ended session in, nor shut a sound one out. Each
-   * request asks for itself, since another's answer may be older than a logout that was answered before this request came.
+   * Asks Auth about one session while the feed is silent: a lapsed lease must neither let an ended session in nor shut a valid one out.
+   * Each request asks for itself, since another's answer may be older than a logout that was answered before this request came.
    */
   const ask = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
     const { claims } = verified;
@@ -135,7 +136,7 @@ export function createSessionCredentials(deps: {
     onEnded(principal, call) {
       const listener = { principal, call };
       listeners.add(listener);
-      // Its end may have been told between its authentication and now.
+      // Its end may have been reported between its authentication and now.
       tellIfEnded(listener);
       return () => listeners.delete(listener);
     },
@@ -157,7 +158,7 @@ const principalOf = (claims: AccessClaims): SessionPrincipal => ({
   operator: claims.operator,
   tenantSuspended: false,
   expiresAtMs: claims.expiresAtMs,
-  // A session is confined by nothing but its user's limits.
+  // A session is limited by nothing but its user's limits.
   constraints: create(CallerConstraintsSchema, {}),
 });
 

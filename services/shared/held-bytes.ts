@@ -13,20 +13,20 @@ export class HeldBytes {
     return this.#total;
   }
 
-  of(whose: string): number {
-    return this.#of.get(whose) ?? 0;
+  of(userId: string): number {
+    return this.#of.get(userId) ?? 0;
   }
 
   /** Whether somebody may hold so many bytes more, where all together may hold `bytesMax`. */
-  hasRoom(whose: string, bytes: number, bytesMax: number): boolean {
-    return this.of(whose) + bytes <= (bytesMax - this.#total - bytes) * timesLeftMax;
+  hasRoom(userId: string, bytes: number, bytesMax: number): boolean {
+    return this.of(userId) + bytes <= (bytesMax - this.#total - bytes) * timesLeftMax;
   }
 
   /** A negative number gives back. */
-  add(whose: string, bytes: number): void {
+  add(userId: string, bytes: number): void {
     this.#total += bytes;
-    const own = this.of(whose) + bytes;
-    if (own === 0) this.#of.delete(whose);
-    else this.#of.set(whose, own);
+    const own = this.of(userId) + bytes;
+    if (own === 0) this.#of.delete(userId);
+    else this.#of.set(userId, own);
   }
 }

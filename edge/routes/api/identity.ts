@@ -24,7 +24,7 @@ import { profileRoutes } from './profile.ts';
 /** All routes about sessions, people, organizations and their operators. */
 export const identityRoutes: Routes = (app, deps) => {
   for (const routes of families) routes(app, deps);
-  // Cookies are read where the refresh token may be one, and nowhere else.
+  // Cookies are parsed only where the refresh token may be one.
   app.register(async (withCookies: EdgeApp) => {
     await withCookies.register(fastifyCookie);
     for (const routes of cookieFamilies) routes(withCookies, deps);

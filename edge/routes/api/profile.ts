@@ -4,7 +4,7 @@ import { asCaller } from '../../caller.ts';
 import { nullable } from '../../http/nullable.ts';
 import { profileJson, profileSchema } from './user-json.ts';
 
-/** The caller's own profile: by session, or by a management key with `profile:read` (service.md). Only a session changes it. */
+/** The caller's own profile: by session, or by a management key with `profile:read` (service.md). Only a session may change it. */
 export const profileRoutes: Routes = (app, { auth }) => {
   for (const path of ['/api/v1/profile', '/api/v1/auth/profile']) {
     app.get(

@@ -5,7 +5,7 @@ import { nullable, orNull } from '../../http/nullable.ts';
 
 const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }));
 
-/** Rate limits which an operator sets; null leaves one to the plan. Usage shares limits up to these over replicas. */
+/** Rate limits that an operator sets; null leaves one to the plan. These are the largest limits that Usage can share among replicas. */
 export const limitsSchema = Type.Object(
   {
     requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
@@ -15,14 +15,14 @@ export const limitsSchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** The limits that were given, 0 for null, which takes one away. */
+/** The given limits, with 0 for null, which removes one. */
 export const givenLimits = (given: Static<typeof limitsSchema>) => ({
   requestsPerMinute: given.requests_per_minute === null ? 0 : given.requests_per_minute,
   tokensPerMinute: given.tokens_per_minute === null ? 0 : given.tokens_per_minute,
   concurrentRequests: given.concurrent_requests === null ? 0 : given.concurrent_requests,
 });
 
-/** Rate limits in force, of each key and of each user's sessions; or what is left of them. */
+/** The rate limits in force for each key and for each user's sessions; or what is left of them. */
 export const rateLimitsSchema = Type.Object(
   {
     requests_per_minute: Type.Integer(),
@@ -52,7 +52,9 @@ export const rateLimitStateSchema = Type.Object(
   { $id: 'RateLimitState' },
 );
 
-/** Limits of a plan's, an organization's or a key's own: null leaves one to whoever decides above, and all of them where there is none. */
+/**
+ * The limits that a plan, an organization or a key sets itself: null leaves one to the level above, and null as a whole leaves all of them.
+ */
 export const ownRateLimitsSchema = Type.Object(
   {
     requests_per_minute: orNull(Type.Integer()),

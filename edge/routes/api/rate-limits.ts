@@ -2,7 +2,7 @@ import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import { limitsJson, rateLimitStateSchema } from './rate-limit-fields.ts';
 
-/** The caller's limits and what is left of them (service.md, Management endpoints): this edge's own count, and what other edges report. */
+/** The caller's limits and what is left of them (service.md, Management endpoints), from this edge's own count and other edges' reports. */
 export const rateLimitRoutes: Routes = (app, { inference, usage }) => {
   for (const path of ['/api/v1/rate-limits', '/api/v1/profile/rate-limits']) {
     app.get(

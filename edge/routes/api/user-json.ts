@@ -40,7 +40,7 @@ export const userJson = (user: User): Static<typeof userSchema> => ({
   onboarding_completed: user.onboardingCompleted,
 });
 
-/** The profile (decisions.md, Auth): the login result's user and what else is the user's own. */
+/** The profile (decisions.md, Auth): the login result's user and everything else about the caller. */
 export const profileSchema = Type.Object(
   {
     ...userSchema.properties,
@@ -63,7 +63,7 @@ export const profileJson = (user: User, organization: Organization): Static<type
   },
 });
 
-/** A member as teammates who manage members see them. */
+/** A member as seen by those who manage members. */
 export const memberSchema = Type.Object(
   {
     ...userSchema.properties,

@@ -36,7 +36,7 @@ export const modelRoutes: Routes = (app, deps) => {
       },
       async (request) => {
         const answer = await models.listModels({}, asCaller(request));
-        // A client that offers what is listed offers what it may call.
+        // Clients offer their users what is listed, so the list holds only what this key may call.
         const usable = answer.models.filter(({ name }) => allowsModel(request.principal!.constraints, name));
         return { object: 'list' as const, data: usable.map(modelJson) };
       },
@@ -67,7 +67,7 @@ export const modelRoutes: Routes = (app, deps) => {
       },
       async (request, reply) => {
         const name = nameInPath(request);
-        // A slash too many, and no name of a model.
+        // A slash too many, not the name of a model.
         if (name === '') return reply.callNotFound();
         const { model } = await models.getModel({ name }, asCaller(request));
         if (!allowsModel(request.principal!.constraints, name)) throw modelNotAllowed(name);

@@ -46,7 +46,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
         if (!request.ws) return;
         const start = { model: urlModel(request), sessionJson: request.clientSecret?.sessionJson ?? '' };
         const session = await admitSession(inference, request, start);
-        // Whatever becomes of the upgrade: the session ends with its connection.
+        // Whatever becomes of the upgrade, the session ends with its connection.
         request.raw.socket.once('close', session.abort);
         if (request.raw.socket.destroyed) session.abort();
         request.realtime = session;
@@ -75,7 +75,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
   }
 };
 
-/** The model that the URL names; empty when it does not. */
+/** The model that the URL names; empty when it names none. */
 function urlModel(request: FastifyRequest): string {
   const { intent, model } = request.query as { intent?: unknown; model?: unknown };
   if (intent !== undefined && intent !== 'transcription') {

@@ -38,7 +38,7 @@ export const jwksRoutes: Routes = (app, { auth }) => {
         alg: tokenAlgorithm,
         use: 'sig',
       }));
-      // Short, since a compromised key must go soon; whoever meets an unknown kid asks again.
+      // Cached briefly, since a compromised key must go soon; whoever meets an unknown kid asks again.
       return reply
         .header('content-type', 'application/jwk-set+json')
         .header('cache-control', 'public, max-age=60')

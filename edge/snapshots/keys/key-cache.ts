@@ -1,6 +1,6 @@
 import type { KeyPrincipal } from '../../principal.ts';
 
-/** A secret which the edge knows. */
+/** A secret that the edge knows. */
 export type CachedKey = {
   /** SHA-256 of the secret. */
   tokenHash: string;
@@ -10,15 +10,15 @@ export type CachedKey = {
   /** Uses since they were last reported, and the moment of the last. */
   uses: number;
   lastUsedMs: number;
-  /** Set by each use; the cache clears it when it looks for a place. */
+  /** Set by each use; cleared by the cache when it looks for room. */
   recentlyUsed: boolean;
   /** Another secret in the same slot of the cache. */
   next: CachedKey | undefined;
 };
 
 /**
- * The hash's first 30 bits: a Map finds a small integer at once, where it hashes a new string and compares it with others' from all
- * over the memory.
+ * The hash's first 30 bits: a Map finds a small integer at once, but has to hash a new string and compare it with others all over the
+ * memory.
  */
 const slotOf = (tokenHash: string): number =>
   tokenHash.charCodeAt(0) |
@@ -26,11 +26,11 @@ const slotOf = (tokenHash: string): number =>
   (tokenHash.charCodeAt(2) << 16) |
   ((tokenHash.charCodeAt(3) & 0x3f) << 24);
 
-/** How long it is believed that nobody has a secret, in milliseconds. */
+/** How long the edge believes that nobody has a secret, in milliseconds. */
 const unknownForMs = 10_000;
 const unknownMax = 10_000;
 
-/** How many entries in use one insertion looks at before it displaces one all the same. */
+/** How many recently used entries one insertion passes over before it displaces one anyway. */
 const sparedMax = 32;
 
 /** Whether a principal was made for a secret with one of the digests. */
@@ -38,8 +38,8 @@ export const hasSecret = (principal: KeyPrincipal, digests: ReadonlySet<string>)
   principal.digests.some((digest) => digests.has(digest));
 
 /**
- * Secrets and their principals by the secret's hash, bounded: the longest unused give way. Secrets nobody has are kept apart,
- * so that a flood of them displaces no key.
+ * Secrets and their principals by the secret's hash. Bounded: those unused for longest give way. Secrets that nobody has are kept apart, so
+ * that a flood of them displaces no key.
  */
 export class KeyCache {
   readonly #capacity: number;
@@ -47,7 +47,7 @@ export class KeyCache {
   readonly #slots = new Map<number, CachedKey>();
   #size = 0;
   readonly #byKeyId = new Map<string, Set<CachedKey>>();
-  /** Until when, on the monotonic clock; in the order of insertion, hence of time. */
+  /** Until when to believe it, on the monotonic clock; in the order of insertion, hence of time. */
   readonly #unknown = new Map<string, number>();
 
   constructor(capacity: number) {
@@ -94,7 +94,7 @@ export class KeyCache {
     if (this.#unknown.size > unknownMax) this.#unknown.delete(this.#unknown.keys().next().value!);
   }
 
-  /** A secret which nobody had may open a key again, as when a user is reactivated. */
+  /** A secret that nobody had may become valid again, as when a user is reactivated. */
   forgetUnknown(): void {
     this.#unknown.clear();
   }
@@ -109,7 +109,7 @@ export class KeyCache {
     }
   }
 
-  /** Changes principals one by one; this goes through the whole cache. */
+  /** Updates each principal; walks the whole cache. */
   update(version: bigint, change: (principal: KeyPrincipal) => KeyPrincipal | 'remove'): void {
     for (const first of this.#slots.values()) {
       for (let entry: CachedKey | undefined = first; entry !== undefined; entry = entry.next) {

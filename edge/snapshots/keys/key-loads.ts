@@ -8,9 +8,9 @@ import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
 import { asService } from '#shared/rpc/caller.ts';
 
-/** Look-ups at a time. Beyond them requests with unknown keys are told to come back, so that a flood stays small. */
+/** The most look-ups at a time. Beyond them requests with unknown keys are told to come back, which keeps the load of a flood small. */
 const runningMax = 2_000;
-/** Within the second in which an unreachable database is to be refused (reliability.md), in milliseconds. */
+/** In milliseconds: less than the second within which requests must be refused when the database is unreachable (reliability.md). */
 const timeoutMs = 1_000;
 
 export type SecretDigests = { names: readonly string[]; messages: MessageInitShape<typeof KeyDigestSchema>[] };
@@ -21,17 +21,17 @@ export function digestsOf(token: string, peppers: readonly KeyPepper[]): SecretD
   return { messages, names: messages.map(digestName) };
 }
 
-/** A digest as the edge's maps name it. */
+/** The key of a digest in the edge's maps. */
 export const digestName = ({ pepperVersion, digest }: { pepperVersion: number; digest: Uint8Array }): string =>
   `${pepperVersion}:${asBuffer(digest).toString('base64')}`;
 
-/** What is sent to Keys for a name of `digestName`. */
+/** The digest of a name made by `digestName`, in the form sent to Keys. */
 export function digestNamed(name: string): MessageInitShape<typeof KeyDigestSchema> {
   const colon = name.indexOf(':');
   return { pepperVersion: Number(name.slice(0, colon)), digest: Buffer.from(name.slice(colon + 1), 'base64') };
 }
 
-/** Asks Keys whose a secret is. Whatever goes wrong is OVERLOADED: that nobody can tell says nothing about the key. */
+/** Asks Keys whose a secret is. Any failure is OVERLOADED: not knowing says nothing about the key. */
 export class KeyLoads {
   readonly #keys: Pick<Client<typeof KeysService>, 'authenticate'>;
   #running = 0;
@@ -53,7 +53,7 @@ export class KeyLoads {
   }
 }
 
-/** OVERLOADED, with what the operators should know. */
+/** OVERLOADED, with a text for operators. */
 export function cannotTell(internal: string, cause?: unknown): GatewayError {
   const retryAfterMs = (cause instanceof GatewayError ? cause.details.retryAfterMs : undefined) ?? 1_000;
   return gatewayError(ErrorReason.OVERLOADED, 'API keys cannot be checked at the moment. Try again shortly.', {

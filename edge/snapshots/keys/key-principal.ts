@@ -6,7 +6,7 @@ import { compileIpAllowlist } from '../../guards/ip-allowlist.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { msOrNever } from '../expiry.ts';
 
-/** A principal as requests with one of its secrets need it: scopes as bits, addresses as masks, made once per answer of Keys. */
+/** A principal in the form that requests with one of its secrets need: scopes as bits, addresses as masks; made once per answer of Keys. */
 export function keyPrincipal(principal: Principal, digests: readonly string[]): KeyPrincipal {
   return {
     kind: 'key',

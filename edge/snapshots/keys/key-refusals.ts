@@ -1,14 +1,14 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 
-/** Nobody has such a secret. */
+/** For a secret that nobody has. */
 export const invalidKey = (): GatewayError =>
   gatewayError(ErrorReason.INVALID_API_KEY, 'Incorrect API key provided. Check the key, or create a new one.');
 
-/** The key, or the grace period of its secret, is over by its date. */
+/** For a key, or a secret in its grace period, that has expired. */
 export const expiredKey = (): GatewayError =>
   gatewayError(ErrorReason.EXPIRED_API_KEY, 'This API key has expired. Create a new one.');
 
-/** The secret of an open connection ended while it was open. */
+/** For an open connection whose secret has ended. */
 export const endedKey = (): GatewayError =>
   gatewayError(
     ErrorReason.INVALID_API_KEY,

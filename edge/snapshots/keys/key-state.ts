@@ -9,7 +9,7 @@ import { keyPrincipal } from './key-principal.ts';
 import { endedKey } from './key-refusals.ts';
 import { RecentChanges } from './recent-changes.ts';
 
-/** Which keys are no longer served: those of which it is true. */
+/** Tells which keys are no longer served. */
 type Revoked = (principal: KeyPrincipal) => boolean;
 
 type KeyStateDeps = {
@@ -18,7 +18,7 @@ type KeyStateDeps = {
   capacity: number;
   /** Open connections of such keys must be closed. */
   onRevoked: (isRevoked: Revoked, refusal: GatewayError) => void;
-  /** Open connections of these secrets end with them, perhaps at another time than when they were opened, and go by what their key may do now. */
+  /** What the keys of these secrets may do has changed, perhaps also when they expire: open connections go by it. */
   onChanged: (digests: ReadonlySet<string>, changed: KeyPrincipal, version: bigint) => void;
   /** Changes were missed: open connections must be checked one by one. */
   onReset: () => void;
@@ -50,14 +50,14 @@ export class KeyState {
     return this.#cache.find(tokenHash);
   }
 
-  /** Whether Keys said a moment ago that nobody has the secret. */
+  /** Whether Keys said within the last seconds that nobody has the secret. */
   isUnknown(tokenHash: string): boolean {
     return this.#cache.isUnknown(tokenHash, this.#deps.clock.monotonic());
   }
 
   /**
-   * Takes an answer of Keys over: the key, null when nobody has the secret, or undefined when the feed has told of something
-   * newer meanwhile, so that the answer must not be used.
+   * Takes over an answer of Keys: returns the key, null when nobody has the secret, or undefined when the feed has meanwhile told something
+   * newer, so that the answer must not be used.
    */
   take(answer: AuthenticateResponse, tokenHash: string, digests: SecretDigests): CachedKey | null | undefined {
     const { principal, version } = answer;
@@ -79,7 +79,7 @@ export class KeyState {
     return entry;
   }
 
-  /** Takes an event of the feed over; once it returns, the edge decides accordingly. */
+  /** Takes over an event of the feed; once this returns, the edge decides accordingly. */
   apply({ version, event }: WatchKeysResponse): void {
     this.#version = version;
     switch (event.case) {
@@ -87,7 +87,7 @@ export class KeyState {
         const { principal } = event.value;
         if (principal === undefined) return;
         const digests = event.value.digests.map(digestName);
-        // The principal may be of a later version than the change that caused the event.
+        // The principal may be newer than the change that caused the event.
         this.#changes.note(keySubject(principal.keyId), principal.version);
         const changed = keyPrincipal(principal, digests);
         const secrets = new Set(digests);
@@ -144,7 +144,7 @@ export class KeyState {
       return isActive ? { ...principal, role } : 'remove';
     });
     if (isActive) {
-      // An answer that nobody has a secret names no user, so none from before a reactivation may stand.
+      // An answer that nobody has a secret names no user, so none read before a reactivation may be believed.
       this.#changes.reset(version);
       this.#cache.forgetUnknown();
     } else {
@@ -158,7 +158,7 @@ const keySubject = (keyId: string): string => `key/${keyId}`;
 const tenantSubject = (tenantId: string): string => `tenant/${tenantId}`;
 const userSubject = (userId: string): string => `user/${userId}`;
 
-/** What an answer depends on. */
+/** The subjects that an answer depends on. */
 const subjectsOf = ({ principal }: AuthenticateResponse, digests: SecretDigests): readonly string[] =>
   principal === undefined
     ? digests.names

@@ -13,12 +13,12 @@ const timeoutMs = 5_000;
 
 type Batch = { batchId: string; uses: MessageInitShape<typeof KeyUseSchema>[] };
 
-/** Counts uses of keys in memory and reports the sums now and then, so that no request writes. */
+/** Counts uses of keys in memory and reports the sums at intervals, so that no request writes. */
 export class KeyUses {
   readonly #keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>;
   readonly #logger: Logger;
   #used: CachedKey[] = [];
-  /** Sent, but not known to have arrived. It is sent again as it is, so that Keys can tell a repeat. */
+  /** Sent, but not known to have arrived. Sent again unchanged, so that Keys can recognise a repeat. */
   #unconfirmed: Batch | null = null;
   #reporting: Promise<void> | null = null;
 
@@ -43,13 +43,13 @@ export class KeyUses {
 
   /** Reports the last uses. */
   async close(): Promise<void> {
-    // A report on its way does not have them.
+    // A report on its way does not include them.
     await this.#reporting;
     await this.report();
   }
 
   async #reportAll(): Promise<void> {
-    // Uses of the meantime wait for the next report: a busy edge would never come to the end of this one.
+    // Uses counted meanwhile wait for the next report: on a busy edge this one would never end.
     let left = (this.#unconfirmed === null ? 0 : 1) + Math.ceil(this.#used.length / usesMax);
     try {
       for (; left > 0; left -= 1) {
@@ -70,7 +70,7 @@ export class KeyUses {
   }
 }
 
-/** One sum per key, since a key may have several secrets; the entries start again at zero. */
+/** One sum per key, since a key may have several secrets; resets the entries' counts. */
 function sumByKey(entries: readonly CachedKey[]): Map<string, MessageInitShape<typeof KeyUseSchema>> {
   const sums = new Map<string, { tenantId: string; keyId: string; count: number; lastUsedMs: number }>();
   for (const entry of entries) {

@@ -2,14 +2,14 @@
 const rememberedMax = 10_000;
 
 /**
- * The versions at which things changed lately. Keys may answer a look-up with what it read before a change of which the feed
- * has told already; such an answer must be neither believed nor cached.
+ * The versions at which things changed lately. Keys may answer a look-up with data it read before a change that the feed has already
+ * reported; such an answer must be neither believed nor cached.
  */
 export class RecentChanges {
   #versions = new Map<string, bigint>();
   #floor = 0n;
 
-  /** Something changed at a version. */
+  /** The subject changed at this version. */
   note(subject: string, version: bigint): void {
     this.#versions.delete(subject);
     this.#versions.set(subject, version);
@@ -25,7 +25,7 @@ export class RecentChanges {
     this.#floor = version;
   }
 
-  /** Whether an answer that was read at a version tells the latest of all its subjects. */
+  /** Whether an answer read at a version has the latest state of all its subjects. */
   isCurrent(version: bigint, subjects: readonly string[]): boolean {
     return version >= this.#floor && subjects.every((subject) => (this.#versions.get(subject) ?? 0n) <= version);
   }

@@ -15,7 +15,7 @@ type Listener = {
   principal: KeyPrincipal;
   call: (refusal: GatewayError) => void;
   change: (principal: KeyPrincipal) => void;
-  /** That of the key which it was told last. */
+  /** The version of what it was last told about its key. */
   version: bigint;
   expiry?: NodeJS.Timeout;
 };
@@ -26,16 +26,16 @@ type RevocationsDeps = {
   logger: Logger;
 };
 
-/** How soon a secret is asked about again of which Keys could not tell. */
+/** How soon Keys is asked again about a secret of which it could not tell, in milliseconds. */
 const retryMs = 1_000;
-/** How many are asked about at a time. */
+/** How many secrets are asked about at a time. */
 const askedMax = 100;
 
-/** Those who hold a connection open with a key and must hear when the secret ends that opened it, by its date too. */
+/** The holders of open connections, who must hear when the secret that opened theirs ends, by expiry too. */
 export class Revocations {
   readonly #deps: RevocationsDeps;
   readonly #listeners = new Set<Listener>();
-  /** Those whose secret may have ended without a word. */
+  /** Those whose secret may have ended without an event. */
   readonly #doubtful = new Set<Listener>();
   readonly #checks;
 
@@ -59,24 +59,26 @@ export class Revocations {
     return () => this.#forget(listener);
   }
 
-  /** Calls whoever holds a connection with such a principal, once, with the refusal that they meet from now on. */
+  /** Calls every holder of a connection with such a principal, once, with the refusal that further requests get. */
   revoke(isRevoked: (principal: KeyPrincipal) => boolean, refusal: GatewayError): void {
     for (const listener of [...this.#listeners]) {
       if (isRevoked(listener.principal)) this.#end(listener, refusal);
     }
   }
 
-  /** Tells whoever holds a connection with one of these secrets what its key may do now, and calls them once it expires, if it does. */
+  /**
+   * Tells every holder of a connection with one of these secrets what its key may do now, and calls it once the key expires, if it does.
+   */
   change(digests: ReadonlySet<string>, principal: KeyPrincipal, version: bigint): void {
     for (const listener of this.#listeners) {
       if (hasSecret(listener.principal, digests)) this.#change(listener, principal, version);
     }
   }
 
-  /** Changes may have been missed: Keys is asked about each secret with an open connection, until it has answered. */
+  /** Changes may have been missed: asks Keys about each secret with an open connection until it answers. */
   checkAll(): void {
     for (const listener of this.#listeners) {
-      // A database that was restored counts from where it was.
+      // After a restore the database's versions continue from the backup.
       listener.version = 0n;
       this.#doubtful.add(listener);
     }
@@ -87,7 +89,7 @@ export class Revocations {
     return this.#checks.close();
   }
 
-  /** Rejects with what became of one that could not be checked. */
+  /** Rejects with the reason why the secret could not be checked. */
   async #check(): Promise<void> {
     const doubtful = [...this.#doubtful];
     let failure: unknown;
@@ -105,7 +107,7 @@ export class Revocations {
   }
 
   async #ask(listener: Listener): Promise<void> {
-    // Before it is asked about, lest a doubt that comes meanwhile is lost.
+    // Removed before asking, so that a doubt that arises meanwhile is not lost.
     this.#doubtful.delete(listener);
     const { digests } = listener.principal;
     const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
@@ -117,7 +119,7 @@ export class Revocations {
     this.#change(listener, keyPrincipal(principal, digests), principal.version);
   }
 
-  /** Of the feed and Keys' answers either may be overtaken by the other: what is older than what was told last is not. */
+  /** The feed and Keys' answers can overtake each other: whatever is older than what was last told is ignored. */
   #change(listener: Listener, principal: KeyPrincipal, version: bigint): void {
     if (version < listener.version) return;
     listener.version = version;
@@ -128,7 +130,7 @@ export class Revocations {
   #expireAt(listener: Listener, expiresAtMs: number): void {
     clearTimeout(listener.expiry);
     const ms = expiresAtMs - this.#deps.clock.now();
-    // No connection stays open for longer.
+    // No connection stays open for longer than a timer can wait.
     if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener, expiredKey()), ms).unref();
   }
 

@@ -3,29 +3,29 @@ import type { AuthSnapshot, SessionEnded, UserChanged, WatchAuthResponse } from 
 import type { Clock } from '#shared/clock.ts';
 import type { AccessClaims, TokenVerifier } from './token-verifier.ts';
 
-/** How many events pass before what is out of date is forgotten. */
+/** After how many events outdated entries are forgotten. */
 const sweepEvery = 1_000;
 
-/** What Auth's feed has told: suspended organizations, ended sessions, changed users. */
+/** What Auth's feed has reported: suspended organizations, ended sessions, changed users. */
 export class SessionState {
   readonly #clock: Clock;
   readonly #verifier: TokenVerifier;
   readonly #onChange: () => void;
   #suspendedTenants = new Set<string>();
-  /** Until when to remember, by session. */
+  /** For each session, until when to remember it. */
   #endedSessions = new Map<string, number>();
   #changedUsers = new Map<string, { notBeforeMs: number; isActive: boolean; forgetAfterMs: number }>();
   #sinceSweep = 0;
   #complete = false;
 
-  /** `onChange` is called behind each event by which somebody may be served no longer. */
+  /** `onChange` is called after each event that may end somebody's access. */
   constructor(deps: { clock: Clock; verifier: TokenVerifier; onChange: () => void }) {
     this.#clock = deps.clock;
     this.#verifier = deps.verifier;
     this.#onChange = deps.onChange;
   }
 
-  /** Whether a snapshot has come; without one there is nothing to decide by. */
+  /** Whether a snapshot has arrived; without one nothing can be decided. */
   get isComplete(): boolean {
     return this.#complete;
   }
@@ -34,7 +34,7 @@ export class SessionState {
     return this.#suspendedTenants.has(tenantId);
   }
 
-  /** Whether a token still counts, as far as the feed tells. */
+  /** Whether a token is still valid, as far as the feed tells. */
   accepts(claims: Pick<AccessClaims, 'kid' | 'sessionId' | 'userId' | 'issuedAtMs'>): boolean {
     if (!this.#verifier.accepts(claims.kid) || this.#endedSessions.has(claims.sessionId)) return false;
     const user = this.#changedUsers.get(claims.userId);
@@ -72,7 +72,7 @@ export class SessionState {
   #replace(snapshot: AuthSnapshot): void {
     this.#verifier.setKeys(snapshot.signingKeys);
     this.#suspendedTenants = new Set(snapshot.suspendedTenantIds);
-    // What was known stays: a snapshot leaves out only what no living token concerns.
+    // What was known stays: a snapshot omits only what no living token needs.
     for (const ended of snapshot.endedSessions) this.#endSession(ended);
     for (const changed of snapshot.changedUsers) this.#changeUser(changed);
     this.#complete = true;

@@ -22,7 +22,7 @@ export type AccessClaims = {
 
 type KnownKey = { publicKey: KeyObject; expiresAtMs: number };
 
-/** A token of ours has some 500 characters. */
+/** The gateway's tokens have some 500 characters. */
 const tokenLengthMax = 4096;
 const tokenShape = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const headerParameters = new Set(['alg', 'typ', 'kid']);
@@ -55,7 +55,7 @@ export class TokenVerifier {
       const { payload, protectedHeader } = await jwtVerify(
         token,
         (header) => {
-          // No parameter brings a key of its own (jwk, jku, x5u, x5c), and none is critical that we do not know.
+          // No parameter may bring its own key (jwk, jku, x5u, x5c), and none that we do not know may be critical.
           if (Object.keys(header).some((name) => !headerParameters.has(name))) throw new errors.JWSInvalid();
           return this.#publicKey(header.kid);
         },

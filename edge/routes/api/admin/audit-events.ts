@@ -24,7 +24,10 @@ export const verificationSchema = Type.Object(
   { $id: 'AuditVerification' },
 );
 
-/** The audit events of all organizations and of the platform, for operators, and the check of a chain: in parts where it is long, each answer saying where the next begins. */
+/**
+ * The audit events of all organizations and of the platform, for operators, and the verification of a chain: a long one is verified in
+ * parts, and each answer says where the next begins.
+ */
 export const adminAuditEventRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/audit-events',

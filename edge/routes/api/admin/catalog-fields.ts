@@ -47,7 +47,7 @@ export const dialectNamed = (name: string | undefined): UpstreamDialect =>
 
 export const dialectNameSchema = Type.Enum([...dialects.keys()]);
 
-/** A dialect's public spelling; what nobody chose is OpenAI's. */
+/** The public spelling of a dialect; OpenAI's when nobody chose one. */
 export const dialectName = (dialect: UpstreamDialect | undefined): string =>
   [...dialects].find(([, value]) => value === dialect)?.[0] ?? 'openai';
 

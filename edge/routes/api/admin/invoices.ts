@@ -19,7 +19,9 @@ import { existingOrganization, organizationId } from './organization-id.ts';
 
 const params = Type.Object({ tenant_id: idSchema, invoice_id: idSchema });
 
-/** An organization's invoices for operators, who book that one was paid elsewhere, or take one back; and its transactions, which they refund. */
+/**
+ * An organization's invoices for operators, who record that one was paid elsewhere, or void one; and its transactions, which they refund.
+ */
 export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
   const organizationParams = Type.Object({ tenant_id: idSchema });
 

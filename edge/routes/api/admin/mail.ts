@@ -15,7 +15,9 @@ const statuses = spelling({
   dropped: MailStatus.DROPPED,
 });
 
-/** The mail outbox, for operators. Bodies with one-time tokens are shown only where no mail server takes them (decisions.md, Running it). */
+/**
+ * The mail outbox, for operators. Bodies with one-time tokens are shown only when no mail server is configured (decisions.md, Running it).
+ */
 export const adminMailRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/mail',

@@ -74,7 +74,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
         { name, settings: modelSettings(fields), idempotencyKey: idempotencyKey(request) },
         asCaller(request),
       );
-      // As it was made: a repeat may find it changed, or gone.
+      // The model as it was created: by the time of a repeat it may have been changed or deleted.
       return reply.code(201).send(adminModelJson(create(CatalogModelSchema, { model: model! })));
     },
   );
@@ -122,7 +122,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
   );
 };
 
-/** Null takes a number of tokens back to unknown. */
+/** Null makes a number of tokens unknown again. */
 const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
   displayName: fields.display_name,
   ownedBy: fields.owned_by,
@@ -132,7 +132,7 @@ const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
   visibility: visibilities.value(fields.visibility),
 });
 
-/** A model with all that operators decide of it. */
+/** A model with everything that operators decide about it. */
 export const adminModelSchema = Type.Object(
   {
     ...platformModelSchema.properties,

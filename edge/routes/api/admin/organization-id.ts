@@ -5,7 +5,7 @@ import { idInPath } from '../id-in-path.ts';
 /** An organization's id from the path. */
 export const organizationId = (text: string): string => idInPath(text, 'organization');
 
-/** The id of an organization that exists: Billing and Keys know them by their ids alone, and would take any. */
+/** The id of an organization, which must exist: Billing and Keys know organizations only by their ids, and would accept any. */
 export async function existingOrganization(
   auth: Pick<Client<typeof AuthService>, 'adminGetOrganization'>,
   text: string,

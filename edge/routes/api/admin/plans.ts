@@ -25,7 +25,7 @@ const tenantParams = Type.Object({ tenant_id: idSchema });
 const limit = (maximum: number) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum, description: "0, the default: the platform's." }));
 
-/** A plan with the rate limits that it sets itself: whoever replaces it whole leaves the others to the platform. */
+/** A plan with only the rate limits that it sets itself: replacing the whole plan leaves the others to the platform. */
 export const adminPlanSchema = Type.Object(
   { ...planSchema.properties, own_rate_limits: orNull(ownRateLimitsSchema) },
   { $id: 'AdminPlan' },
@@ -35,7 +35,7 @@ const adminPlanJson = (plan: Plan): Static<typeof adminPlanSchema> => ({
   own_rate_limits: ownLimitsJson(plan.rateLimits),
 });
 
-/** All about an organization's money. */
+/** Everything about an organization's money. */
 export const accountSchema = Type.Object(
   {
     plan: planSchema,
@@ -49,7 +49,7 @@ export const accountSchema = Type.Object(
   { $id: 'Account' },
 );
 
-/** Plans, and which one an organization is on (decisions.md, Auth: operators). */
+/** Plans, and the plan of an organization (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
   app.get(
     '/api/v1/admin/plans',

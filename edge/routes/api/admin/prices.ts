@@ -38,7 +38,7 @@ const rates = {
   per_request_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
 };
 
-/** /api/v1/admin/prices: versions of prices, which never change. */
+/** /api/v1/admin/prices: price versions, which never change. */
 export const adminPriceRoutes: Routes = (app, { models }) => {
   app.get(
     '/api/v1/admin/prices',

@@ -22,7 +22,7 @@ const statuses = spelling({
   cancelled: ReminderStatus.CANCELLED,
 });
 
-/** GET /api/v1/admin/reminders: who is told of which retirement, and who was. */
+/** GET /api/v1/admin/reminders: who will be told of which retirement, and who has been. */
 export const adminReminderRoutes: Routes = (app, { models }) => {
   app.get(
     '/api/v1/admin/reminders',

@@ -4,8 +4,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 
 /**
- * The request_id of a movement of money: a name of the operator's Idempotency-Key where there is one, so that a repeat is the same request
- * however its URL is written, and another movement under it is refused.
+ * The request_id of a movement of money, derived from the operator's Idempotency-Key where there is one: a repeat is then the same request
+ * however its URL is spelled, and another movement with the same key is refused.
  */
 export function requestId(request: FastifyRequest): string {
   const key = idempotencyKey(request);

@@ -116,7 +116,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
   );
 };
 
-/** Exactly one of the two (service.md, Model retirement fields). */
+/** Exactly one of the two is given (service.md, Model retirement fields). */
 function successorOrNote(successor: string | null, note: string | null) {
   if (successor !== null && note !== null) {
     throw invalidRequest('retirement_note', 'Give `replacement_model_name` or `retirement_note`, not both.');

@@ -34,7 +34,7 @@ const signingKeyJson = (key: SigningKey): Static<typeof signingKeySchema> => ({
 
 export const signingKeysSchema = Type.Object({ data: Type.Array(signingKeySchema) });
 
-/** The keys that sign session tokens, or verify what they signed, and replacing the one that signs; for operators. */
+/** The keys that sign session tokens, or still verify old ones, and the rotation of the signing one; for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/signing-keys',

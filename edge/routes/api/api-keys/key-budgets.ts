@@ -7,7 +7,7 @@ import type { RouteDeps } from '../../../app.ts';
 import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 
-/** What was spent of a key's daily cap (decisions.md, Keys). */
+/** How much of a key's daily cap is spent (decisions.md, Keys). */
 export const keyBudgetSchema = Type.Object(
   { spent_today_usd: orNull(usdSchema), resets_at: isoTimeSchema },
   { description: 'What was spent of the daily cap; the amount is null while nobody can tell.' },
@@ -17,8 +17,8 @@ export type KeyBudget = Static<typeof keyBudgetSchema>;
 const dayMs = 86_400_000;
 
 /**
- * The budgets of those of the caller's keys that have a cap, by key, in one question for all. Keys are shown without Billing too: then
- * nobody can tell what was spent, and the amounts are null.
+ * The budgets of those of the caller's keys that have a cap, by key, in one question to Billing. Keys are shown without Billing too: then
+ * the spending is unknown, and the amounts are null.
  */
 export async function budgetsOf(
   { billing, clock, logger }: Pick<RouteDeps, 'billing' | 'clock' | 'logger'>,

@@ -49,13 +49,13 @@ export function keyJson(key: Key, budget: KeyBudget | null): Static<typeof keySc
   };
 }
 
-/** The list also says how many keys the user may have; null: as many as they like. */
+/** The list also says how many keys the user may have; null: no limit. */
 export const keyListSchema = Type.Object({
   ...pageOf(keySchema).properties,
   quota: Type.Object({ used: Type.Integer(), limit: orNull(Type.Integer()) }),
 });
 
-/** What is shown this once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
+/** What is shown only once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
 export const newKeySchema = Type.Object(
   {
     ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active', 'revoked_at']).properties,
@@ -83,10 +83,10 @@ export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null): 
   };
 }
 
-/** The same as an operator sees it: whose it is, and what was done to it. Never the secret. */
+/** The same as operators see it: whose it is, and what was done to it. Never the secret. */
 export const adminKeySchema = Type.Object(
   {
-    // The budget is its owner's to see; operators see the account.
+    // The budget is for the key's owner to see; operators see the account.
     ...Type.Omit(keySchema, ['budget', 'revoked_at']).properties,
     tenant_id: idSchema,
     user_id: idSchema,

@@ -47,7 +47,7 @@ export const keyRoutes: Routes = (app, deps) => {
       const options = asCaller(request);
       const keyId = keyIdInPath(request.params.key_id);
       await requireUsableModels(deps, body.model_allowlist ?? [], options, keyId);
-      // The public names of the fields but for the cap are those of the mask; absent means unchanged, null clears.
+      // Except for the cap, fields have the same names in public as in the mask; absent means unchanged, null clears.
       const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
       const { key } = await keys.updateKey(
         {

@@ -3,8 +3,8 @@ import { invalidRequest } from '#shared/errors.ts';
 import type { RouteDeps } from '../../../app.ts';
 
 /**
- * Refuses an allowlist with the name of a model that the caller's organization cannot use: a key with a misspelled one could call nothing.
- * What stands on the list of the key already may stay, since models retire. @throws INVALID_REQUEST naming the model.
+ * Refuses an allowlist that names a model which the caller's organization cannot use: a key with a misspelled one could call nothing. Names
+ * that are already on the key's list may stay, since models retire. @throws INVALID_REQUEST naming the model.
  */
 export async function requireUsableModels(
   { models, keys }: Pick<RouteDeps, 'models' | 'keys'>,

@@ -8,7 +8,7 @@ import { nullable } from '../../../http/nullable.ts';
 import { roleSchema, userJson, userSchema } from '../user-json.ts';
 import { newPasswordSchema } from './login.ts';
 
-/** Accepting an invitation (service.md, Invitation flow). The token alone says who is meant. */
+/** Accepting an invitation (service.md, Invitation flow). The token alone identifies the invited person. */
 export const acceptInviteRoutes: Routes = (app, { auth }) => {
   app.post(
     '/api/v1/auth/accept-invite',
@@ -33,7 +33,7 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
             organization_name: nullable(
               Type.String({ maxLength: 255, description: 'Required where the invitation makes an organization.' }),
             ),
-            // No longer published, still accepted, without effect (service.md, Versioning).
+            // No longer published; still accepted, and ignored (service.md, Versioning).
             email: Type.Optional(Type.Unknown({ deprecated: true })),
           },
           { additionalProperties: false },

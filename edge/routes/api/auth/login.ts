@@ -8,10 +8,10 @@ import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
 import { userJson, userSchema } from '../user-json.ts';
 
-/** What a password field takes; Auth hashes nothing longer. */
+/** The length that a password field accepts; Auth hashes nothing longer. */
 export const passwordSchema = Type.String({ minLength: 1, maxLength: 1024 });
 
-/** A password to be. */
+/** A new password. */
 export const newPasswordSchema = Type.String({
   ...passwordSchema,
   description:
@@ -59,8 +59,8 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
 };
 
 /**
- * The login result. A page of the gateway's own gets the refresh token as a cookie that scripts cannot read, and not in the
- * body (decisions.md, Auth); everybody else gets it in the body and no cookie.
+ * The login result. One of the gateway's own pages gets the refresh token as a cookie that scripts cannot read, and not in the body
+ * (decisions.md, Auth); everybody else gets it in the body and no cookie.
  */
 export function sendTokens(reply: FastifyReply, tokens: SessionTokens, asCookie: boolean): FastifyReply {
   if (asCookie) setRefreshCookie(reply, tokens.refreshToken, tokens.refreshTokenExpiresAt!);

@@ -11,8 +11,8 @@ import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-coo
 import { refreshTokenBody } from './refresh.ts';
 
 /**
- * Logout (decisions.md, Auth) ends the session of the access token, or else of the refresh token in body or cookie. Tokens that
- * are over already are no reason to refuse.
+ * Logout (decisions.md, Auth) ends the session of the access token, or else of the refresh token in the body or cookie. Expired tokens are
+ * no reason to refuse.
  */
 export const logoutRoutes: Routes = (app, { auth, credentials, publicUrl }) => {
   app.post(
@@ -38,7 +38,7 @@ export const logoutRoutes: Routes = (app, { auth, credentials, publicUrl }) => {
   );
 };
 
-/** The caller of the access token, when there is one that is still good. */
+/** The caller of the access token, if there is one and it is still valid. */
 async function sessionOf(request: FastifyRequest, credentials: Credentials): Promise<Caller | null> {
   if (request.headers.authorization === undefined) return null;
   try {

@@ -45,7 +45,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       try {
         await auth.resetPassword({ token, newPassword: password }, asAnonymous(request));
       } catch (error) {
-        // The field has another name here.
+        // The field has another name in this endpoint.
         if (error instanceof GatewayError && error.details.param === 'new_password') {
           throw invalidRequest('password', error.message, error.details.code);
         }

@@ -7,7 +7,7 @@ import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import { loginResultSchema, sendTokens } from './login.ts';
 
-/** A refresh token in the body, or none when a cookie brings it. */
+/** A refresh token in the body; none when the cookie carries it. */
 export const refreshTokenBody = nullable(
   Type.Object(
     { refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) },

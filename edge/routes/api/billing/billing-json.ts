@@ -30,7 +30,7 @@ const lotSources = spelling({
   adjustment: LotSource.ADJUSTMENT,
 });
 
-/** Credit that was granted at once. */
+/** Credit that was granted in one piece. */
 export const lotSchema = Type.Object(
   {
     id: idSchema,
@@ -106,7 +106,7 @@ export const planJson = (plan: Plan): Static<typeof planSchema> => ({
   name: plan.name,
   payg_enabled: plan.paygEnabled,
   rate_limits: {
-    // What a plan leaves open is the platform's.
+    // Limits that the plan leaves open are the platform's.
     requests_per_minute: plan.rateLimits?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
     tokens_per_minute: plan.rateLimits?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
     concurrent_requests: plan.rateLimits?.concurrentRequests || defaultRateLimits.concurrentRequests,
@@ -221,7 +221,10 @@ export const invoiceJson = (invoice: Invoice): Static<typeof invoiceSchema> => (
 const isOwed = ({ status, paymentStatus }: Invoice): boolean =>
   status === InvoiceStatus.FINALIZED && paymentStatus !== PaymentStatus.PAID;
 
-/** What a price is for, and a billion by how many of the metered quantity make one of it: quantities are exact decimals, as amounts are. */
+/**
+ * For each measure, the unit of its price and how many of the metered quantity, in billionths of a unit, make one: quantities are exact
+ * decimals, as amounts are.
+ */
 const units = {
   [PriceUnit.MILLION_INPUT_TOKENS]: ['million_input_tokens', 1_000n],
   [PriceUnit.MILLION_CACHED_INPUT_TOKENS]: ['million_cached_input_tokens', 1_000n],

@@ -32,7 +32,7 @@ export const couponRoutes: Routes = (app, { billing }) => {
       );
       return reply.code(201).send({
         lot: lotJson(lot!),
-        // What the organization has is for those alone who may read the wallet.
+        // Only callers who may read the wallet are told the organization's balance.
         ...(request.principal!.role >= Role.ADMIN && { balance_usd: usdJson(balanceNanoUsd) }),
       });
     },

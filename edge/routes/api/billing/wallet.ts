@@ -35,7 +35,7 @@ export const walletRoutes: Routes = (app, { billing }) => {
     },
     async (request, reply) => {
       const { commitment } = await billing.getCommitment({}, asCaller(request));
-      // As text: an answer of null would be sent as an empty body.
+      // Sent as text: a null answer would become an empty body.
       return reply
         .type('application/json; charset=utf-8')
         .send(JSON.stringify(commitment === undefined ? null : commitmentJson(commitment)) as never);

@@ -19,7 +19,7 @@ export const jobFilterQuery = {
   model: Type.Optional(Type.String({ maxLength: 255 })),
 };
 
-/** Endpoints whose requests are JSON, by their paths behind the prefix. */
+/** Endpoints whose requests are JSON, by their paths after the prefix. */
 const operations: Readonly<Record<string, Operation>> = {
   '/chat/completions': Operation.CHAT_COMPLETIONS,
   '/completions': Operation.COMPLETIONS,
@@ -29,10 +29,10 @@ const operations: Readonly<Record<string, Operation>> = {
 };
 const endpoints = Object.keys(operations).map((path) => `/v1${path}`);
 
-/** Bytes of a body, less than of an inference call's: this one is parsed in one go, while all else waits. */
+/** The largest body, in bytes; smaller than that of an inference call, since this one is parsed in one go, which blocks everything else. */
 const bodyBytesMax = 4 * 1024 * 1024;
 
-/** GET /api/v1/jobs: the house's pages and the SDK's CursorPage at once. POST /api/v1/jobs submits from a session. */
+/** GET /api/v1/jobs answers this API's pages and the SDK's CursorPage at once. POST /api/v1/jobs submits from a session. */
 export const jobCollectionRoutes: Routes = (app, deps) => {
   app.get(
     '/api/v1/jobs',
@@ -124,7 +124,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       const call = {
         operation,
         endpoint: `/v1${path}`,
-        // As it was sent, for the upstream to read: written anew its numbers would be rounded.
+        // The body exactly as it was sent: serializing it again would round its numbers.
         body: Buffer.from(memberText(request.bodyText, 'body')!),
         contentType: 'application/json',
         bodyFile: '',
@@ -134,7 +134,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
   );
 };
 
-/** The model whose retirement an error announces. The body may be what was refused. */
+/** The model whose retirement an error announces. The body itself may be what was refused. */
 function namedModel({ body }: FastifyRequest): { model: string } | null {
   const model = (body as { body?: { model?: unknown } | null } | null | undefined)?.body?.model;
   return typeof model === 'string' ? { model } : null;

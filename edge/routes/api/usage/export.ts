@@ -28,7 +28,7 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
     async (request, reply) => {
       const { query } = request;
       const pages = usage.exportEvents(readCalls(query, UsageScope.TENANT), asCaller(request))[Symbol.asyncIterator]();
-      // A refusal comes with the first page, while it can still be an error response.
+      // A refusal comes with the first page, while the answer can still be an error.
       const first = await pages.next();
       const name = `usage_${query.start_date}_${query.end_date}.csv`;
       return noStore(reply)
@@ -80,7 +80,7 @@ async function* csvText(first: IteratorResult<ExportEventsResponse>, pages: Page
         .join('');
     }
   } finally {
-    // When the client leaves, so does the call.
+    // When the client leaves, the RPC ends.
     await pages.return?.();
   }
 }

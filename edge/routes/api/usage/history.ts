@@ -6,7 +6,7 @@ import { pageOf, paginationJson } from '../../../http/json.ts';
 import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls } from './query.ts';
 
-/** Events per answer when none are asked for, and how many of a range can be skipped (decisions.md, Usage). */
+/** Events per answer by default, and how many of a range can be skipped (decisions.md, Usage). */
 const limitDefault = 50;
 const offsetMax = 1_000_000;
 

@@ -5,7 +5,7 @@ import { keyGranularities } from './granularities.ts';
 import { keyAnalyticsJson, keyAnalyticsSchema } from './key-analytics-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
-/** The report on one key (service.md, Key analytics): volume only, and zeros for a key which the caller may not see. */
+/** The report on one key (service.md, Key analytics): volume only, and zeros for a key that the caller may not see. */
 export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
   app.get(
     '/api/v1/usage/api-keys/:key_id/analytics',

@@ -7,8 +7,8 @@ import { spelling } from '../../../http/spelling.ts';
 import { endpointOf } from '../../../inference/endpoint.ts';
 
 /*
- * Query parameters which the usage endpoints have in common. Their types stand in the schemas; what they mean is read here, so
- * that a refusal names the parameter as the client wrote it.
+ * Query parameters that the usage endpoints share. Schemas give their types; their meaning is read here, so that a refusal names the
+ * parameter as the client wrote it.
  */
 
 const text = (maxLength: number, description?: string) => Type.Optional(Type.String({ maxLength, description }));
@@ -19,7 +19,7 @@ export const rangeQuery = {
   start_date: day('The first day, as YYYY-MM-DD.'),
   end_date: day('The last day, itself included.'),
 };
-/** Where both days have to be given. Usage refuses what has not both. */
+/** Parameters of endpoints that require both days. Usage refuses a range that lacks one. */
 export const requiredRange = Object.keys(rangeQuery);
 export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` unless given.') };
 const filterQuery = {
@@ -36,22 +36,22 @@ export const scopeQuery = {
   }),
 };
 
-/** What the calls of a report, or of a list, are narrowed by. */
+/** What narrows the calls of a report or list. */
 export const callsQuery = { ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery };
 type CallsQuery = Static<TObject<typeof callsQuery>>;
 
-/** The same as Usage takes it; `fallback` is whose usage it is when the query does not say. */
+/** The same in the form that Usage takes; `fallback` says whose usage it is when the query does not. */
 export const readCalls = (query: CallsQuery, fallback?: UsageScope) => ({
   scope: readScope(query, fallback),
   range: readRange(query),
   filter: readFilter(query),
 });
 
-/** Whose usage; `fallback` when the query does not say. */
+/** Whose usage is asked for; `fallback` when the query does not say. */
 export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageScope = UsageScope.OWN): UsageScope =>
   scopes.value(query.scope) || fallback;
 
-/** The days as the query has them; Usage checks what they mean. */
+/** The days as the query gives them; Usage checks what they mean. */
 export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {
   return {
     startDate: readDate(query.start_date, 'start_date'),

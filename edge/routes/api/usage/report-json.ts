@@ -72,7 +72,7 @@ export const groupings = spelling({
 });
 
 const groupSchema = Type.Union([modelMeasuresSchema, keyMeasuresSchema, endpointMeasuresSchema]);
-/** What writes a group, by grouping. */
+/** The field that names a bucket's group, by grouping. */
 const groupJson: Readonly<Record<number, (group: NamedMeasures) => Static<typeof groupSchema>>> = {
   [GroupBy.MODEL]: modelMeasuresJson,
   [GroupBy.API_KEY]: keyMeasuresJson,

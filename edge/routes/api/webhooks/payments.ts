@@ -7,7 +7,7 @@ const payloadBytesMax = 1024 * 1024;
 
 /**
  * POST /api/v1/webhooks/payments: events of the payment provider (decisions.md, Billing). Its signature over the body's bytes is the
- * credential, so they go to Billing as they came.
+ * credential, so the body reaches Billing unchanged.
  */
 export const paymentWebhookRoutes: Routes = (app, { billing }) => {
   app.register(async (webhooks: EdgeApp) => {

@@ -8,7 +8,7 @@ import { inferencePrefixes } from '../../../inference/route.ts';
 import { ClientSecrets, type SecretContent } from '../../../realtime/client-secret.ts';
 
 const secondsDefault = 600;
-/** A secret travels in a header; so much of a session fits. */
+/** The largest session in a client secret, in bytes: a secret has to fit into a header. */
 const sessionBytesMax = 4 * 1024;
 
 const bodySchema = Type.Object({
@@ -32,7 +32,10 @@ const secretSchema = Type.Object({
   session: Type.Object({ object: Type.String(), type: Type.String() }, { additionalProperties: true }),
 });
 
-/** POST /realtime/client_secrets: a secret for a browser, that opens sessions of its maker for a while (openai-contract.md section 5). */
+/**
+ * POST /realtime/client_secrets: a secret with which a browser may, for a while, open sessions on behalf of whoever made it
+ * (openai-contract.md section 5).
+ */
 export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
   const secrets = new ClientSecrets(serviceSecrets);
   for (const prefix of inferencePrefixes) {
@@ -59,7 +62,7 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
           throw invalidRequest('session', `\`session\` may take at most ${sessionBytesMax} bytes.`);
         }
         const wantedMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
-        // The secret ends with what made it.
+        // The secret expires with the credential that made it.
         const expiresAtMs = Math.min(wantedMs, request.principal!.expiresAtMs);
         const value = secrets.seal({ expiresAtMs, holder: holderOf(request), sessionJson });
         return noStore(reply).send({

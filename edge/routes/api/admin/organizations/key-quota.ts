@@ -64,7 +64,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
   );
 };
 
-/** A quota as operators ask for it; null, as `unlimited`: none. */
+/** A quota as operators set it; null, as `unlimited`, means none. */
 export function quotaOf(value: number | 'default' | 'unlimited' | null): MessageInitShape<typeof KeyQuotaSchema> {
   if (value === 'default') return { quota: { case: 'platformDefault', value: true } };
   if (value === 'unlimited' || value === null) return { quota: { case: 'unlimited', value: true } };

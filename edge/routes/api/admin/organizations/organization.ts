@@ -33,7 +33,7 @@ export const organizationDetailsSchema = Type.Object(
   { $id: 'OrganizationDetails' },
 );
 
-/** GET and PATCH /api/v1/admin/organizations/{tenant_id}. Its key quota is Keys', its plan Billing's. */
+/** GET and PATCH /api/v1/admin/organizations/{tenant_id}. The key quota belongs to Keys, the plan to Billing. */
 export const adminOrganizationRoutes: Routes = (app, deps) => {
   const { auth, keys, billing } = deps;
 
@@ -73,8 +73,8 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
       const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
       const options = asCaller(request);
       const tenantId = organizationId(request.params.tenant_id);
-      // All three services are asked before the first is changed: one that is away, or a wrong plan, must not leave a change behind.
-      // What an outage from here on leaves undone, the same request does.
+      // All three services are asked before the first one is changed: an outage of one, or an unknown plan, must not leave half a change.
+      // If one fails from here on, repeating the request completes the change.
       await detailsOf(deps, tenantId, options);
       if (plan !== undefined) {
         const { plans } = await billing.listPlans({}, options);
