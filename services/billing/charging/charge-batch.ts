@@ -35,7 +35,7 @@ export async function chargeBatch(
   const charges = fresh.map((event) => {
     const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
     const madeMs = madeAtMs(event, nowMs);
-    return { event, leases, madeMs, fundedMs: fundedAtMs(madeMs, leases) };
+    return { event, leases, madeMs, fundedMs: fundedAtMs(event, madeMs, leases) };
   });
   const sinceMs = charges.reduce((earliest, { fundedMs }) => Math.min(earliest, fundedMs), nowMs);
   const funds = await lockFunds(sql, tenantIds, nowMs, sinceMs);

@@ -1,7 +1,7 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { isUuid, uuidv7Ms } from '#shared/ids.ts';
+import { isUuid, isUuidv7, uuidv7Ms } from '#shared/ids.ts';
 import type { Funds } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults } from '../domain/ledger.ts';
 import { dayOf, monthOfDay, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
@@ -58,11 +58,12 @@ export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(
 
 /**
  * The moment whose credit pays for a call: when a hold of its own was asked for, as for a background job that may run much later, or else
- * when it was made. It lies in the month in which room was found for the call: an edge's clock may be in another one.
+ * when it was made; of a job that nothing limits, so that none was held, when it was submitted. It lies in the month in which room was
+ * found for the call: an edge's clock may be in another one.
  */
-export function fundedAtMs(madeMs: number, leases: readonly LeaseRow[]): number {
+export function fundedAtMs({ jobId }: UsageEvent, madeMs: number, leases: readonly LeaseRow[]): number {
   const lease = leases.find(({ kind }) => kind === BudgetKind.ORGANIZATION);
-  if (lease === undefined) return madeMs;
+  if (lease === undefined) return isUuidv7(jobId) ? Math.min(uuidv7Ms(jobId), madeMs) : madeMs;
   const askedMs = lease.central ? Math.min(uuidv7Ms(lease.id), madeMs) : madeMs;
   const startMs = startOfPeriodMs(lease.periodStart);
   return Math.min(Math.max(askedMs, startMs), nextMonthMs(startMs) - 1);

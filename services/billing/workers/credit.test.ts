@@ -108,6 +108,22 @@ test('a call, or a job, that has a hold of its own is paid by the credit in whic
   await sound(started);
 });
 
+test('a job that nothing limits is paid by the credit of its submission as well, though it runs when that has ended', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const { tenantId, userId } = person();
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
+  await billing.grantCredit({ ...credit, expiresAt: timestampFromMs(nowMs + hourMs) }, operator);
+  const job = usageEvent({ tenantId, userId, costNanoUsd: 2n * usd, atMs: nowMs + 2 * hourMs, jobId: uuidv7() });
+  started.travel(2 * hourMs);
+  await expireCredit(deps);
+  await billing.charge({ events: [job] }, service);
+  const { invoices } = await billing.listInvoices({}, as(person({ tenantId })));
+  expect(invoices).toMatchObject([{ creditsNanoUsd: 2n * usd, totalNanoUsd: 0n }]);
+  await sound(started);
+});
+
 test('a commitment pays for calls from its begin, and what credit there is can be spent though a cap was set below what was spent', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
