@@ -57,7 +57,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     getCurrentPlan: getCurrentPlan(deps),
     listInvoices: listInvoices(deps),
     getInvoice: getInvoice(deps),
-    renderInvoicePdf: renderInvoicePdf(deps),
+    renderInvoicePdf: inTurn(renderInvoicePdf(deps)),
     listInvoiceTransactions: inTurn(listInvoiceTransactions(deps)),
     listTransactions: inTurn(listTransactions(deps)),
     redeemCoupon: redeemCoupon(deps),

@@ -13,22 +13,23 @@ const textsOf = (pdf: Buffer): string[] =>
     .map(([, pieces]) => pieces!.replace(/<([0-9a-f]*)>|[^<]/g, '$1'))
     .map((hex) => Buffer.from(hex, 'hex').toString('latin1'));
 
+const month = '2026-11-01';
+const tenantId = uuidv7();
+const invoice = {
+  tenantId,
+  id: uuidv7(),
+  month,
+  status: InvoiceStatus.FINALIZED,
+  number: 7n,
+  issuedAt: new Date('2026-12-01T01:00:00Z'),
+  dueDate: '2026-12-31',
+  paidAt: null,
+  subtotalNanoUsd: 1_367_801_500n,
+  creditsNanoUsd: 0n,
+  totalNanoUsd: 1_367_801_500n,
+};
+
 test('quantities stand in the units which a line names, so that with their prices they are the amounts', async () => {
-  const month = '2026-11-01';
-  const tenantId = uuidv7();
-  const invoice = {
-    tenantId,
-    id: uuidv7(),
-    month,
-    status: InvoiceStatus.FINALIZED,
-    number: 7n,
-    issuedAt: new Date('2026-12-01T01:00:00Z'),
-    dueDate: '2026-12-31',
-    paidAt: null,
-    subtotalNanoUsd: 1_367_801_500n,
-    creditsNanoUsd: 0n,
-    totalNanoUsd: 1_367_801_500n,
-  };
   const lines = (
     [
       [PriceUnit.MILLION_INPUT_TOKENS, 1_234_567n, 1_000_000_000n, 1_234_567_000n],
@@ -49,4 +50,18 @@ test('quantities stand in the units which a line names, so that with their price
   ]) {
     expect(texts).toContain(line);
   }
+});
+
+test('a long invoice is drawn in many turns of the event loop, so that the calls of others go on meanwhile', async () => {
+  const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n, amountNanoUsd: 120n };
+  const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, model: `model-${index}` }));
+  await invoicePdf(invoice, []);
+  let turns = 0;
+  const watch = setInterval(() => {
+    turns += 1;
+  });
+  const pdf = await invoicePdf(invoice, lines);
+  clearInterval(watch);
+  expect(turns).toBeGreaterThan(20);
+  expect(textsOf(pdf)).toContain('model-999: images');
 });

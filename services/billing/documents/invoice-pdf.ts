@@ -1,4 +1,5 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { inTurns } from '#shared/in-turns.ts';
 import { upToWholeCent, usdText } from '#shared/money.ts';
 import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
 import { invoiceNumber } from '../db/messages.ts';
@@ -9,6 +10,8 @@ const margin = 50;
 const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
 const numberWidth = 75;
 const bottomY = 770;
+/** A few milliseconds' work. */
+const linesPerTurn = 20;
 
 /** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
 export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
@@ -44,17 +47,7 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   }
   document.moveDown(2);
   row(document, ['Usage', 'Quantity', 'USD per unit', 'USD'], 'Helvetica-Bold');
-  for (const line of lines) {
-    const perUnit = quantityPerUnit(line.unit);
-    const isPerMillion = perUnit === 1_000_000n;
-    row(document, [
-      `${line.model}: ${describedUnit(line.unit)}`,
-      // What is priced by the million is counted one by one; audio is metered in milliseconds, and stands in seconds.
-      isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
-      isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
-      usdText(line.amountNanoUsd),
-    ]);
-  }
+  for await (const some of inTurns(lines, linesPerTurn)) for (const line of some) lineRow(document, line);
   document.moveDown();
   row(document, ['Subtotal', '', '', usdText(invoice.subtotalNanoUsd)]);
   row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
@@ -65,6 +58,18 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   document.end();
   await ended;
   return Buffer.concat(pieces);
+}
+
+function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
+  const perUnit = quantityPerUnit(line.unit);
+  const isPerMillion = perUnit === 1_000_000n;
+  row(document, [
+    `${line.model}: ${describedUnit(line.unit)}`,
+    // What is priced by the million is counted one by one; audio is metered in milliseconds, and stands in seconds.
+    isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
+    isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
+    usdText(line.amountNanoUsd),
+  ]);
 }
 
 function row(
