@@ -7,7 +7,7 @@ import type { Logger } from '#shared/logger.ts';
 import type { CatalogFeed } from './catalog/catalog-feed.ts';
 import type { Upstream } from './upstream/upstream.ts';
 
-/** What Models' RPCs are made of; start.ts puts it together. */
+/** What Models' RPCs depend on; assembled in start.ts. */
 export type ModelsDeps = {
   database: ServiceDatabase;
   feed: CatalogFeed;
@@ -17,7 +17,7 @@ export type ModelsDeps = {
   upstreamSecret(reference: string): string | undefined;
   /** Connects to what a deployment's settings name; the caller closes it. */
   connectUpstream(settings: DeploymentSettings): Upstream;
-  /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */
+  /** A retirement was announced, dated, moved or withdrawn: the reminder worker should look. */
   onRetirementChange(): void;
 };
 

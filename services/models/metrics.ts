@@ -8,13 +8,13 @@ import type { MeteringJournal } from './metering/metered-call.ts';
 import type { MeteredEvent, MeteredProgress } from './metering/metered-event.ts';
 import type { ShipperStats } from './metering/shipper.ts';
 
-/** How a run is counted by what it said of its deployment. */
+/** How the verdict of a run on its deployment is counted. */
 const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 'abandoned' } as const satisfies Record<
   Verdict['kind'],
   string
 >;
 
-/** Measures of what deployments are given and how they answer, by model and deployment. */
+/** Metrics of what deployments are given and how they answer, by model and deployment. */
 export function upstreamMetrics(registry: Registry): (model: string, deployment: string) => RunMetrics {
   const runs = new CellCounter({
     name: 'gateway_upstream_requests_total',
@@ -38,7 +38,7 @@ export function upstreamMetrics(registry: Registry): (model: string, deployment:
   return (model, deployment) => ofModel(model)(deployment);
 }
 
-/** What the catalog's deployments do at the moment of a scrape. */
+/** What the catalog's deployments are doing at the moment of a scrape. */
 export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>): void {
   const gauge = (
     name: string,
@@ -69,7 +69,7 @@ export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>
   );
 }
 
-/** The journal, with the tokens of the calls that end in it counted by model. */
+/** The journal, which also counts the tokens of ended calls by model. */
 export function countingTokens(registry: Registry, journal: MeteringJournal): MeteringJournal {
   const tokens = new CellCounter({
     name: 'gateway_tokens_total',
@@ -99,7 +99,7 @@ export function countingTokens(registry: Registry, journal: MeteringJournal): Me
   };
 }
 
-/** For how long what this process serves by may be out of date. */
+/** How long the data that this process decides by may have been out of date. */
 export function feedMetrics(registry: Registry, feeds: Readonly<Record<string, Pick<Following, 'silentMs'>>>): void {
   new Gauge({
     name: 'gateway_feed_silent_seconds',
@@ -148,7 +148,7 @@ export function meteringMetrics(
   damagedSegments: () => number,
   budgets: { readonly leaseCount: number },
 ): void {
-  /** `ofAll`: what several processes have together. */
+  /** `ofAll`: how the values of several processes are combined. */
   const gauge = (name: string, help: string, read: () => number, ofAll: Aggregator = 'sum'): void => {
     new Gauge({
       name,

@@ -39,20 +39,23 @@ import {
 
 export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
-  /** The version of the catalog that it decides by; -1 before the first. */
+  /** The version of the catalog that calls are decided by; -1 before the first. */
   catalogVersion(): bigint;
-  /** Resolves once calls can be decided as on any other edge: with the first catalog, and rate limits unless they are late. Or at the end. */
+  /**
+   * Resolves once calls can be decided as on any other edge: with the first catalog and, unless they are late, the rate limits. Also
+   * resolves at the end.
+   */
   prepared: Promise<void>;
   isPrepared(): boolean;
-  /** False while the journal takes no entries, so that no call is taken either. */
+  /** False while the journal takes no entries, so that calls are refused too. */
   takesCalls(): boolean;
   close(): Promise<void>;
 };
 
-/** How often journals of processes that died meanwhile are looked for. */
+/** How often journals of dead processes are looked for. */
 const adoptionIntervalMs = 10_000;
 
-/** How long the last events may take to reach Usage when the process ends; what remains is shipped by the next one. */
+/** How long the last events may take to reach Usage when the process ends; the next process ships the rest. */
 const lastShipmentMs = 3_000;
 
 /** How long a start waits for the catalog, and then for the organizations' rate limits. */
@@ -61,7 +64,7 @@ const limitsWaitMs = 2_000;
 
 /**
  * Starts the inference part, which every edge process carries: the catalog's follower, the journal and its shipper. While Models is out of
- * reach it refuses calls with OVERLOADED.
+ * reach, calls are refused with OVERLOADED.
  */
 export async function startInference(options: {
   models: Client<typeof ModelsService>;
@@ -73,14 +76,14 @@ export async function startInference(options: {
   clock: Clock;
   logger: Logger;
   registry: Registry;
-  /** The journal cannot keep its promises any longer: the process must end. */
+  /** The journal can no longer keep its promises: the process must end. */
   onFatal(error: Error): void;
 }): Promise<StartedInference> {
   const { models, usage, clock, logger, registry } = options;
   const self = asService('inference');
 
   const directory = join(options.dataDir, 'journal');
-  // Before anything that would have to be closed again.
+  // First, while nothing else would have to be closed again.
   const journal = openIn(options.dataDir, () =>
     openJournal({
       directory,
@@ -135,7 +138,7 @@ export async function startInference(options: {
   const granting = setInterval(() => void grants.tick(), grantReportMs);
   let isPrepared = false;
   const prepared = following.first
-    // Neither is worth a start that fails: without them the platform's limits hold, and whole.
+    // Neither is worth failing a start: without them the platform's limits hold, unshared.
     .then(() => within(limitsWaitMs, Promise.all([followingLimits.first, grants.tick()])))
     .then(() => {
       isPrepared = true;
@@ -177,12 +180,12 @@ export async function startInference(options: {
   };
 }
 
-/** Waits for something, but no longer than so many milliseconds. */
+/** Waits for something, but at most this long. */
 const within = async (ms: number, awaited: Promise<unknown>): Promise<void> => {
   await Promise.race([awaited, delay(ms, undefined, { ref: false })]);
 };
 
-/** @throws StartError when the file system refuses what is to be kept in DATA_DIR. */
+/** @throws StartError when the file system refuses to keep something in DATA_DIR. */
 function openIn<Opened>(dataDir: string, open: () => Opened): Opened {
   try {
     return open();

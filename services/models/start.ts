@@ -24,11 +24,11 @@ export type StartedModels = {
 /** Opens Models on a migrated database. */
 export async function startModels(options: {
   connection: DatabaseUrl;
-  /** Knows who has a model on an allowlist. */
+  /** Tells who has a model on an allowlist. */
   keys: Pick<Client<typeof KeysService>, 'listModelAllowlistUsers'>;
-  /** Knows who used a model. */
+  /** Tells who used a model. */
   usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
-  /** Takes audit events and mails over. */
+  /** Receives audit events and mails. */
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'listActiveUsers' | 'sendMail' | 'withdrawMail'>;
   clock: Clock;
   logger: Logger;
@@ -39,7 +39,7 @@ export async function startModels(options: {
 }): Promise<StartedModels> {
   const { connection, keys, usage, auth, clock, logger, registry, publicUrl, upstreamSecret, connectUpstream } =
     options;
-  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'models', connection, entities: modelEntities, logger });
   opened.defer(() => database.close());

@@ -1,12 +1,12 @@
-/** What a second of compressed speech takes, 64 kbit/s, where its length is not known. */
+/** The bit rate assumed for compressed speech of unknown length, 64 kbit/s. */
 const bytesPerSecondGuess = 8_000;
-/** The slowest codec of speech, 4 kbit/s. */
+/** The lowest bit rate of any speech codec, 4 kbit/s. */
 const bytesPerSecondMin = 500;
-/** 192 kHz in stereo with 32 bits: no speech takes more, whatever its header says. */
+/** 192 kHz in stereo with 32 bits: no speech takes more, whatever the file's header says. */
 const bytesPerSecondMax = 192_000 * 2 * 4;
 
 /**
- * The length of an audio file in milliseconds, where its first bytes and its size tell it: of a WAV or a FLAC; null for others, which
+ * The length of an audio file in milliseconds, if its first bytes and its size tell it, as for WAV and FLAC; null for other formats, which
  * must be read whole.
  */
 export function statedDurationMs(head: Buffer, totalBytes: number): number | null {
@@ -14,16 +14,22 @@ export function statedDurationMs(head: Buffer, totalBytes: number): number | nul
   return durationMs === null ? null : plausibleDurationMs(durationMs, totalBytes);
 }
 
-/** The length of any file at once, in milliseconds: as stated, or by the bit rate of an MP3's first frame, or by a usual one. */
+/**
+ * An immediate answer for any file, in milliseconds: the stated length, or one computed from the bit rate of an MP3's first frame, or else
+ * from a usual bit rate.
+ */
 export function estimatedDurationMs(head: Buffer, totalBytes: number): number {
   const durationMs = mp3DurationMs(head, totalBytes) ?? (totalBytes / bytesPerSecondGuess) * 1000;
   return statedDurationMs(head, totalBytes) ?? plausibleDurationMs(durationMs, totalBytes);
 }
 
-/** The length in milliseconds that no speech of so many bytes exceeds. */
+/** The longest that speech of this many bytes can be, in milliseconds. */
 export const longestDurationMs = (totalBytes: number): number => (totalBytes / bytesPerSecondMin) * 1000;
 
-/** What a file says is the client's word and seconds are charged, so that none is shorter than its size allows, nor longer than a day. */
+/**
+ * The length to charge: what a file states is the client's word, so it counts as no shorter than the file's size allows, nor longer than a
+ * day.
+ */
 export function plausibleDurationMs(durationMs: number, totalBytes: number): number {
   const durationMsMin = Math.ceil((totalBytes / bytesPerSecondMax) * 1000);
   return Math.min(Math.max(Math.round(durationMs), durationMsMin), 24 * 3_600_000);
@@ -32,8 +38,8 @@ export function plausibleDurationMs(durationMs: number, totalBytes: number): num
 const tag = (bytes: Buffer, at: number): string => bytes.toString('latin1', at, at + 4);
 
 /**
- * RIFF WAVE: all that follows the head of the data chunk, by the format. Streams claim more of it than there is, and a liar less; a
- * short list of tags behind it is counted too.
+ * RIFF WAVE: everything after the head of the data chunk, by the format. The chunk's own length is not used: streams claim more than there
+ * is, and a liar less. A short list of tags at the end is counted too.
  */
 function wavDurationMs(head: Buffer, totalBytes: number): number | null {
   if (head.length < 44 || tag(head, 0) !== 'RIFF' || tag(head, 8) !== 'WAVE') return null;
@@ -54,18 +60,18 @@ const pcm = 1;
 const ieeeFloat = 3;
 const extensible = 0xfffe;
 
-/** By what decoders go by. The rate which stands there beside it none of them reads, but compressed sound has no other. */
+/** Computed from what decoders use. No decoder reads the byte rate in the header, but for compressed sound there is nothing else. */
 function wavBytesPerSecond(format: Buffer): number {
   let kind = format.readUInt16LE(0);
-  // The real one begins the format's GUID.
+  // The actual format is at the beginning of the format's GUID.
   if (kind === extensible && format.length >= 26) kind = format.readUInt16LE(24);
   if (kind !== pcm && kind !== ieeeFloat) return Math.min(format.readUInt32LE(8), bytesPerSecondGuess);
   return (format.readUInt32LE(4) * format.readUInt16LE(2) * format.readUInt16LE(14)) / 8;
 }
 
 /**
- * FLAC: STREAMINFO, which comes first (RFC 9639 section 8.2), has the sample rate in 20 bits, the channels in 3, the bits of a sample
- * in 5 and the samples in 36. Lossless coding never takes more bytes than the samples themselves.
+ * FLAC: STREAMINFO, which comes first (RFC 9639 section 8.2), has the sample rate in 20 bits, the channels in 3, the bits per sample in 5
+ * and the number of samples in 36. Lossless coding never takes more bytes than the samples themselves.
  */
 function flacDurationMs(head: Buffer, totalBytes: number): number | null {
   if (head.length < 26 || tag(head, 0) !== 'fLaC') return null;
@@ -80,11 +86,11 @@ function flacDurationMs(head: Buffer, totalBytes: number): number | null {
 const mpeg1Layer3Kbits = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
 const mpeg2Layer3Kbits = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
 
-/** MP3: the bit rate of the first frame, taken to hold throughout. */
+/** MP3: assumes that the bit rate of the first frame holds throughout. */
 function mp3DurationMs(head: Buffer, totalBytes: number): number | null {
   let at = 0;
   if (head.length > 10 && head.toString('latin1', 0, 3) === 'ID3') {
-    // The tag's length is in four bytes of seven bits.
+    // The tag's length is in four bytes of seven bits each.
     at = 10 + (head[6]! << 21) + (head[7]! << 14) + (head[8]! << 7) + head[9]!;
   }
   if (at + 4 > head.length || head[at] !== 0xff || (head[at + 1]! & 0xe6) !== 0xe2) return null;

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { Tinypool } from 'tinypool';
 import type { BodyPiece } from '../upstream/upstream.ts';
 
-/** Reads how long audio files are, one at a time, in a thread: a broken file can keep the library in an endless loop. */
+/** Reads how long audio files are, one at a time, in a thread: a broken file can send the library into an endless loop. */
 export type AudioLengthReader = {
   /** In milliseconds; null when the file does not tell, or not in time. Never rejects. */
   read(audio: BodyPiece): Promise<number | null>;
@@ -10,16 +10,16 @@ export type AudioLengthReader = {
   close(): Promise<void>;
 };
 
-/** Most files take some milliseconds, 25 MiB of the shortest frames of MP3 a second, and the thread's start half of one. */
+/** Most files take some milliseconds, 25 MiB of MP3 in its shortest frames a second, and starting the thread half a second. */
 const readMsMax = 3_000;
-/** Callers hold an answer back meanwhile. */
+/** Callers delay an answer for this long at most. */
 const waitMsMax = 6_000;
-/** Of JavaScript's heap, beside the file itself. A file whose tables claim more ends the thread, and nothing else. */
+/** For JavaScript's heap, beside the file itself. A file whose tables need more ends the thread, and nothing else. */
 const heapMbMax = 512;
-/** A thread without a file for so long is ended: it takes some 50 MiB. */
+/** A thread that was idle for this long is ended: it takes some 50 MiB. */
 const idleMsMax = 60_000;
 
-/** The thread starts with the first file, since many processes never see one. */
+/** The thread starts with the first file, since many processes never get one. */
 export function createAudioLengthReader(): AudioLengthReader {
   const oneAtATime = pLimit(1);
   const closing = new AbortController();
@@ -33,7 +33,7 @@ export function createAudioLengthReader(): AudioLengthReader {
       idleTimeout: idleMsMax,
       resourceLimits: { maxOldGenerationSizeMb: heapMbMax },
     });
-    // A promise of the library that fails behind its answer ends the thread; the next file gets another.
+    // A promise of the library that fails after its answer ends the thread; the next file gets a new one.
     started.on('error', () => {});
     return started;
   }
@@ -44,7 +44,7 @@ export function createAudioLengthReader(): AudioLengthReader {
       const read = async (): Promise<number | null> => {
         if (waiting.aborted) return null;
         pool ??= startPool();
-        // A view would take all of its buffer along.
+        // Copied, since moving a view would move its whole buffer.
         const task = 'file' in audio ? audio : Tinypool.move(Uint8Array.from(audio));
         return pool.run(task, { signal: AbortSignal.any([waiting, AbortSignal.timeout(readMsMax)]) });
       };

@@ -16,10 +16,10 @@ import {
 } from 'mediabunny';
 import type { BodyPiece } from '../upstream/upstream.ts';
 
-/** Named one by one: among all that the library reads are playlists, which name other files. */
+/** Listed one by one: the library also reads playlists, which refer to other files. */
 const formats = [MP4, QTFF, WEBM, MATROSKA, OGG, MP3, WAVE, FLAC, ADTS];
 
-// What is strange about a stranger's file is nothing for the log.
+// Oddities of a stranger's file are not worth a log line.
 Logging.level = LogLevel.Silent;
 
 /** How long the sound of a file is, in milliseconds; null when it has none. Throws, or never ends, for a broken one. */
@@ -28,7 +28,7 @@ export default async function audioLengthMs(audio: BodyPiece): Promise<number | 
   using input = new Input({ formats, source: new BufferSource(bytes) });
   const track = await input.getPrimaryAudioTrack();
   if (track === null) return null;
-  // Pieces of a live stream begin at its time; before 0 is what decoders leave out.
+  // Pieces of a live stream start at its current time; decoders skip what is before 0.
   const startSeconds = Math.max(0, await track.getFirstTimestamp());
   const lengthMs = Math.round(((await track.computeDuration()) - startSeconds) * 1000);
   return lengthMs > 0 && Number.isFinite(lengthMs) ? lengthMs : null;

@@ -11,9 +11,9 @@ export type AudioFile = {
   content: BodyPiece;
 };
 
-/** How long the audio of an upload is, for upstreams which do not say what they heard. */
+/** How long the audio of an upload is, for upstreams that do not say how much they heard. */
 export class AudioLength {
-  /** For what must be known before the call, in milliseconds. */
+  /** An estimate for what must be known before the call, in milliseconds. */
   readonly estimateMs: number;
   readonly #file: AudioFile;
   readonly #reader: Pick<AudioLengthReader, 'read'>;
@@ -25,12 +25,12 @@ export class AudioLength {
     this.#reader = reader;
   }
 
-  /** Begins to read the file unless its head tells all: the upload may be gone once the client is. */
+  /** Starts reading the file unless its head tells the length: the upload may be gone once the client is. */
   begin(): void {
     this.#read();
   }
 
-  /** The file's length in milliseconds; of one that cannot be read the estimate, or `heardMs` if more was heard of it. */
+  /** The file's length in milliseconds; for a file that cannot be read, the estimate, or `heardMs` if more was heard. */
   async measuredMs(heardMs = 0): Promise<number> {
     const readMs = await this.#read();
     const { bytes } = this.#file;
@@ -38,7 +38,7 @@ export class AudioLength {
     return plausibleDurationMs(readMs ?? Math.max(this.estimateMs, heardMsMax), bytes);
   }
 
-  /** The longest that the file can be, in milliseconds: its length, or of one that cannot be read what its size allows. */
+  /** The longest that the file can be, in milliseconds: its length, or what its size allows if it cannot be read. */
   async longestMs(): Promise<number> {
     const { bytes } = this.#file;
     return plausibleDurationMs((await this.#read()) ?? longestDurationMs(bytes), bytes);

@@ -1,10 +1,12 @@
-/** The 44 bytes before `dataBytes` bytes of samples in a WAV file of one channel and 16 bits; `sampleRate` is in samples a second. */
+/**
+ * The 44-byte header of a WAV file with one channel and 16 bits, for `dataBytes` bytes of samples; `sampleRate` is in samples per second.
+ */
 export function wavHeader(dataBytes: number, sampleRate: number): Buffer {
   const header = Buffer.alloc(44);
   header.write('RIFF', 0, 'latin1');
   header.writeUInt32LE(36 + dataBytes, 4);
   header.write('WAVEfmt ', 8, 'latin1');
-  // The format's own length: PCM, one channel, the rates of samples and bytes, bytes of a frame and bits of a sample.
+  // The length of the format chunk, then: PCM, one channel, sample rate, byte rate, bytes per frame, bits per sample.
   header.writeUInt32LE(16, 16);
   header.writeUInt16LE(1, 20);
   header.writeUInt16LE(1, 22);

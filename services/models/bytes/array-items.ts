@@ -1,8 +1,8 @@
 import { beginWalk, closeBracket, comma, openBracket, quote, skipSpace, skipValue } from './json-walk.ts';
 
 /**
- * How many texts the array is, whose bracket is at `start` in a well-formed document: each is a string or an array of tokens. The tokens
- * of one text may stand there by themselves.
+ * The number of texts in the array whose bracket is at `start` of a well-formed document. Each is a string or an array of tokens; an array
+ * of numbers is the tokens of one text.
  */
 export function textsIn(bytes: Buffer, start: number, end: number): number {
   beginWalk();

@@ -33,30 +33,30 @@ type ChoiceField = (typeof choiceFields.names)[number];
 export type ChunkField = (typeof chunkFields.names)[number];
 export type ChatOperation = 'chat' | 'completions';
 
-/** What was seen of one choice. */
+/** What is known of one choice so far. */
 export type ChoiceState = {
   hasRole: boolean;
   isFinished: boolean;
-  /** Index and id of the call of a tool that came last; -1 before the first. */
+  /** Index and id of the tool call that came last; -1 before the first. */
   callIndex: number;
   callId: unknown;
 };
 
-/** Choices of one answer: OpenAI allows 128; an upstream that goes on counting is not to fill the memory. */
+/** The most choices that are tracked: OpenAI allows 128, but an upstream that keeps counting must not fill the memory. */
 const choicesMax = 1024;
 
-/** Takes the text that a choice's delta adds: the inside of a JSON string, escapes as they are. */
+/** Takes the text that a choice's delta adds: the inside of a JSON string, still escaped. */
 export type TakeText = (bytes: Buffer, start: number, end: number) => void;
 
-/** Reads the `choices` of stream chunks, and says what has to be changed in them. */
+/** Reads the `choices` of stream chunks and collects the changes they need. */
 export class ChoicesReader {
   readonly #operation: ChatOperation;
   readonly #takeText: TakeText;
   readonly #choice = new ObjectScan(choiceFields);
   readonly #delta = new ObjectScan(deltaFields);
-  /** Whether the last reading met a choice for the first time: what it said of the role is not what it would say again. */
+  /** Whether the last reading met a new choice: its first chunk declares the role, which later ones do not repeat. */
   metNewChoice = false;
-  /** Whether a choice said that it broke off. */
+  /** Whether a choice reported that it broke off. */
   hasBroken = false;
   /** By index. */
   readonly choices = new Map<number, ChoiceState>();
@@ -67,7 +67,7 @@ export class ChoicesReader {
   }
 
   /**
-   * Reads the array whose bracket is at `start`, part of a well-formed document; appends its changes to `splices`. Answers the number of
+   * Reads the array whose bracket is at `start` of a well-formed document; appends the changes it needs to `splices`. Returns the number of
    * choices in it, or -1 when it is no array of choices.
    */
   read(bytes: Buffer, start: number, end: number, splices: Splice[]): number {
@@ -99,7 +99,7 @@ export class ChoicesReader {
     const edits: MemberEdit<ChoiceField>[] = [];
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
     const finishReason = scan.kind('finish_reason') === 'string' ? scan.string('finish_reason') : undefined;
-    // Some upstreams write an empty one until there is one.
+    // Some upstreams write an empty string while there is none.
     if (finishReason === brokenOff) this.hasBroken = true;
     else if (finishReason !== undefined && finishReason !== '') state.isFinished = true;
     if (this.#operation === 'completions') this.#readText(scan, 'text');
@@ -116,7 +116,7 @@ export class ChoicesReader {
     const scan = this.#delta;
     if (scan.readPart(choice.bytes, valueStart, valueEnd) !== null || scan.hasDuplicate) return false;
     const role = scan.string('role');
-    // One role, in the first delta: clients that join deltas would read "assistantassistant".
+    // The role belongs only into the first delta: clients that join deltas would read "assistantassistant".
     if (state.hasRole) {
       if (role !== undefined) splices.push(...memberSplices(scan, [['role', null]]));
     } else if (role === undefined || role === '') {
@@ -136,13 +136,13 @@ export class ChoicesReader {
 
   #readText<Name extends string>(scan: ObjectScan<Name>, name: Name): void {
     const member = scan.member(name);
-    // More than the two quotes of an empty string.
+    // Longer than the two quotes of an empty string.
     if (member !== undefined && scan.kind(name) === 'string' && member.valueEnd - member.valueStart > 2) {
       this.#takeText(scan.bytes, member.valueStart + 1, member.valueEnd - 1);
     }
   }
 
-  /** Names and arguments of calls are tokens that the model wrote. */
+  /** Names and arguments of tool calls are tokens that the model wrote. */
   #readCalls(calls: readonly unknown[]): void {
     for (const call of calls) {
       if (!isObject(call)) continue;
@@ -151,7 +151,7 @@ export class ChoicesReader {
     }
   }
 
-  /** Sound that comes without its words is output as well. */
+  /** Sound without a transcript is output as well. */
   #readAudio({ transcript, data }: Record<string, unknown>): void {
     if (isText(transcript) && transcript !== '') this.#takeWords(transcript);
     else if (isText(data) && data !== '') this.#takeText(noBytes, 0, 0);
@@ -165,8 +165,8 @@ export class ChoicesReader {
 }
 
 /**
- * Gives calls of tools the index that some upstreams leave out: clients join their pieces by it. A call is a new one by its id, or by its
- * name where it has none. Answers whether there was anything to do.
+ * Adds the index that some upstreams leave out of tool calls: clients join the pieces of a call by it. A new id starts a new call, or a
+ * name where there is no id. Returns whether anything was added.
  */
 function numberCalls(calls: readonly unknown[], state: ChoiceState): boolean {
   let isChanged = false;
@@ -192,24 +192,24 @@ const noBytes = Buffer.alloc(0);
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 
-/** The words of a content in parts, such as Mistral's, whose reasoning is a part with parts of its own. */
+/** The words of a content that comes in parts, such as Mistral's, whose reasoning is a part with parts of its own. */
 function wordsOf(content: unknown): string {
   if (isText(content)) return content;
   if (Array.isArray(content)) return content.map(wordsOf).join('');
   return isObject(content) ? wordsOf(content.text ?? content.thinking) : '';
 }
 
-/** What has to be changed about the other members of a chunk. */
+/** The changes that a chunk needs outside its choices. */
 export type ChunkRules = {
   operation: ChatOperation;
-  /** The answer's id and time of creation, as JSON text: each chunk carries the same. */
+  /** The answer's id and creation time, as JSON text: the same in each chunk. */
   id: Buffer;
   created: Buffer;
-  /** Whether the chunk has to say that it has no usage, whatever its upstream says. */
+  /** Whether the chunk must state that it has no usage, whatever its upstream says. */
   usageNull: boolean;
 };
 
-/** Appends what makes a chunk's members the contract's (openai-contract.md, section 3) to the changes in its choices. */
+/** Appends the changes by which a chunk's other members satisfy the contract (openai-contract.md section 3). */
 export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, splices: Splice[]): Splice[] {
   const edits: MemberEdit<ChunkField>[] = [];
   if (!hasValue(scan, 'id', rules.id)) edits.push(['id', rules.id]);
@@ -224,7 +224,7 @@ export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, sp
 /** An id in JSON shorter than this, quotes included, is taken for a counter, such as Ollama's `chatcmpl-123`. */
 const uniqueIdBytes = 22;
 
-/** Whether an answer, or a chunk of one, has an id that no other answer has. */
+/** Whether an answer, or a chunk of one, has an id that no other answer shares. */
 export const hasUniqueId = <Name extends string>(scan: ObjectScan<Name | 'id'>): boolean =>
   scan.kind('id') === 'string' && scan.valueBytes('id') >= uniqueIdBytes;
 

@@ -18,7 +18,7 @@ import { errorInFrame } from './stream-error.ts';
 
 export type ChatStreamOptions = {
   operation: ChatOperation;
-  /** Whether the client asked for the usage chunk. The upstream is always asked. */
+  /** Whether the client asked for the usage chunk. The upstream is always asked for it. */
   includeUsage: boolean;
   /** Makes an id for an answer whose own is missing or too short to be unique, such as Ollama's `chatcmpl-123`. */
   mintId: () => string;
@@ -26,40 +26,45 @@ export type ChatStreamOptions = {
   createdSeconds: number;
 };
 
-/** `open`: more may come. `done`: `[DONE]` came. `failed`: the upstream sent an error or garbage. Behind the last two nothing is read. */
+/**
+ * `open`: more may come. `done`: `[DONE]` came. `failed`: the upstream sent an error or garbage. After the last two nothing more is read.
+ */
 export type ChatStreamState = 'open' | 'done' | 'failed';
 
 export type ChatStreamOutcome = 'complete' | 'cut' | 'no_finish_reason' | 'upstream_error';
 
 export type ChatStreamEnd = {
-  /** The last bytes for the client, `[DONE]` as the last piece; empty unless complete, for the caller then writes its error frame. */
+  /** The last bytes for the client, with `[DONE]` as the last piece; empty unless complete, since the caller then writes an error frame. */
   forward: readonly Uint8Array[];
   outcome: ChatStreamOutcome;
   /** The last usage that the upstream reported. */
   usage: ReportedUsage | null;
-  /** Whether it came in a chunk of its own, as it does behind the last words; beside words it may tell of the way there. */
+  /** Whether it came in a chunk of its own, as after the last words; usage beside words may be an interim figure. */
   isUsageFinal: boolean;
   serviceTier: null | string;
-  /** The error that the upstream told, as it wrote it; null: none. */
+  /** The error that the upstream reported, as it wrote it; null: none. */
   said: string | null;
   /** What is wrong with its bytes; null: nothing. */
   problem: string | null;
 };
 
-/** As much of the output's text is kept, and a first delta that is longer, for counting its tokens when the upstream does not say. */
+/**
+ * How much of the output's text is kept for counting its tokens when the upstream does not report them. A first delta is kept whole even
+ * if it is longer.
+ */
 const textBytesMax = 1024 * 1024;
 export const doneFrame = Buffer.from('data: [DONE]\n\n');
-/** Shapes that are compared with each chunk: one for each choice, of a few. */
+/** How many shapes each chunk is compared with: a few choices have one each. */
 const shapesMax = 4;
 const shapesMadeInVainMax = 16;
 const nothing: readonly Uint8Array[] = [];
-/** What frames that are written have more than those that came, for a chunk of a few of them. */
+/** How many more bytes a few chunks take as written frames than as they came. */
 const writtenExtraBytes = 256;
 
 /**
- * Passes a stream of chat or text completions on to the client as openai-contract.md, section 3, wants it, and notes what the
- * gateway has to know. Frames that are right already go on as slices of the upstream's chunks. What was passed on always ends with a
- * whole frame, so that a comment or an error frame may follow.
+ * Passes a stream of chat or text completions on to the client in the form of openai-contract.md section 3, and notes what the gateway has
+ * to know. Frames that are right already are passed on as slices of the upstream's chunks. What was passed on always ends with a whole
+ * frame, so a comment or an error frame may follow.
  */
 export class ChatStream {
   readonly #options: ChatStreamOptions;
@@ -69,12 +74,12 @@ export class ChatStream {
   readonly #text = new GrowingBuffer();
   readonly #splices: Splice[] = [];
   readonly #shapes: ChunkShape[] = [];
-  /** The bytes of the current call, and a view of them, which their chunks share. */
+  /** The bytes of the current call and a view of them, shared by their chunks. */
   #viewed: Buffer | null = null;
   #view: DataView | null = null;
   #shapesMade = 0;
   #shapesUsed = 0;
-  /** Of the chunk that is being read. */
+  /** How many texts were taken from the chunk being read. */
   #textsTaken = 0;
   #lastText: Hole | null = null;
   #id: Buffer | null = null;
@@ -83,12 +88,12 @@ export class ChatStream {
   #usage: ReportedUsage | null = null;
   #usageJson: Buffer | null = null;
   #isUsageFinal = false;
-  /** The chunk with it, as the client gets it at the end; null: the upstream told it with words of the answer. */
+  /** The chunk with the usage, as the client gets it at the end; null: the upstream reported it beside words of the answer. */
   #usageFrame: Buffer | null = null;
   #serviceTier: string | null = null;
   #said: string | null = null;
   #problem: string | null = null;
-  /** What the current call passes on; its last piece, while it grows, is what was written, or `run[runStart, runEnd)`. */
+  /** What the current call passes on. While the last piece is growing, it is either what was written, or `run[runStart, runEnd)`. */
   #forward: Uint8Array[] = [];
   readonly #written = new GrowingBuffer();
   #run: Buffer | null = null;
@@ -96,7 +101,7 @@ export class ChatStream {
   #runEnd = 0;
 
   state: ChatStreamState = 'open';
-  /** Deltas that carried output: each is a token or more. */
+  /** Deltas that carried output: each is at least one token. */
   deltas = 0;
   /** Their text in bytes. */
   textBytes = 0;
@@ -106,13 +111,13 @@ export class ChatStream {
     this.#splitter = new SseSplitter((frame) => this.#take(frame));
     this.#choices = new ChoicesReader(options.operation, (bytes, start, end) => {
       this.#textsTaken += 1;
-      // Only of text that stands in the chunk as it is can a shape be made.
+      // A shape can only be made of text that is in the chunk unchanged.
       this.#lastText = bytes === this.#scan.bytes ? { start, end } : null;
       this.#takeText(bytes, start, end);
     });
   }
 
-  /** Takes the upstream's next bytes; answers what goes to the client now. Look at `state` afterwards. */
+  /** Takes the upstream's next bytes; returns what goes to the client now. Check `state` afterwards. */
   push(chunk: Uint8Array): readonly Uint8Array[] {
     if (this.state !== 'open') return nothing;
     if (!this.#splitter.push(asBuffer(chunk)) && this.state === 'open')
@@ -122,7 +127,7 @@ export class ChatStream {
     return this.#flush();
   }
 
-  /** The stream has ended; `cut`: not by the upstream's will. Called once. */
+  /** The stream has ended; `cut`: the upstream did not mean it to. Called once. */
   end(cut: boolean): ChatStreamEnd {
     if (this.state === 'open' && !cut) this.#splitter.end();
     const outcome = this.#outcome(cut);
@@ -145,14 +150,14 @@ export class ChatStream {
     };
   }
 
-  /** How many times as long as `outputText` the output's text is. */
+  /** How many times longer the output's text is than `outputText`. */
   get textScale(): number {
     return this.#text.length === 0 ? 1 : this.textBytes / this.#text.length;
   }
 
   /** The output's text, its first 1 MiB, for counting tokens. */
   outputText(): string {
-    // Pieces of escaped text make escaped text: surrogates halved between deltas are whole again.
+    // Joining escaped pieces gives escaped text: surrogate pairs split between deltas are whole again.
     return JSON.parse(`"${this.#text.view().toString()}"`) as string;
   }
 
@@ -163,7 +168,7 @@ export class ChatStream {
     const finished = choices.filter(({ isFinished }) => isFinished).length;
     if (this.state === 'done') return finished > 0 ? 'complete' : 'no_finish_reason';
     if (cut) return 'cut';
-    // Without [DONE] only the finish reasons tell that nothing is missing.
+    // Without [DONE], only the finish reasons show that nothing is missing.
     return finished > 0 && finished === choices.length ? 'complete' : 'no_finish_reason';
   }
 
@@ -172,7 +177,7 @@ export class ChatStream {
     if (frame.error !== null) {
       this.#failAsTold(frame.error);
     } else if (frame.dataStart === -1) {
-      // Comments, blank lines, retry times; but the name of an event without data breaks clients.
+      // Comments, blank lines and retry times pass; but an event name without data breaks clients.
       if (frame.event === '' && !frame.hasGarbage) this.#pass(frame);
     } else if (isDone(frame)) {
       this.state = 'done';
@@ -182,7 +187,7 @@ export class ChatStream {
     }
   }
 
-  /** Takes a chunk that has the shape of an earlier one. */
+  /** Handles a chunk that has the shape of an earlier one. */
   #takeKnown(frame: SseFrame): boolean {
     const { data, dataStart, dataEnd } = frame;
     if (data !== frame.bytes || frame.event !== '') return false;
@@ -203,11 +208,11 @@ export class ChatStream {
     return false;
   }
 
-  /** Keeps the shape of the chunk that was read last, if others of the kind can be expected. */
+  /** Keeps the shape of the chunk read last, if more like it can be expected. */
   #keepShape(frame: SseFrame): void {
     const { data, dataStart, dataEnd } = frame;
     const text = this.#lastText;
-    // A stream whose chunks differ in more than the text makes shapes in vain, but not for long.
+    // A stream whose chunks differ in more than the text makes shapes in vain, so it stops soon.
     if (text === null || this.#choices.metNewChoice || this.#shapesMade > this.#shapesUsed + shapesMadeInVainMax)
       return;
     if (data !== frame.bytes || frame.event !== '') return;
@@ -223,7 +228,7 @@ export class ChatStream {
     this.#shapesMade += 1;
   }
 
-  /** Answers what is wrong with a chunk; null: nothing, or it was an error. */
+  /** Returns what is wrong with a chunk; null: nothing, or it was an error. */
   #takeChunk(frame: SseFrame): string | null {
     const { data, dataStart, dataEnd } = frame;
     const scan = this.#scan;
@@ -233,9 +238,9 @@ export class ChatStream {
       this.#failAsTold(said);
       return null;
     }
-    // Of a member that stands there twice clients could read either.
+    // If a member occurs twice, clients may read either one.
     if (problem !== null || scan.hasDuplicate) return 'the upstream sent an event that is no JSON object';
-    // Data of several lines is written as one.
+    // Data that came in several lines is written as one.
     if (data !== frame.bytes) toOneLine(data);
     if (this.#id === null) this.#begin(scan);
     const splices = this.#splices;
@@ -250,7 +255,7 @@ export class ChatStream {
     const hasUsage = scan.kind('usage') === 'object';
     const isUsageKept = hasUsage && this.#keepUsage(scan, choices);
     const { operation, includeUsage } = this.#options;
-    // Clients read the first choice of whatever has no usage.
+    // Clients expect a first choice in every chunk without usage.
     if (choices === 0 && !includeUsage && scan.member('usage') !== undefined) return null;
     const isUsage = choices === 0 && hasUsage;
     const usageNull = includeUsage && !isUsage;
@@ -263,7 +268,7 @@ export class ChatStream {
     return null;
   }
 
-  /** Settles what all chunks have in common, by the first one. */
+  /** Settles, by the first chunk, what all chunks have in common. */
   #begin(scan: ObjectScan<ChunkField>): void {
     const { mintId, createdSeconds } = this.#options;
     this.#id = hasUniqueId(scan) ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
@@ -273,7 +278,7 @@ export class ChatStream {
     this.#serviceTier = scan.string('service_tier') ?? null;
   }
 
-  /** Keeps the chunk's usage, if it can be read: the last one counts, since some upstreams report on each chunk what was used so far. */
+  /** Keeps the chunk's usage, if it can be read. The last one counts, since some upstreams report in each chunk what was used so far. */
   #keepUsage(scan: ObjectScan<ChunkField>, choices: number): boolean {
     const usage = readUsage(scan.json('usage'));
     if (usage === null) return false;
@@ -285,7 +290,7 @@ export class ChatStream {
     return true;
   }
 
-  /** The chunk for a client that asked for the usage, given as JSON. There must have been a chunk before. */
+  /** The usage chunk, given the usage as JSON, for a client that asked for it. There must have been a chunk before. */
   usageChunk(usageJson: string): Buffer {
     const model = this.#model === null ? '' : `,"model":${this.#model}`;
     const head = `"id":${this.#id},"object":"${objectNames[this.#options.operation]}","created":${this.#created}${model}`;
@@ -304,13 +309,13 @@ export class ChatStream {
     this.#problem = problem;
   }
 
-  /** Ends with an error of the upstream's, as it wrote it. */
+  /** Ends with an error of the upstream, in its own words. */
   #failAsTold(said: string): void {
     this.state = 'failed';
     this.#said = said;
   }
 
-  /** Passes a frame on as it came; neighbours in one chunk go as one slice. */
+  /** Passes a frame on as it came; neighbouring frames of one chunk become one slice. */
   #pass({ bytes, start, end }: SseFrame): void {
     if (this.#run !== bytes || this.#runEnd !== start) {
       this.#endPiece();
@@ -325,7 +330,7 @@ export class ChatStream {
     this.#forward.push(bytes);
   }
 
-  /** Writes the frame of a chunk behind those of the chunks before it. */
+  /** Writes the frame of a chunk after those of earlier chunks. */
   #write(shape: ChunkShape, data: Buffer): void {
     if (this.#written.length === 0) {
       this.#endPiece();
@@ -358,7 +363,7 @@ const frameOf = ({ bytes, start, end, data, dataStart, dataEnd }: SseFrame, spli
     ? Buffer.from(bytes.subarray(start, end))
     : Buffer.concat([framePrefix, ...applySplices(data, dataStart, dataEnd, splices), frameSuffix]);
 
-/** A copy, so that the chunk which the value came in can be freed. */
+/** Copied, so that the chunk that contained the value can be freed. */
 const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {
   const { valueStart, valueEnd } = scan.member(name)!;
   return Buffer.from(scan.bytes.subarray(valueStart, valueEnd));

@@ -5,23 +5,23 @@ import { applySplices, type Splice } from './splice.ts';
 /** The inside of a string, between its quotes. */
 export type Hole = { start: number; end: number };
 
-/** More strings than these may vary in a chunk: then it has no shape worth keeping. */
+/** If more strings than these vary in a chunk, it has no shape worth keeping. */
 const holesMax = 3;
 
 /**
- * A chunk of a stream without the text in it. The chunks of one stream differ in a word, so that comparing them with the last one is enough
- * to know all about them that reading would tell, and what has to be changed: a tenth of the cost.
+ * A chunk of a stream without the text in it. The chunks of one stream differ in a word: comparing one with the last shows everything that
+ * reading it would show, including the changes it needs, at a tenth of the cost.
  */
 export class ChunkShape {
-  /** What stands before, between and behind the holes. */
+  /** What is before, between and after the holes. */
   readonly #literals: readonly DataView[];
-  /** The same as it has to be written, as a whole frame; null: as it came. */
+  /** The same as it has to be written, as a whole frame; null: unchanged. */
   readonly #written: readonly Buffer[] | null;
   readonly #textHole: number;
   /** The holes of the chunk that matched last: start, end, start, end… */
   readonly #holes: number[] = [];
 
-  /** The shape of the well-formed chunk in `data[start, end)`; null when its changes touch what varies. */
+  /** The shape of the well-formed chunk in `data[start, end)`; null when its changes affect what varies. */
   static of(
     data: Buffer,
     [start, end]: readonly [number, number],
@@ -54,7 +54,7 @@ export class ChunkShape {
     this.#textHole = textHole;
   }
 
-  /** Whether `data[start, end)` has this shape; then the members below are about it. `view` is of the same bytes. */
+  /** Whether `data[start, end)` has this shape; if so, the members below describe it. `view` is of the same bytes. */
   matches(data: Buffer, view: DataView, start: number, end: number): boolean {
     const literals = this.#literals;
     const holeCount = literals.length - 1;
@@ -81,7 +81,7 @@ export class ChunkShape {
     return this.#holes[this.#textHole * 2 + 1]!;
   }
 
-  /** Whether a chunk of this shape goes on as it came. */
+  /** Whether a chunk of this shape is passed on unchanged. */
   get isRight(): boolean {
     return this.#written === null;
   }
@@ -98,13 +98,13 @@ export class ChunkShape {
   }
 }
 
-/** What a frame of one data line has about its data. */
+/** What precedes the data in a frame of one data line. */
 export const framePrefix = Buffer.from('data: ');
 export const frameSuffix = Buffer.from('\n\n');
 
 export const viewOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 
-/** Four bytes at a time: a native comparison costs more to call, and one by one they take three times as long. */
+/** Four bytes at a time: a native comparison costs more to call, and single bytes take three times as long. */
 function sameBytes(data: DataView, start: number, end: number, literal: DataView): boolean {
   const length = literal.byteLength;
   if (end - start < length) return false;

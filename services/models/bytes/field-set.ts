@@ -1,7 +1,7 @@
 /** The names of members to look for, prepared for comparison with bytes. Lower-case letters, digits and underscores only. */
 export type FieldSet<Name extends string = string> = {
   readonly names: readonly Name[];
-  /** Names by their length, since nearly every other key differs in it already. */
+  /** Grouped by length, which alone rules out nearly every other key. */
   readonly byLength: readonly (readonly FieldBytes[] | undefined)[];
 };
 
@@ -19,8 +19,8 @@ export function fieldSet<const Name extends string>(...names: Name[]): FieldSet<
 }
 
 /**
- * The field which the key in `bytes[start, end)` names: its index; `-2 - index` when it differs only in case; -1 for none. For
- * keys without escapes and in ASCII.
+ * The index of the field that the key in `bytes[start, end)` names; `-2 - index` when they differ only in case; -1 for none. For ASCII keys
+ * without escapes.
  */
 export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number, end: number): number {
   const candidates = fields.byLength[end - start];
@@ -32,7 +32,7 @@ export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number
     for (; offset < wanted.length; offset += 1) {
       const byte = bytes[start + offset]!;
       if (byte === wanted[offset]) continue;
-      // Names consist of lower-case letters, whose upper-case forms lack one bit, and of what has no other case.
+      // Names consist of lower-case letters, whose upper-case forms lack one bit, and of characters without case.
       if (byte < 0x41 || byte > 0x5a || (byte | 0x20) !== wanted[offset]) break;
       exact = false;
     }
@@ -45,7 +45,7 @@ export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number
 export function matchDecodedKey(fields: FieldSet, key: string): number {
   const exact = fields.names.indexOf(key);
   if (exact !== -1) return exact;
-  // Twice, so that the long s (U+017F) and the Kelvin sign (U+212A) become s and k, as they do for Go.
+  // Both ways, so that the long s (U+017F) and the Kelvin sign (U+212A) become s and k, as they do in Go.
   const folded = fields.names.indexOf(key.toUpperCase().toLowerCase());
   return folded === -1 ? -1 : -2 - folded;
 }

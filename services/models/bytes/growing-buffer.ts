@@ -1,14 +1,14 @@
 const empty = Buffer.alloc(0);
 const firstCapacityBytes = 512;
-/** Up to so many bytes a loop is quicker than the call that copies. */
+/** Up to this many bytes a loop is faster than calling the native copy. */
 const shortBytes = 24;
 
-/** Bytes that grow at the end, at a cost that is linear in their number however small the steps. */
+/** Bytes that grow at the end, at a cost linear in their number, however small the steps. */
 export class GrowingBuffer {
   #bytes = empty;
   length = 0;
 
-  /** Makes room for so many bytes at once, where it is known how many there will be. */
+  /** Makes room for this many bytes at once, when the number is known beforehand. */
   reserve(length: number): void {
     if (length <= this.#bytes.length) return;
     const larger = Buffer.allocUnsafe(length);
@@ -16,7 +16,7 @@ export class GrowingBuffer {
     this.#bytes = larger;
   }
 
-  /** Appends all of a buffer, for which there is a quicker way than for a part of one. */
+  /** Appends a whole buffer, for which there is a faster way than for a part of one. */
   appendWhole(source: Buffer): void {
     const length = this.length + source.length;
     this.#grow(length);
@@ -43,7 +43,7 @@ export class GrowingBuffer {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** Gives up the bytes. */
+  /** Hands over the bytes and starts empty. */
   take(): Buffer {
     const taken = this.view();
     this.#bytes = empty;

@@ -22,10 +22,13 @@ import {
 
 export { type FieldSet, fieldSet } from './field-set.ts';
 
-/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, too deep, too many members or elements, or JSON of another kind. */
+/**
+ * Why bytes cannot be read as an object: not UTF-8 (RFC 8259 section 8.1), not JSON, too deep, too many members or elements, or another
+ * kind of JSON.
+ */
 export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'size' | 'not_object';
 
-/** Of a document that a client sends: ten times as many would hold the event loop up for longer than anybody else should wait. */
+/** For a document sent by a client: ten times as many would hold up the event loop for longer than others should wait. */
 export const clientLimits: WalkLimits = { names: 100_000, elements: 1_000_000 };
 
 export type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
@@ -36,26 +39,28 @@ export type Member = {
   start: number;
   valueStart: number;
   valueEnd: number;
-  /** The commas about it; -1 for the first and the last member. */
+  /** The commas around it; -1 for the first and the last member. */
   commaBefore: number;
   commaAfter: number;
   /** Its place among the members of the object, from 0. */
   ordinal: number;
 };
 
-/** What is to be done with the objects of an array on the way over it: a walk of its own would cost as much again. */
+/** What to do with the objects of an array while walking over it: a walk of its own would cost as much again. */
 export type ItemReader<Name extends string = string> = {
   /** The member that holds the array. */
   in: Name;
   scan: ObjectScan;
-  /** Called with each object, which `scan` has read, and its place; of no avail when the whole turns out not to be well-formed. */
+  /**
+   * Called with each object, which `scan` has just read, and its index. Discard the results if the document turns out not to be
+   * well-formed.
+   */
   take(place: number): void;
 };
 
 /**
- * One pass over a JSON object in bytes, which checks all of it and notes where the wanted members are. Whatever it accepts
- * JSON.parse accepts, and the members have the values which JSON.parse gives; what it refuses JSON.parse refuses too, or is not
- * UTF-8, or is nested more than 1,000 deep.
+ * One pass over a JSON object in bytes that checks all of it and notes where the wanted members are. It accepts what JSON.parse accepts,
+ * with the same values, except for text that is not UTF-8 or is nested more than 1,000 deep.
  */
 export class ObjectScan<Name extends string = string> {
   readonly fields: FieldSet<Name>;
@@ -69,13 +74,13 @@ export class ObjectScan<Name extends string = string> {
   close = 0;
   memberCount = 0;
   /**
-   * A wanted member that stands there twice, or again in another case (`"Model"`). Parsers differ on which one counts, so
-   * that the upstream could act on another value than the one which was checked here: such a request is to be refused.
+   * A wanted member that occurs twice, or again in another case (`"Model"`). Parsers differ on which one counts, so the upstream could act
+   * on another value than the one checked here: such a request must be refused.
    */
   ambiguous: Name | null = null;
-  /** Whether a wanted member stands there twice, spelled the same. */
+  /** Whether a wanted member occurs twice, spelled the same. */
   hasDuplicate = false;
-  /** How many objects were taken of the array in whose items one is interested; -1: there is no such array, or not all of its items are objects. */
+  /** How many objects of the wanted array were taken; -1: there is no such array, or not all of its items are objects. */
   itemCount = -1;
 
   constructor(fields: FieldSet<Name>, items: ItemReader<Name> | null = null) {
@@ -86,7 +91,7 @@ export class ObjectScan<Name extends string = string> {
     this.#itemsField = items === null ? -1 : fields.names.indexOf(items.in);
   }
 
-  /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
+  /** Reads the object in `bytes[start, end)`, with optional space around it; a scan may be reused. Null: it is well-formed. */
   read(bytes: Buffer, start = 0, end: number = bytes.length, limits?: WalkLimits): ScanProblem | null {
     beginWalk(limits);
     const position = skipSpace(bytes, start, end);
@@ -196,7 +201,7 @@ export class ObjectScan<Name extends string = string> {
 
   member(name: Name): Member | undefined {
     const index = this.fields.names.indexOf(name);
-    // Whoever asks for what was not looked for would take it for absent.
+    // A caller that asks for a name it never listed would take it for absent.
     if (index === -1) throw new TypeError(`${name} is not a member that was looked for`);
     return this.#members[index];
   }
@@ -205,7 +210,7 @@ export class ObjectScan<Name extends string = string> {
     return this.member(name) !== undefined;
   }
 
-  /** Whether the name stands there more than once, spelled the same. */
+  /** Whether the name occurs more than once, spelled the same. */
   duplicate(name: Name): boolean {
     return this.#duplicate[this.fields.names.indexOf(name)] === true;
   }
@@ -227,7 +232,7 @@ export class ObjectScan<Name extends string = string> {
     const member = this.member(name);
     if (member === undefined || kindOf(this.bytes[member.valueStart]!) !== 'number') return undefined;
     const digit = this.bytes[member.valueStart]! - 0x30;
-    // Making a string costs more than all else here, and an index is most often one digit.
+    // Making a string costs more than everything else here, and an index usually has one digit.
     if (digit >= 0 && member.valueEnd - member.valueStart === 1) return digit;
     return Number(this.bytes.toString('latin1', member.valueStart, member.valueEnd));
   }
@@ -256,14 +261,14 @@ export class ObjectScan<Name extends string = string> {
 
 const emptyBytes = Buffer.alloc(0);
 
-/** Reads a whole document of a client, which must be one JSON object in UTF-8 and without a byte order mark. */
+/** Reads a whole document of a client, which must be one JSON object in UTF-8 without a byte order mark. */
 export function scanObject<Name extends string>(body: Buffer, fields: FieldSet<Name>): ObjectScan<Name> | ScanProblem {
   if (!isUtf8(body)) return 'encoding';
   const scan = new ObjectScan(fields);
   return scan.read(body, 0, body.length, clientLimits) ?? scan;
 }
 
-/** The value in `bytes[start, end)`, a well-formed one, if it is a string. */
+/** The string that is the well-formed value in `bytes[start, end)`; undefined when it is no string. */
 function stringAt(bytes: Buffer, start: number, end: number): string | undefined {
   if (bytes[start] !== quote) return undefined;
   const text = bytes.toString('utf8', start + 1, end - 1);
@@ -289,7 +294,7 @@ export function kindOf(first: number): JsonKind {
   }
 }
 
-/** The closing quote of a key in printable ASCII without escapes; of another, the first byte that is neither. */
+/** The position of the closing quote of a key in printable ASCII without escapes; for other keys, of the first byte that is neither. */
 function plainKeyEnd(bytes: Buffer, position: number, end: number): number {
   while (position < end) {
     const byte = bytes[position]!;
@@ -305,7 +310,7 @@ function problemOfOther(bytes: Buffer, position: number, end: number): ScanProbl
   return skipSpace(bytes, valueEnd, end) === end ? 'not_object' : 'syntax';
 }
 
-/** What a walk means that ended with a negative number. */
+/** What a walk's negative result means. */
 function problemOf(ending: number): ScanProblem {
   if (ending === tooDeep) return 'depth';
   return ending === tooMany ? 'size' : 'syntax';

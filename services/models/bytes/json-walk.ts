@@ -1,9 +1,9 @@
 import { StringWindow } from './string-window.ts';
 
 /**
- * Steps over JSON in bytes, checking it as strictly as JSON.parse does (RFC 8259), except that the bytes of strings are not
- * checked to be UTF-8. Each function takes the position of its subject's first byte, and answers the position
- * behind it, or a negative number when it is not well-formed. Call `beginWalk` first.
+ * Steps over JSON in bytes, checking it as strictly as JSON.parse does (RFC 8259), except that strings are not checked to be UTF-8. Each
+ * function takes the position of its subject's first byte, and returns the position after it, or a negative number when it is not
+ * well-formed. Call `beginWalk` first.
  */
 
 /** Values nested deeper than this are refused, as the parsers of most upstreams refuse them. */
@@ -24,23 +24,23 @@ export const closeBracket = 0x5d;
 export const comma = 0x2c;
 const colon = 0x3a;
 
-/** How far a string is walked byte by byte before the window is asked, whose call costs as much as about so many bytes. */
+/** How far a string is walked byte by byte before the window is used, since calling it costs as much as about this many bytes. */
 const shortStringBytes = 16;
 
-/** Made once, like a regular expression: it holds nothing but scratch space. */
+/** Made once, like a regular expression: it holds only scratch space. */
 const window = new StringWindow();
 
-/** How many names of members and how many elements of arrays a document may have, nested ones too. */
+/** The most member names and array elements in a document, nested ones included. */
 export type WalkLimits = { names: number; elements: number };
 const unlimited: WalkLimits = { names: Number.POSITIVE_INFINITY, elements: Number.POSITIVE_INFINITY };
 
-/** How many more may be walked over. */
+/** How many more may follow. */
 let namesLeft = unlimited.names;
 let elementsLeft = unlimited.elements;
 
 /**
- * To be called before bytes are walked: they may have changed, or others may stand in the same buffer. Behind the limits the walk ends
- * with `tooMany`.
+ * Call this before walking bytes: they may have changed, or the same buffer may hold others. Beyond the limits the walk ends with
+ * `tooMany`.
  */
 export function beginWalk(limits: WalkLimits = unlimited): void {
   window.forget();
@@ -51,7 +51,7 @@ export function beginWalk(limits: WalkLimits = unlimited): void {
 /** Counts a name; false when it is one too many. */
 export const countName = (): boolean => --namesLeft >= 0;
 
-/** Counts an element of an array behind the first; false when it is one too many. */
+/** Counts an array element after the first; false when it is one too many. */
 export const countElement = (): boolean => --elementsLeft >= 0;
 
 /** The position of the first byte that is not white space; `end` if there is none. */
@@ -157,20 +157,20 @@ function skipScalar(bytes: Buffer, position: number, end: number): number {
     case 0x6e:
       return skipWord(bytes, position, end, 0x75, 0x6c, 0x6c);
     case 0x66:
-      // One byte longer than the others: its last four are compared from the a, which is looked at first.
+      // One byte longer than the others: its last four are compared from the a, which is checked first.
       return bytes[position + 1] === 0x61 ? skipWord(bytes, position + 1, end, 0x6c, 0x73, 0x65) : malformed;
     default:
       return skipNumber(bytes, position, end);
   }
 }
 
-/** The rest of a word of four letters whose first one was seen. */
+/** The rest of a four-letter word whose first letter has been seen. */
 function skipWord(bytes: Buffer, at: number, end: number, second: number, third: number, fourth: number): number {
   if (at + 4 > end) return malformed;
   return bytes[at + 1] === second && bytes[at + 2] === third && bytes[at + 3] === fourth ? at + 4 : malformed;
 }
 
-/** Steps over a member's name, its colon and the space about it, to where its value must start. */
+/** Steps over a member's name, its colon and the space around it, to where its value must start. */
 function skipName(bytes: Buffer, position: number, end: number): number {
   if (position >= end || bytes[position] !== quote) return malformed;
   if (!countName()) return tooMany;
@@ -192,7 +192,7 @@ export function skipValue(bytes: Buffer, position: number, end: number): number 
     : skipScalar(bytes, position, end);
 }
 
-/** The closing bytes of the containers about the innermost one. One list for all walks: none is left before it ends. */
+/** The closing bytes of the containers around the innermost one. One list serves all walks: each ends before the next begins. */
 const outer = new Uint8Array(depthMax);
 
 function skipContainer(bytes: Buffer, position: number, end: number): number {
@@ -219,7 +219,7 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
       if (position < 0) return malformed;
       position = skipSpace(bytes, position, end);
     }
-    // A value has ended: close what ends with it.
+    // A value has ended: close the containers that end with it.
     while (position < end && bytes[position] === closing) {
       position += 1;
       closing = outer[--depth]!;

@@ -1,4 +1,4 @@
-/** Pieces as one: without a copy when they already stand one behind the other, as the upstream client gathers them. */
+/** Pieces as one buffer: not copied when they are already adjacent, as the upstream client gathers them. */
 export function oneBuffer(pieces: readonly Uint8Array[]): Buffer {
   const [first] = pieces;
   if (first === undefined) return Buffer.alloc(0);

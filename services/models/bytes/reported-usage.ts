@@ -2,26 +2,26 @@ import { isObject } from '#shared/is-object.ts';
 
 /** Usage as an upstream reported it, in one shape for all operations. Zeros that it reported are zeros. */
 export type ReportedUsage = {
-  /** Cached tokens included. Null: not told, nor by what the total leaves over. */
+  /** Cached tokens included. Null: neither reported nor deducible from the total. */
   inputTokens: number | null;
   cachedInputTokens: number;
-  /** What was reasoned out of sight included. Null: as above. */
+  /** Hidden reasoning included. Null: as above. */
   outputTokens: number | null;
   totalTokens: number;
-  /** Those of the input tokens that were audio. */
+  /** The part of the input tokens that was audio. */
   audioInputTokens: number;
-  /** Length of the audio, of transcriptions that are billed by it. Null: not told. */
+  /** The length of the audio, for transcriptions billed by it. Null: not reported. */
   audioMs: number | null;
 };
 
-/** More tokens, or milliseconds of audio, than any call uses: whoever says so does not know. */
+/** More tokens, or milliseconds of audio, than any call uses: such a report is not to be believed. */
 const countMax = 100_000_000;
 
 /**
  * Reads a parsed `usage` of chat, completions and embeddings (`prompt_tokens …`), of images and transcriptions (`input_tokens …`) or of
- * transcriptions by length (`{type:"duration",seconds}`). Null when it is none of them, or has a figure that cannot be
- * true (negative, a fraction of a token, or beyond any call), so that the gateway counts by itself. Of the parts of the input such
- * a figure is 0, as one that is missing: they are no more than a discount, or a note.
+ * transcriptions by length (`{type:"duration",seconds}`). Null when it is none of them or contains an impossible figure (negative, a
+ * fraction of a token, or beyond any call), so that the gateway counts by itself. Parts of the input are only a discount or a note: an
+ * impossible or missing one is 0.
  */
 export function readUsage(usage: unknown): ReportedUsage | null {
   if (!isObject(usage)) return null;
@@ -33,13 +33,13 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   if (figures.length === 0 || !figures.every(isCount)) return null;
   const inputTokens = toldOrLeft(input, total, output);
   const told = toldOrLeft(output, total, input);
-  // xAI and Gemini have what was reasoned in the total alone.
+  // xAI and Gemini include reasoning only in the total.
   const outputTokens = told === null ? null : Math.max(told, leftOver(total, input) ?? 0);
   const totalTokens = typeof total === 'number' ? total : (inputTokens ?? 0) + (outputTokens ?? 0);
   const inputTokensMax = inputTokens ?? totalTokens;
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
   const { cached_tokens, audio_tokens: audio } = isObject(details) ? details : {};
-  // Moonshot and Together tell them beside the other figures, DeepSeek under a name of its own.
+  // Moonshot and Together report them beside the other figures, DeepSeek under another name.
   const cached = cached_tokens ?? usage.cached_tokens ?? usage.prompt_cache_hit_tokens;
   return {
     inputTokens,
@@ -54,13 +54,13 @@ export function readUsage(usage: unknown): ReportedUsage | null {
 const toldOrLeft = (figure: unknown, total: unknown, other: unknown): number | null =>
   typeof figure === 'number' ? figure : leftOver(total, other);
 
-/** What the total has beyond a figure; null when it has nothing, for then it may be of that one alone. */
+/** The excess of the total over a figure; null when there is none, for then the total may be that figure alone. */
 const leftOver = (total: unknown, figure: unknown): number | null =>
   typeof total === 'number' && typeof figure === 'number' && total > figure ? total - figure : null;
 
-/** Whether a value out of somebody else's JSON can be a count of a call's tokens or milliseconds. */
+/** Whether a foreign JSON value can be a call's number of tokens or milliseconds. */
 const isCount = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) <= countMax;
 
-/** A count out of somebody else's JSON; 0 for what can be none. */
+/** A count from foreign JSON; 0 for what cannot be one. */
 export const countOr0 = (value: unknown): number => (isCount(value) ? value : 0);

@@ -1,17 +1,17 @@
 import { fieldSet, ObjectScan } from './json-scan.ts';
 
-/** A piece of JSON text: as bytes when it was prepared, else as a string. */
+/** A piece of JSON text: as bytes if prepared, else as a string. */
 export type JsonText = Uint8Array | string;
 
 /** Replaces `[start, end)` by the text. */
 export type Splice = { start: number; end: number; text: JsonText };
 
-/** What a member becomes: another value, whether it was there or not; or null, to take it out. */
+/** The new value of a member, whether it existed or not; null removes it. */
 export type MemberEdit<Name extends string> = readonly [name: Name, value: JsonText | null];
 
 /**
- * The bytes of a scanned document with members set and taken out, as pieces of the original and the new ones between: nothing is
- * copied. Members which are new come first in the object.
+ * The bytes of a scanned document with members set and removed, as pieces of the original with the new ones between: nothing is copied. New
+ * members come first in the object.
  */
 export function spliceMembers<Name extends string>(
   scan: ObjectScan<Name>,
@@ -20,7 +20,7 @@ export function spliceMembers<Name extends string>(
   return applySplices(scan.bytes, 0, scan.bytes.length, memberSplices(scan, edits));
 }
 
-/** The same, as splices of the bytes that were scanned, in their order. */
+/** The same, as ordered splices of the scanned bytes. */
 export function memberSplices<Name extends string>(
   scan: ObjectScan<Name>,
   edits: readonly MemberEdit<Name>[],
@@ -41,7 +41,7 @@ export function memberSplices<Name extends string>(
   }
   removed.sort((one, other) => one.ordinal - other.ordinal);
   removed.forEach((member, index) => {
-    // Each takes the comma before it along, but those at the very front the one behind.
+    // Each takes the comma before it along; those at the very front take the comma after them.
     const atFront = member.ordinal === index;
     const start = atFront ? member.start : member.commaBefore;
     const end = atFront && member.commaAfter !== -1 ? member.commaAfter + 1 : member.valueEnd;
@@ -54,7 +54,7 @@ export function memberSplices<Name extends string>(
   return inOrder(splices);
 }
 
-/** Sorts splices by where they start; most lists have one or two. */
+/** Sorts splices by their start; most lists have one or two. */
 export function inOrder(splices: Splice[]): Splice[] {
   return splices.length < 2 ? splices : splices.sort((one, other) => one.start - other.start || one.end - other.end);
 }
@@ -94,8 +94,8 @@ export function asksForUsageAlone<Name extends string>(scan: ObjectScan<Name | '
 }
 
 /**
- * The edit by which `stream_options.include_usage` becomes true; null when there is nothing to do: it is true, or
- * `stream_options` is something that the upstream will refuse.
+ * The edit that sets `stream_options.include_usage` to true; null when there is nothing to do, because it is true already or the upstream
+ * will refuse these `stream_options`.
  */
 export function includeUsageEdit<Name extends string>(
   scan: ObjectScan<Name | 'stream_options'>,
@@ -106,7 +106,7 @@ export function includeUsageEdit<Name extends string>(
   if (options === null) return null;
   if (options.ambiguous !== null) {
     const { include_usage: _, ...others } = scan.json('stream_options') as Record<string, unknown>;
-    // Whatever differs only in case goes as well.
+    // Members that differ only in case are removed as well.
     const kept = Object.entries(others).filter(([name]) => name.toUpperCase().toLowerCase() !== 'include_usage');
     return ['stream_options', JSON.stringify({ ...Object.fromEntries(kept), include_usage: true })];
   }

@@ -1,23 +1,23 @@
 import { GrowingBuffer } from './growing-buffer.ts';
 
 /**
- * A frame of an event stream: its lines with the blank line that ends them. It is the same object each time, valid until the
- * next one; the bytes stay as they are.
+ * A frame of an event stream: its lines with the blank line that ends them. The same object is reused for each frame, so it is valid only
+ * until the next one; the bytes themselves stay unchanged.
  */
 export type SseFrame = {
   /** The frame as it came is `bytes[start, end)`. */
   bytes: Buffer;
   start: number;
   end: number;
-  /** The event's data is `data[dataStart, dataEnd)`; `dataStart` is -1 when the frame has none, which makes no event. */
+  /** The event's data is `data[dataStart, dataEnd)`; `dataStart` is -1 when the frame has none and therefore makes no event. */
   data: Buffer;
   dataStart: number;
   dataEnd: number;
   /** The event's name; empty for most. */
   event: string;
-  /** Whether it has a line that is neither a comment nor a field of the standard: a page, or compressed bytes. */
+  /** Whether a line is neither a comment nor a field of the standard: a web page, or compressed bytes. */
   hasGarbage: boolean;
-  /** The value of an `error:` line, which is no field of the standard, but llama.cpp writes it. */
+  /** The value of an `error:` line, which llama.cpp writes although the standard has no such field. */
   error: string | null;
 };
 
@@ -29,24 +29,24 @@ const carriageReturn = 0x0d;
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * Cuts an event stream (WHATWG HTML, 9.2) into frames, wherever its chunks are cut. A frame that lies in one chunk and is one data line is
- * found without copying. A byte order mark at the start is dropped.
+ * Cuts an event stream (WHATWG HTML, 9.2) into frames, however it is split into chunks. A frame in one chunk with one data line is found
+ * without copying. A byte order mark at the start is dropped.
  */
 export class SseSplitter {
   readonly #onFrame: (frame: SseFrame) => void;
   readonly #bytesMax: number;
   readonly #frame: SseFrame;
-  /** The frame that has begun but not ended, if it is not a plain one. */
+  /** A frame that has begun but not ended, unless it is a plain one. */
   readonly #held = new GrowingBuffer();
   #lineStart = 0;
-  /** Where its data lines are in `#held`: start, end, start, end… */
+  /** The positions of its data lines in `#held`: start, end, start, end… */
   #dataLines: number[] = [];
   #event = '';
   #hasGarbage = false;
   #error: string | null = null;
-  /** Bytes of the byte order mark that were seen; 3 when there is nothing more to look for. */
+  /** Bytes of the byte order mark seen so far; 3 when there is nothing more to look for. */
   #markBytes = 0;
-  /** A carriage return was the last byte of a chunk: it ends a line, but a line feed may belong to it. */
+  /** The last chunk ended with a carriage return: that ends a line, but a line feed may still belong to it. */
   #returnPending = false;
   #broken = false;
 
@@ -68,7 +68,7 @@ export class SseSplitter {
     };
   }
 
-  /** Takes the next bytes; false, from then on, when a frame is too long. */
+  /** Takes the next bytes; returns false, from then on, when a frame is too long. */
   push(chunk: Buffer): boolean {
     if (this.#broken) return false;
     let position = this.#markBytes === 3 ? 0 : this.#skipMark(chunk);
@@ -99,7 +99,7 @@ export class SseSplitter {
     return !this.#broken;
   }
 
-  /** The stream has ended: a frame without its blank line is given all the same, since some upstreams leave it out. */
+  /** The stream has ended: a frame without its blank line counts all the same, since some upstreams omit it. */
   end(): void {
     if (this.#broken || this.#held.length === 0) return;
     if (this.#returnPending) {
@@ -115,7 +115,7 @@ export class SseSplitter {
     this.#endLine(this.#held.length - 1);
   }
 
-  /** Gives the frames of the form `data: …`, line feed, line feed from a position on; answers where they end. */
+  /** Delivers frames of the form `data: …`, line feed, line feed from a position on; returns where they end. */
   #plainFrames(chunk: Buffer, position: number): number {
     const frame = this.#frame;
     // d, a, t, a and a colon.
@@ -172,7 +172,7 @@ export class SseSplitter {
     else this.#held.append(source, start, end);
   }
 
-  /** A line of the held frame is complete: it ends at `contentEnd`, and its line end is the end of what is held. */
+  /** A line of the held frame is complete: its content ends at `contentEnd`, and its line break is the last of the held bytes. */
   #endLine(contentEnd: number): void {
     if (this.#broken) return;
     const lineStart = this.#lineStart;
@@ -245,14 +245,14 @@ function joinLines(bytes: Buffer, lines: readonly number[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Makes JSON that is well-formed the data of an event, in place: its line ends, in which that would part, are white space. */
+/** Makes well-formed JSON the data of an event, in place: its line breaks, which would split the data, become spaces. */
 export function toOneLine(json: Buffer): void {
   for (const lineEnd of [lineFeed, carriageReturn]) {
     for (let at = json.indexOf(lineEnd); at !== -1; at = json.indexOf(lineEnd, at + 1)) json[at] = 0x20;
   }
 }
 
-/** Where the byte is next; the length when it is nowhere. */
+/** The next position of the byte; the length when there is none. */
 function find(chunk: Buffer, byte: number, position: number): number {
   const found = chunk.indexOf(byte, position);
   return found === -1 ? chunk.length : found;

@@ -5,13 +5,13 @@ import type { SseFrame } from './sse.ts';
 type ErrorScan<Name extends string> = ObjectScan<Name | 'error' | 'object' | 'type'>;
 
 /**
- * Whether an object is an error, though parts of an answer may stand beside it: `{"error":{…}}`, the flat `{"object":"error",…}` of vLLM, or
- * an event of the type `error`. Clients fail at one in a stream, and would take a whole answer that broke off for one that did not.
+ * Whether an object is an error, even with parts of an answer beside it: `{"error":{…}}`, vLLM's flat `{"object":"error",…}`, or an event
+ * of type `error`. In a stream clients fail at one; whole, they would take a broken answer for a complete one.
  */
 export const isError = <Name extends string>(scan: ErrorScan<Name>): boolean =>
   hasError(scan) || saysError(scan, 'object') || saysError(scan, 'type');
 
-/** As clients see it: an error that is null, false, 0 or an empty text is none. */
+/** As clients see it: an error that is null, false, 0 or an empty string is none. */
 export function hasError<Name extends string>(scan: ObjectScan<Name | 'error'>): boolean {
   switch (scan.kind('error')) {
     case undefined:
@@ -31,7 +31,7 @@ export function hasError<Name extends string>(scan: ObjectScan<Name | 'error'>):
 const saysError = <Name extends string>(scan: ObjectScan<Name>, name: Name): boolean =>
   scan.valueBytes(name) === '"error"'.length && scan.string(name) === 'error';
 
-/** The error that a frame's data tell, as its upstream wrote it; null: none. `scan` has read them; null: they are no object. */
+/** The error in a frame's data, as its upstream wrote it; null: none. `scan` has read the data; null: they are no object. */
 export function errorInFrame<Name extends string>(
   { event, data, dataStart, dataEnd }: SseFrame,
   scan: ErrorScan<Name> | null,
@@ -40,13 +40,13 @@ export function errorInFrame<Name extends string>(
   return event === 'error' ? textOf(data, dataStart, dataEnd) : null;
 }
 
-/** The `finish_reason` of a choice that broke off, in the words of OpenRouter and vLLM. */
+/** The `finish_reason` of a choice that broke off, as OpenRouter and vLLM spell it. */
 export const brokenOff = 'error';
 
 const errorFields = fieldSet('error', 'object', 'type', 'choices');
 const choiceFields = fieldSet('error');
 
-/** The error that a whole body tells, or one of its choices, as OpenRouter's do, as its upstream wrote it; null: none. */
+/** The error of a whole body, or of one of its choices, as with OpenRouter, in its upstream's words; null: none. */
 export function errorInBody(body: Buffer): string | null {
   if (body.length > errorBytesMax) return null;
   let ofChoice: string | null = null;
@@ -62,7 +62,7 @@ export function errorInBody(body: Buffer): string | null {
   return isError(scan) ? written(scan, 0, body.length) : ofChoice;
 }
 
-/** The error of the object that is `bytes[start, end)` of the scan: by itself, since what stands beside it may be an answer, which is for nobody's log. */
+/** The error member of the object in `bytes[start, end)`, without its neighbours: they may be an answer, which must not be logged. */
 function written<Name extends string>(scan: ObjectScan<Name | 'error'>, start: number, end: number): string {
   if (scan.kind('error') !== 'object') return textOf(scan.bytes, start, end);
   const { valueStart, valueEnd } = scan.member('error')!;

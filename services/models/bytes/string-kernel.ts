@@ -1,16 +1,17 @@
-/** As much of WebAssembly's interface as is used: TypeScript has it in the browser's library only. */
+/** The part of WebAssembly's interface used here: TypeScript declares it only in the browser's library. */
 declare const WebAssembly: {
   validate(module: Uint8Array): boolean;
   Module: new (module: Uint8Array) => object;
   Instance: new (module: object) => { exports: object };
 };
 
-/** The part of memory that the kernel reads: one window of text, and 16 bytes more, since it reads 16 at a time. */
+/** The part of memory that the kernel reads: one window of text, plus 16 bytes, since it reads 16 at a time. */
 export const kernelWindowBytes = 64 * 1024;
 
 /**
- * Finds the first byte in `window[start, end)` at which a JSON string cannot just go on: a quote, a control character, or a
- * backslash. The escapes \n, \" and \\ are passed over. A result of `end` or more: there is none.
+ * Finds the first byte in `window[start, end)` that a JSON string cannot simply continue through: a quote, a control character, or a
+ * backslash. The escapes
+ * , \" and \\ are skipped. A result of `end` or more: there is none.
  */
 export type StringKernel = {
   window: Uint8Array;
@@ -18,9 +19,9 @@ export type StringKernel = {
 };
 
 /**
- * Validating a 100 KB prompt byte by byte costs 190 µs, as much as JSON.parse; 16 bytes at a time it costs 20 to 40. JavaScript
- * has no such instructions, WebAssembly has, and the one loop that needs them is short enough to be written out below.
- * On a processor without them the same loop runs in JavaScript.
+ * Validating a prompt of 100 KB byte by byte costs 190 µs, as much as JSON.parse; 16 bytes at a time it costs 20 to 40. WebAssembly has
+ * instructions for that, JavaScript has not, and the one loop that needs them is short enough to be written out below. On a processor
+ * without them the same loop runs in JavaScript.
  */
 export function createStringKernel(module: Uint8Array<ArrayBuffer> = stringKernelModule()): StringKernel {
   if (!WebAssembly.validate(module)) return createPlainKernel();

@@ -3,8 +3,8 @@ import { createStringKernel, kernelWindowBytes } from './string-kernel.ts';
 const firstWindowBytes = 1024;
 
 /**
- * Lets the string kernel read buffers, by way of its own memory: a copy of `source[base, limit)` stays there from one string to
- * the next, since the copy costs more than the search. Whoever starts to walk bytes calls `forget` first: they may have changed.
+ * Lets the string kernel read buffers through its own memory: a copy of `source[base, limit)` stays there from one string to the next,
+ * since copying costs more than searching. Call `forget` before walking bytes: they may have changed.
  */
 export class StringWindow {
   readonly #kernel = createStringKernel();

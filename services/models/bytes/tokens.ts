@@ -1,30 +1,30 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /**
- * Real token counts, in the o200k_base vocabulary. Text that looks like a special token counts as plain text. All who read texts by one
- * tokenizer share short turns of the event loop: a megabyte of random letters takes seconds.
+ * Real token counts in the o200k_base vocabulary. Text that looks like a special token counts as plain text. All users of a tokenizer share
+ * short turns of the event loop: a megabyte of random letters takes seconds.
  */
 export type Tokenizer = {
   /**
-   * The number of tokens; stops soon after `max`, so that an endless text costs no more than the window it exceeds. Of a text of more than
-   * 1 MiB characters so many, evenly spread, are counted, and stand for the others.
+   * The number of tokens; stops soon after `max`, so that an endless text costs no more than the window it exceeds. Of a text longer than 1
+   * MiB characters that many, evenly spread, are counted, and stand for the rest.
    */
   count(text: string, max?: number): Promise<number>;
   encode(text: string): Promise<number[]>;
-  /** The text of token ids; null when one of them is no token. */
+  /** The text of token ids; null when one of them is not a token. */
   decode(tokens: readonly number[]): string | null;
-  /** The part of `text` that its first `max` tokens spell, with the number of tokens used. */
+  /** The part of `text` spelled by its first `max` tokens, and the number of tokens used. */
   first(text: string, max: number): Promise<{ text: string; tokens: number; whole: boolean }>;
 };
 
-/** Texts up to this length have their count remembered, and this many of them: 4 MB at most. */
+/** Counts of texts up to this length are remembered, for this many of them: 4 MB at most. */
 const rememberedLengthMax = 1_000;
 const rememberedMax = 2_000;
-/** Words of several tokens that the library remembers. It drops the oldest at a cost that grows with their number. */
+/** How many merged words the library remembers. It drops the oldest at a cost that grows with their number. */
 const mergesRemembered = 1_000;
-/** How long the event loop is held at a time, in milliseconds, and for the piece that was begun. */
+/** How long the event loop is held at a time, in milliseconds; the piece already begun is finished. */
 const turnMsMax = 2;
-/** How much of a text is counted, in characters, and in how many parts. */
+/** How many characters of a text are counted, and in how many parts. */
 const countedLengthMax = 1024 * 1024;
 const samples = 16;
 
@@ -36,7 +36,10 @@ export async function loadTokenizer(): Promise<Tokenizer> {
 
   let turnEndMs = 0;
   let turnComing: Promise<void> | undefined;
-  /** Takes a text's pieces, until one does not go on, in turns of the event loop which last `turnMsMax` for all texts together. */
+  /**
+   * Feeds a text's pieces to `take` until it returns `goesOn` false, in turns of the event loop that last `turnMsMax` for all texts
+   * together.
+   */
   async function eachPiece(text: string, take: (piece: string) => { goesOn: boolean }): Promise<void> {
     for (const piece of piecesOf(text)) {
       while (performance.now() >= turnEndMs) {
@@ -70,7 +73,7 @@ export async function loadTokenizer(): Promise<Tokenizer> {
     }
     return Math.round(counted * scale);
   }
-  // Counting is half the CPU of a small answer, and load comes as the same texts again and again.
+  // Counting is half the CPU of a small answer, and under load the same texts come again and again.
   const counts = new Map<string, number>();
   async function count(text: string, max = Number.POSITIVE_INFINITY): Promise<number> {
     if (text.length > rememberedLengthMax) return countPieces(text, max);
@@ -107,7 +110,7 @@ export async function loadTokenizer(): Promise<Tokenizer> {
   };
 }
 
-/** What is counted of a text: all of it, or parts of a long one. */
+/** The part of a text that is counted: all of it, or samples of a long one. */
 function partsCounted(text: string): string[] {
   if (text.length <= countedLengthMax) return [text];
   const length = countedLengthMax / samples;
@@ -120,10 +123,10 @@ function partsCounted(text: string): string[] {
 
 /** The tokenizer's time is quadratic in the length of a run of non-space (or of space): 100,000 equal characters take seconds. */
 const runLengthMax = 400;
-/** A piece is read in one go, so it is to be short; one without a good end is cut at a bad one once it is twice as long. */
+/** A piece is read in one go, so it should be short; one without a good end is cut anyway once it is twice as long. */
 const pieceLengthMax = 500;
 
-/** A text in pieces. Over-long runs are cut, and pieces without a good end, which changes their count a little; nothing else changes it. */
+/** A text in pieces. Cutting overlong runs, and pieces without a good end, changes the count a little; nothing else does. */
 export function* piecesOf(text: string): Generator<string> {
   let pieceStart = 0;
   let runStart = 0;
@@ -132,7 +135,9 @@ export function* piecesOf(text: string): Generator<string> {
     const code = text.charCodeAt(i);
     let isEnd = false;
     if (isSpace(code) !== runIsSpace) {
-      // " word" is one token and so are "!\n" and "!\n//": a text is cut before a space that ends no line, and behind the end of one.
+      // " word" is one token and so are "!
+      // " and "!
+      // //": a text is cut before a space that ends no line, and after the end of a line.
       const isGood = runIsSpace ? isLineEnd(text.charCodeAt(i - 1)) && code !== 0x2f : !isLineEnd(code);
       isEnd = i - pieceStart > (isGood ? pieceLengthMax : 2 * pieceLengthMax);
       runStart = i;
@@ -151,7 +156,7 @@ export function* piecesOf(text: string): Generator<string> {
 
 const isLineEnd = (code: number): boolean => code === 0x0a || code === 0x0d;
 
-/** What \s matches, without the price of a regular expression for each character. */
+/** What \s matches, without the cost of a regular expression per character. */
 const isSpace = (code: number): boolean =>
   code <= 0x20
     ? code === 0x20 || (code >= 9 && code <= 13)

@@ -11,7 +11,7 @@ import { readSnapshot } from './snapshot.ts';
 
 const channel = 'models_catalog';
 
-/** Lets changes of the catalog come one after the other; held until the transaction ends. */
+/** Serializes changes of the catalog; held until the transaction ends. */
 export async function lockCatalog(em: SqlEntityManager): Promise<void> {
   await em.execute('select version from catalog_version for update');
 }

@@ -13,14 +13,14 @@ import { RetryBudget } from '../domain/retry-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
 
-/** A model as the inference part needs it: everything looked up and compiled when the snapshot came. */
+/** A model in the form the inference part needs: everything looked up and compiled when the snapshot arrived. */
 export type ServedModel = {
   name: string;
   operations: ReadonlySet<Operation>;
   /** Organizations that may use it; null: all. */
   grantedTenants: ReadonlySet<string> | null;
   retirement: RetirementSchedule | null;
-  /** The same as clients are told it. */
+  /** The same in the form that clients are told. */
   publishedRetirement: Retirement | undefined;
   /** In tokens; 0: unknown. */
   contextWindow: number;
@@ -31,11 +31,11 @@ export type ServedModel = {
   retryBudget: RetryBudget;
 };
 
-/** How long a client should wait for a process that has no catalog yet, in milliseconds. */
+/** How long clients are told to wait when the process has no catalog yet, in milliseconds. */
 const noCatalogRetryMs = 5_000;
 
 type CatalogDeps = {
-  /** Connects a deployment to whatever answers it. */
+  /** Connects a deployment to the server, or sandbox, that answers it. */
   openUpstream(deployment: Deployment): Upstream;
   metricsOf(model: string, deployment: string): RunMetrics;
   clock: Pick<Clock, 'monotonic'>;
@@ -43,8 +43,8 @@ type CatalogDeps = {
 };
 
 /**
- * The models of one process, replaced whole by each snapshot of the feed. Deployments outlive snapshots by their id, so that
- * their load and breakers do; one whose settings changed is opened anew, and the old one closed when its requests have ended.
+ * The models of one process, replaced as a whole by each snapshot of the feed. A deployment outlives snapshots by its id, so its load and
+ * breaker are kept; one whose settings changed is opened anew, and the old one is closed when its requests have ended.
  */
 export class Catalog {
   readonly #deps: CatalogDeps;
@@ -62,7 +62,7 @@ export class Catalog {
     return this.#version;
   }
 
-  /** Throws OVERLOADED before the first snapshot: until then nobody can tell which models there are. */
+  /** Throws OVERLOADED before the first snapshot: until then nobody knows which models there are. */
   requireSnapshot(): void {
     if (this.#version >= 0n) return;
     throw gatewayError(ErrorReason.OVERLOADED, 'The gateway does not know its models yet. Try again shortly.', {
@@ -86,7 +86,7 @@ export class Catalog {
     return this.#runtimes.values();
   }
 
-  /** Takes a snapshot over; an older one than that in force changes nothing. */
+  /** Takes over a snapshot; one older than the current one changes nothing. */
   replace(snapshot: CatalogSnapshot): void {
     if (snapshot.version < this.#version) return;
     const runtimes = new Map<string, DeploymentRuntime>();
@@ -149,7 +149,7 @@ export class Catalog {
 export const isGranted = (model: ServedModel, tenantId: string): boolean =>
   model.grantedTenants === null || model.grantedTenants.has(tenantId);
 
-/** The same words for what does not exist and for what the organization may not know of. */
+/** The same words for a model that does not exist and one that the organization may not know of. */
 export const modelNotFound = (name: string): GatewayError =>
   gatewayError(
     ErrorReason.MODEL_NOT_FOUND,

@@ -10,7 +10,7 @@ import type { ModelsDeps } from '../deps.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
-/** What a change did. Without an audit event it found everything as it should be, and leaves it so. */
+/** What a change did. Without an audit event it found everything as requested and changed nothing. */
 export type CatalogChange<Answer> = {
   answer: Answer;
   audit: { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object } | null;
@@ -22,7 +22,7 @@ type OncePer<Answer> = (
   work: () => Promise<Answer>,
 ) => Promise<Answer>;
 
-/** Makes a change once per Idempotency-Key: a repeat is answered as the first request was, and changes nothing. */
+/** Makes a change once per Idempotency-Key: a repeat gets the first answer and changes nothing. */
 export const oncePerKey =
   <Request extends DescMessage, Response extends DescMessage>(
     requestSchema: Request,
@@ -36,8 +36,8 @@ type CatalogDeps = Pick<ModelsDeps, 'database' | 'feed' | 'clock'>;
 type Change<Answer> = (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>;
 
 /**
- * Makes an operator's change of the catalog: one at a time, so that it decides on what is still true when it commits, together
- * with its audit event and a higher version. Resolves when this process answers by it; edges follow within a second.
+ * Makes an operator's change of the catalog, one at a time, so that its decision still holds when it commits, together with its audit event
+ * and a higher version. Resolves once this process goes by it; edges follow within a second.
  */
 export const changeCatalog = async <Answer>(
   deps: CatalogDeps,
@@ -47,7 +47,7 @@ export const changeCatalog = async <Answer>(
 ): Promise<Answer> => changeCatalogBy(deps, operatorCaller(context), change, oncePer);
 
 /**
- * Who may register what is elsewhere: operators, and the start of a gateway, which does so with what its environment names. Others fail
+ * Operators, and a starting gateway, which registers what its environment names, may register models of other servers. Other callers fail
  * with INSUFFICIENT_ROLE.
  */
 export function operatorOrStart(context: HandlerContext): Caller {
@@ -55,7 +55,7 @@ export function operatorOrStart(context: HandlerContext): Caller {
   return caller.kind === CallerKind.SERVICE && caller.service === 'bootstrap' ? caller : operatorCaller(context);
 }
 
-/** `changeCatalog` for a caller who is known to be allowed it. */
+/** `changeCatalog` for a caller already known to be allowed. */
 export async function changeCatalogBy<Answer>(
   { database, feed, clock }: CatalogDeps,
   caller: Caller,

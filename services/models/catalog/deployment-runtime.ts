@@ -14,18 +14,18 @@ import { effectiveSettings } from '../domain/deployment-settings.ts';
 import type { RoutableDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
-/** The longest that a deployment is left alone because it said so, in milliseconds. */
+/** The longest that a deployment is spared because it asked for it, in milliseconds. */
 const coolingMsMax = 30_000;
 
 /** What one call, or one probe, says about a deployment. */
 export type Verdict =
-  /** Answered properly; a refusal of a bad request is that too. */
+  /** Answered properly; refusing a bad request counts as well. */
   | { kind: 'good' }
-  /** Failed by the deployment's fault. */
+  /** Failed, and the deployment is to blame. */
   | { kind: 'bad'; message: string }
-  /** At its rate limit: no fault, but others first. */
+  /** At its rate limit: not a fault, but others come first. */
   | { kind: 'busy'; retryAfterMs: number }
-  /** Nothing: the client left before there was an answer, or asked for what is not there. */
+  /** Says nothing: the client left before there was an answer, or asked for something that does not exist. */
   | { kind: 'none' };
 
 /** Counts what a deployment is given; `ms` is the time until its answer began. */
@@ -33,13 +33,13 @@ export type RunMetrics = { answered(ms: number): void; ended(kind: Verdict['kind
 
 /** One call that a deployment runs. */
 export type Run = {
-  /** It is answered, whatever its body brings: reason enough to let others through again. */
+  /** It is being answered, whatever the body brings: reason enough to let others through again. */
   answered(): void;
   /** Called exactly once. */
   end(verdict: Verdict): void;
 };
 
-/** A deployment at work in this process: its upstream, its load, its breaker and what was seen of its health. */
+/** A deployment at work in this process: its upstream, its load, its breaker and its observed health. */
 export class DeploymentRuntime implements RoutableDeployment {
   readonly id: string;
   readonly model: string;
@@ -54,7 +54,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   readonly totalTimeoutMs: number;
   readonly upstream: Upstream;
   status: DeploymentStatus;
-  /** Whether its upstream was seen to refuse a request with `stream_options`, and to answer it without. */
+  /** Whether its upstream was seen to refuse a request with `stream_options` and to answer it without. */
   refusesStreamOptions = false;
   /** Requests that it runs now. */
   inFlight = 0;
@@ -107,7 +107,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     return this.#lastSuccessMs;
   }
 
-  /** Whether it lately failed, or is not known to serve: worth a look more often. */
+  /** Whether it failed lately, or is not known to serve: then it is probed more often. */
   get isDoubtful(): boolean {
     return this.status !== DeploymentStatus.RUNNING || this.#breaker.consecutiveFailures > 0;
   }
@@ -138,7 +138,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     };
   }
 
-  /** Takes note of what a call said. */
+  /** Records the verdict of a call. */
   judge(verdict: Verdict): void {
     const nowMs = this.#clock.monotonic();
     switch (verdict.kind) {
@@ -159,14 +159,14 @@ export class DeploymentRuntime implements RoutableDeployment {
     }
   }
 
-  /** Takes note of a probe. A good one closes no breaker, since an upstream may list its models and fail all calls. */
+  /** Records a probe. A successful one closes no breaker, since an upstream may list its models and yet fail all calls. */
   probed(failure: string | null): void {
     const nowMs = this.#clock.monotonic();
     if (failure === null) this.#succeeded(nowMs);
     else this.#failed(nowMs, failure);
   }
 
-  /** What was seen since this was called last. */
+  /** What was seen since the last call of this method. */
   takeHealth(): HealthReport {
     const health = {
       successes: this.#successes,
@@ -187,7 +187,7 @@ export class DeploymentRuntime implements RoutableDeployment {
 
   #failed(nowMs: number, message: string): void {
     const error = oneLine(message.slice(0, 500));
-    // The same once in a row: a dead one is probed every two seconds.
+    // A repeated failure is reported once: a dead deployment is probed every two seconds.
     if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)
       this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
     this.#breaker.fail(nowMs);

@@ -24,7 +24,10 @@ export type ImportCounts = {
   pricesCreated: number;
 };
 
-/** Adds and changes models, deployments and prices; what the import does not name stays. `statusOf` tells how a new deployment is. */
+/**
+ * Adds and changes models, deployments and prices; anything the import does not name stays. `statusOf` determines the status of a new
+ * deployment.
+ */
 export async function importModels(
   em: SqlEntityManager,
   models: readonly ImportedModel[],
@@ -85,7 +88,7 @@ async function importDeployment(
     return;
   }
   const before = existing.settings;
-  // It was found by its address, which therefore stays as it is spelled.
+  // The deployment was found by its address, so that stays as it is spelled.
   changeDeployment(existing, { ...settings, baseUrl: undefined, upstreamModel: undefined }, now);
   if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }

@@ -40,11 +40,11 @@ export function addDeployment(
 }
 
 /**
- * Changes what the settings name, and leaves the rest; answers what it all is then. Switched off a deployment is Stopped; switched on
- * again it is to be asked first.
+ * Changes what the settings name and leaves the rest; returns the complete result. A deployment that is switched off is Stopped; one
+ * switched on again has to be probed first.
  */
 export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings, now: Date): DeploymentSettings {
-  // The JSON form has the fields that are set, and no others.
+  // The JSON form has only the fields that are set.
   row.settings = { ...row.settings, ...(toJson(DeploymentSettingsSchema, changes) as JsonObject) };
   const settings = fromJson(DeploymentSettingsSchema, row.settings);
   const isStopped = row.status === DeploymentStatus.STOPPED;
@@ -55,7 +55,7 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   return settings;
 }
 
-/** Where a deployment is. @throws INVALID_REQUEST naming the field when no server can be there. */
+/** The address of a deployment. @throws INVALID_REQUEST naming the field when no server can be there. */
 export function addressOf(settings: DeploymentSettings, model: string): { baseUrl: string; upstreamModel: string } {
   const upstreamModel = settings.upstreamModel || model;
   if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl: sandboxBaseUrl, upstreamModel };
@@ -73,7 +73,7 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
   return { baseUrl, upstreamModel };
 }
 
-/** Refuses a secret that is not there. @throws INVALID_REQUEST naming the field. */
+/** Refuses a reference to a missing secret. @throws INVALID_REQUEST naming the field. */
 export function requireSecret(
   { upstreamSecret }: Pick<ModelsDeps, 'upstreamSecret'>,
   secretReference: string | undefined,
@@ -86,7 +86,7 @@ export function requireSecret(
   );
 }
 
-/** Refuses a second deployment of a model at one address. @throws CONFLICT naming the field. */
+/** Refuses a second deployment of a model at the same address. @throws CONFLICT naming the field. */
 export async function requireFreeAddress(
   em: SqlEntityManager,
   model: Pick<ModelRow, 'id' | 'name'>,
@@ -100,7 +100,7 @@ export async function requireFreeAddress(
   });
 }
 
-/** A deployment's fields in audit events, in the public API's spelling; secrets are references only. */
+/** A deployment's fields in audit events, spelled as in the public API; secrets only as references. */
 export function deploymentFields(model: string, row: DeploymentRow): JsonObject {
   const settings = effectiveSettings(fromJson(DeploymentSettingsSchema, row.settings));
   const fields = toJson(DeploymentSettingsSchema, settings, { useProtoFieldName: true }) as JsonObject;

@@ -7,7 +7,7 @@ import { operationName } from '#shared/operation-name.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
-/** What settings change of a model; an unset field stays as it is. @throws INVALID_REQUEST for a name that people cannot be shown. */
+/** What settings change about a model; unset fields stay as they are. @throws INVALID_REQUEST for a name that is unfit to be shown. */
 export const modelChanges = (settings: ModelSettings) => ({
   ...(settings.displayName === undefined
     ? undefined
@@ -37,12 +37,12 @@ export async function addModel(
     createdAt: now,
     ...modelChanges(settings),
   });
-  // The tables know of each other, the entities do not: what refers to the model must come behind it.
+  // The entities do not know of the foreign keys between the tables, so the model has to be inserted before what refers to it.
   await em.persist(created).flush();
   return created;
 }
 
-/** Names stand in paths, where clients resolve dots as they do for files, and GET /v1/models/deprecations is a list. */
+/** Names become part of paths, in which clients resolve dots as in file names; and GET /v1/models/deprecations is a list. */
 function requireOwnPath(name: string): void {
   if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return;
   throw invalidRequest(

@@ -17,9 +17,9 @@ export const ModelEntity = defineEntity({
     maxOutputTokens: p.integer().default(0),
     visibility: p.smallint().$type<Visibility>(),
     createdAt: p.datetime(),
-    /** Base URLs of the upstreams that it was registered from: a start registers nothing from there again. */
+    /** Base URLs of the upstreams from which it was registered: a start does not register it from there again. */
     registeredFrom: p.array().columnType('text[]').default([]),
-    /** A deleted model is kept for what refers to it, prices and retirements; its name may be used again. */
+    /** A deleted model is kept for prices and retirements that refer to it; its name may be reused. */
     deletedAt: p.datetime().nullable(),
   },
 });

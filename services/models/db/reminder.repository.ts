@@ -40,8 +40,8 @@ export async function findDuePoints(db: Pick<pg.ClientBase, 'query'>, now: Date)
 }
 
 /**
- * The point as it stands, if it is due still, and keeps it so until the transaction ends: whoever moves the date or withdraws
- * waits, so that no mail of an earlier date is handed over behind their change.
+ * The current state of a point, if it is still due, locked until the transaction ends: whoever moves the date or withdraws has to wait, so
+ * that no mail with an earlier date is handed over after their change.
  */
 export async function holdDuePoint(
   client: pg.ClientBase,

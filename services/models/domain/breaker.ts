@@ -5,8 +5,8 @@ const openMsMin = 1_000;
 const openMsMax = 15_000;
 
 /**
- * Whether an upstream is worth a call. Closed, it lets all through; open, none; and once it has been open for a while, one
- * trial at a time, which closes it or opens it for longer. Times are monotonic milliseconds.
+ * Whether an upstream is worth a call. Closed, it lets all calls through; open, none; after having been open for a while, one trial at a
+ * time, which closes it or opens it for longer. Times are monotonic milliseconds.
  */
 export class Breaker {
   /** Failures since the last success. */
@@ -14,7 +14,7 @@ export class Breaker {
   #openUntilMs: number | null = null;
   #openMs = openMsMin;
   #trialRuns = false;
-  /** Closed on the word of a head alone, behind which an error may come. */
+  /** Closed because of a successful head alone; the body may still bring an error. */
   #isUnproven = false;
 
   state(nowMs: number): 'closed' | 'open' | 'half-open' {
@@ -28,7 +28,7 @@ export class Breaker {
     return nowMs >= this.#openUntilMs && !this.#trialRuns;
   }
 
-  /** A call begins; true when it is the trial. It must then end with `endTrial`, whatever becomes of it. */
+  /** A call begins; true when it is the trial. A trial must end with `endTrial`, however it goes. */
   begin(nowMs: number): boolean {
     if (this.state(nowMs) !== 'half-open') return false;
     this.#trialRuns = true;
@@ -39,7 +39,7 @@ export class Breaker {
     this.#trialRuns = false;
   }
 
-  /** An answer has begun, which may take long: others are let through again, until one fails before any has succeeded. */
+  /** An answer, possibly a long one, has begun: others are let through again, until one fails before any has succeeded. */
   answered(nowMs: number): void {
     if (this.state(nowMs) === 'closed') return;
     this.consecutiveFailures = 0;

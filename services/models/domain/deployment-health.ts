@@ -9,14 +9,14 @@ export type HealthReport = {
   lastError: string;
 };
 
-/** An edge that has said nothing for this long no longer counts. */
+/** An edge that has been silent for this long no longer counts. */
 const freshMs = 15_000;
-/** How long errors make a deployment Degraded, so that a status does not change with every second. */
+/** How long errors make a deployment Degraded, so that its status does not flicker. */
 const degradedMs = 10_000;
-/** Errors in one report which are more than an accident: so many, and so large a share. */
+/** Errors in one report that are more than an accident: at least this many, and this share. */
 const failuresMin = 2;
 const failuresShareMin = 0.1;
-/** So many failures in a row have opened a breaker; until a call succeeds, the deployment is on trial. */
+/** Consecutive failures at which a breaker opens; until a call succeeds, the deployment is on trial. */
 const failuresOfTrial = 5;
 
 /** Whether a deployment of this status serves (decisions.md, Models). */
@@ -25,7 +25,7 @@ export const isServing = (status: DeploymentStatus): boolean =>
 
 export type Judged = { status: DeploymentStatus; reason: string };
 
-/** What all edges say about one deployment, and what follows for its status (decisions.md, Models). Times are monotonic. */
+/** What all edges report about one deployment, and its resulting status (decisions.md, Models). Times are monotonic. */
 export class DeploymentHealth {
   readonly #edges = new Map<string, HealthReport & { atMs: number }>();
   #degradedUntilMs = Number.NEGATIVE_INFINITY;
@@ -40,7 +40,7 @@ export class DeploymentHealth {
     if (report.failures >= failuresMin && share >= failuresShareMin) this.#degradedUntilMs = nowMs + degradedMs;
   }
 
-  /** The status now, and why; null when nothing is known that would change them. Stopped is the operator's alone. */
+  /** The status now, and why; null when nothing is known that would change it. Stopped is set by operators only. */
   judge(current: Judged, nowMs: number): Judged | null {
     for (const [edgeId, { atMs }] of this.#edges) if (nowMs - atMs > freshMs) this.#edges.delete(edgeId);
     const edges = [...this.#edges.values()];
@@ -48,7 +48,7 @@ export class DeploymentHealth {
     const judged = this.#statusOf(edges, nowMs);
     const answers = isServing(current.status) || edges.some(({ successes }) => successes > 0);
     if (!answers && judged !== DeploymentStatus.FAILED) {
-      // What does not serve begins to once something succeeds, however little is known against it.
+      // A deployment that is not serving starts to only once something succeeds, however little speaks against it.
       const isFailing = edges.some(({ failures }) => failures > 0);
       const isNews = current.status === DeploymentStatus.PENDING && isFailing && this.#lastError !== current.reason;
       return isNews ? { status: current.status, reason: this.#lastError } : null;

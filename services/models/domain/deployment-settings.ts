@@ -1,6 +1,6 @@
 import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
 
-/** What holds of a deployment: what an operator chose, and the defaults of DeploymentSettings for the rest. */
+/** The settings in force: what an operator chose, and the defaults of DeploymentSettings for the rest. */
 export const effectiveSettings = (chosen: DeploymentSettings) => ({
   ...chosen,
   weight: chosen.weight ?? 1,

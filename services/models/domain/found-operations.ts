@@ -1,6 +1,6 @@
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 
-/** What a model answers when its list calls it one of `kind`, or else when its name looks like `name`. */
+/** The operations of a model whose kind, in the upstream's list, matches `kind`, or else whose name matches `name`. */
 const guesses: readonly { kind: RegExp; name?: RegExp; operations: readonly Operation[] }[] = [
   {
     kind: /^(chat|language|code|llm|completion|text-generation)$/i,
@@ -25,8 +25,8 @@ const guesses: readonly { kind: RegExp; name?: RegExp; operations: readonly Oper
 ];
 
 /**
- * What a model that an upstream lists most likely answers: few lists say more than names. `kinds` are the words of those that do. An
- * operator can correct it.
+ * The most likely operations of a model that an upstream lists: few lists contain more than names. `kinds` are the words of those that do.
+ * An operator can correct the guess.
  */
 export function foundOperations(name: string, kinds: readonly string[]): readonly Operation[] {
   const told = guesses.find(({ kind }) => kinds.some((word) => kind.test(word)));

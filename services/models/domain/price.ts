@@ -35,7 +35,7 @@ export const noMeasures: Measures = {
   characters: 0,
 };
 
-/** What is not told is zero. Written out: a spread costs as much as pricing it all. */
+/** What is not given is zero. Written out: a spread costs as much as the whole pricing. */
 export const allMeasures = (told: Partial<Measures>): Measures => ({
   inputTokens: told.inputTokens ?? 0,
   cachedInputTokens: told.cachedInputTokens ?? 0,
@@ -46,16 +46,16 @@ export const allMeasures = (told: Partial<Measures>): Measures => ({
 });
 
 const million = 1_000_000n;
-/** Whole numbers below it, and half a million more, are doubles. */
+/** Integers below this, even plus half a million, are exact as doubles. */
 const exactMax = Number.MAX_SAFE_INTEGER - 1_000_000;
 
 /**
- * The cost of one call in nano-USD. The sum is exact until its end and then rounded half up to a whole nano-USD, once,
- * so that a call's cost does not depend on how its parts are added. It is `costNanoUsdMax` at most: more could be neither held nor stored.
+ * The cost of one call in nano-USD. The sum is exact and rounded half up to a whole nano-USD once, at the end, so that a call's cost does
+ * not depend on the order of its parts. It is at most `costNanoUsdMax`: more could be neither held nor stored.
  */
 export function priceUsage(price: PriceVersion, used: Measures): bigint {
   const cached = Math.min(used.cachedInputTokens, used.inputTokens);
-  // Everything is brought to millionths of a nano-USD first; audio is in milliseconds, hence its thousand.
+  // In millionths of a nano-USD; audio is in milliseconds, hence the thousand.
   const doubled =
     (used.inputTokens - cached) * Number(price.inputPerMillionTokens) +
     cached * Number(price.cachedInputPerMillionTokens) +
@@ -64,7 +64,7 @@ export function priceUsage(price: PriceVersion, used: Measures): bigint {
     used.images * Number(price.perImage) * 1_000_000 +
     used.audioMs * Number(price.perAudioSecond) * 1_000 +
     Number(price.perRequest) * 1_000_000;
-  // No part is larger than the sum, so that below this all are exact: a call's few cents in an eighth of the time that bigints take.
+  // No part exceeds the sum, so below this limit all are exact: a call of a few cents in an eighth of the time that bigints take.
   if (doubled < exactMax) {
     const rounded = doubled + 500_000;
     return BigInt((rounded - (rounded % 1_000_000)) / 1_000_000);

@@ -5,7 +5,7 @@ import type { RetirementSchedule } from './retirement.ts';
 /** A mail's words. */
 export type ReminderMail = { subject: string; text: string; html: string };
 
-/** The mail to a user of a model, which is the same for all users of it; `schedule` has a date. */
+/** The mail to the users of a model, the same for all of them; `schedule` has a date. */
 export function reminderMail(options: {
   model: string;
   schedule: RetirementSchedule;

@@ -2,7 +2,7 @@ import { ReminderPoint } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 
 const dayMs = 86_400_000;
 
-/** The points that follow the date, with how long before it they are due (decisions.md, Models). */
+/** The points that are counted back from the date, with their lead (decisions.md, Models). */
 const leadMs: ReadonlyMap<ReminderPoint, number> = new Map([
   [ReminderPoint.THIRTY_DAYS, 30 * dayMs],
   [ReminderPoint.SEVEN_DAYS, 7 * dayMs],
@@ -10,15 +10,15 @@ const leadMs: ReadonlyMap<ReminderPoint, number> = new Map([
   [ReminderPoint.RETIREMENT_DAY, 0],
 ]);
 
-/** Until when a mail of the retirement day is still worth reading. */
+/** How long after the retirement its last mail is still worth reading. */
 const aftermathMs = 7 * dayMs;
 
-/** When a point is due; null: its moment had passed when the date was set, so it is skipped. */
+/** When a point is due; null: that had passed when the date was set, so the point is skipped. */
 export type PlannedPoint = { point: ReminderPoint; dueAtMs: number | null };
 
 /**
- * The points of a date that is set at `nowMs`. The announcement belongs to the first date alone: users are told of it once,
- * and a move changes only what the later points are due.
+ * The points of a date set at `nowMs`. The announcement goes out with the first date only: users are told of it once, and moving the date
+ * only moves the later points.
  */
 export function reminderPlan(sunsetAtMs: number, nowMs: number, isFirstDate: boolean): PlannedPoint[] {
   const later = [...leadMs].map(([point, lead]) => {
@@ -28,10 +28,7 @@ export function reminderPlan(sunsetAtMs: number, nowMs: number, isFirstDate: boo
   return isFirstDate ? [{ point: ReminderPoint.ANNOUNCEMENT, dueAtMs: nowMs }, ...later] : later;
 }
 
-/**
- * From when on a mail of a point would be stale, because a later one says more: what could not be sent until then is not sent
- * at all.
- */
+/** The moment from which a mail of this point would be stale, because a later one says more: a mail not sent by then is not sent at all. */
 export function staleAtMs(point: ReminderPoint, sunsetAtMs: number): number {
   switch (point) {
     case ReminderPoint.THIRTY_DAYS:
@@ -40,7 +37,7 @@ export function staleAtMs(point: ReminderPoint, sunsetAtMs: number): number {
       return sunsetAtMs - leadMs.get(ReminderPoint.ONE_DAY)!;
     case ReminderPoint.RETIREMENT_DAY:
       return sunsetAtMs + aftermathMs;
-    // The announcement speaks of a date that is to come, and so does the last day before it.
+    // The announcement, and the last day before the date, speak of a future date.
     default:
       return sunsetAtMs;
   }

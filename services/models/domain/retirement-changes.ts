@@ -1,10 +1,10 @@
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { type RetirementSchedule, type RetirementState, retirementState } from './retirement.ts';
 
-/** What an announcement says: the date, when it is fixed already, and what comes after the model. */
+/** An announcement: the date, if already fixed, and what comes after the model. */
 export type Announcement = Pick<RetirementSchedule, 'sunsetAtMs' | 'successor'>;
 
-/** What an announcement must know of the successor which it names; null: there is no such model. */
+/** What has to be known of the named successor; null: there is no such model. */
 export type SuccessorFacts = { state: RetirementState; knownToAllUsers: boolean } | null;
 
 /** The schedule of a model that was serving. @throws INVALID_REQUEST naming the field, CONFLICT when it is announced already. */
@@ -48,14 +48,14 @@ export function dated(
   return { ...current, sunsetAtMs };
 }
 
-/** Refuses to withdraw what has happened. */
+/** Refuses to withdraw a retirement that has happened. */
 export function checkWithdrawable(model: string, current: RetirementSchedule, nowMs: number): void {
   if (retirementState(current, nowMs) === 'retired') {
     throw conflict(`The model \`${model}\` is retired: its announcement can no longer be withdrawn.`);
   }
 }
 
-/** Refuses to delete what users were told of: until when a model serves, and what comes after it (service.md, States). */
+/** Refuses to delete a model about which users were told until when it serves and what comes after it (service.md, States). */
 export function checkDeletable(model: string, current: RetirementSchedule, nowMs: number): never {
   throw conflict(
     retirementState(current, nowMs) === 'retired'
@@ -72,7 +72,7 @@ function checkSuccessor(model: string, name: string, facts: SuccessorFacts): voi
   if (facts === null) refuse(`The successor \`${name}\` does not exist.`);
   else if (facts.state === 'retired') refuse(`The successor \`${name}\` is retired itself.`);
   else if (facts.state !== 'serving') refuse(`The successor \`${name}\` is about to retire itself.`);
-  // The name goes out in headers, mails and a public page.
+  // The successor's name appears in headers, mails and on a public page.
   else if (!facts.knownToAllUsers) {
     refuse(`The successor \`${name}\` is private, and not granted to everybody who may use \`${model}\`.`);
   }

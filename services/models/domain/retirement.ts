@@ -10,14 +10,14 @@ export type RetirementSchedule = {
 
 export type RetirementState = 'serving' | 'announced' | 'dated' | 'retired';
 
-/** The state follows from the schedule and the time alone, so that every edge retires a model at the same instant. */
+/** The state follows from the schedule and the time alone, so every edge retires a model at the same instant. */
 export function retirementState(schedule: RetirementSchedule | null, nowMs: number): RetirementState {
   if (schedule === null) return 'serving';
   if (schedule.sunsetAtMs === null) return 'announced';
   return nowMs < schedule.sunsetAtMs ? 'dated' : 'retired';
 }
 
-/** What comes after a model by the two fields of which one is given: the successor's name, or else the operator's note. */
+/** What comes after a model, as the two fields of which exactly one is given: the successor's name, or the operator's note. */
 export const successorOf = (
   modelName: string | null | undefined,
   note: string | null | undefined,

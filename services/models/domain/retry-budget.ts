@@ -1,6 +1,6 @@
 /** Further attempts that each request pays for: retries add a fifth at most (reliability.md, Promises). */
 const retriesPerRequest = 0.2;
-/** What may be saved up, so that the first failures of a quiet model find another deployment. */
+/** The most retries that can be saved up, so that the first failures of a quiet model find another deployment. */
 const savedMax = 10;
 
 /** Keeps retries from multiplying the load of an upstream that is failing. */

@@ -1,4 +1,4 @@
-/** What routing knows of a deployment. */
+/** What routing knows about a deployment. */
 export type RoutableDeployment = {
   /** Deployments of a lower number are tried first. */
   priority: number;
@@ -12,13 +12,13 @@ export type RoutableDeployment = {
   readonly assigned: number;
   /** False while it is stopped or failed, or its breaker is open. */
   readonly available: boolean;
-  /** True while it asked to be left alone; it is then used when nothing else is there. */
+  /** True while it has asked to be spared; it is then used only when nothing else is available. */
   readonly cooling: boolean;
 };
 
 /**
- * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when
- * none has. `tried` are not offered again.
+ * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when none has. Those in
+ * `tried` are excluded.
  */
 export function chooseDeployment<T extends RoutableDeployment>(
   deployments: readonly T[],
@@ -35,7 +35,7 @@ export function chooseDeployment<T extends RoutableDeployment>(
 function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
   if (candidate.cooling !== best.cooling) return best.cooling;
   if (candidate.priority !== best.priority) return candidate.priority < best.priority;
-  // The load now; between equals, such as two idle ones, the one that had less than its share so far.
+  // By current load; on a tie, as between two idle ones, by who got less than its share so far.
   const load = candidate.inFlight * best.weight - best.inFlight * candidate.weight;
   return load < 0 || (load === 0 && candidate.assigned * best.weight < best.assigned * candidate.weight);
 }

@@ -6,14 +6,14 @@ import { probeFailure } from './probe-failure.ts';
 /** An operator waits for this probe, in milliseconds. */
 const firstProbeMs = 2_000;
 
-/** The state of a deployment that nobody has asked yet: the sandbox always runs. */
+/** The status of a deployment that has not been probed yet: the sandbox always runs. */
 export function unprobed({ dialect, enabled }: DeploymentSettings): Judged {
   if (enabled === false) return { status: DeploymentStatus.STOPPED, reason: '' };
   if (dialect === UpstreamDialect.SANDBOX) return { status: DeploymentStatus.RUNNING, reason: '' };
   return { status: DeploymentStatus.PENDING, reason: 'not probed yet' };
 }
 
-/** The state in which a deployment begins: Running when its upstream answers a first probe, otherwise Pending until it does, and why. */
+/** The initial status of a deployment, and why: Running when its upstream answers a first probe, otherwise Pending until it does. */
 export async function firstStatus(
   connectUpstream: ModelsDeps['connectUpstream'],
   settings: DeploymentSettings,

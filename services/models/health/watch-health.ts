@@ -8,19 +8,19 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
 import { probeFailure } from './probe-failure.ts';
 
-/** How often what was seen is reported, and who is due for a probe is looked up. */
+/** How often observations are reported, and deployments due for a probe are looked for. */
 const tickMs = 1_000;
-/** A deployment that succeeds is probed when it was idle for this long, one in doubt this often. */
+/** A serving deployment is probed after having been idle for this long, a doubtful one at this interval. */
 const idleProbeMs = 10_000;
 const doubtProbeMs = 2_000;
 const probeTimeoutMs = 5_000;
 const reportTimeoutMs = 3_000;
-/** Probes at the same time: a catalog may have thousands of deployments. */
+/** The most probes at the same time: a catalog may have thousands of deployments. */
 const probesMax = 32;
 
 /**
- * Probes the deployments of this process and reports what it saw of them, so that Models can tell how they are. Recovery needs
- * the probes: a deployment that failed gets no calls that could show that it is well again.
+ * Probes the deployments of this process and reports what it observed, so that Models can determine their status. Recovery needs the
+ * probes: a failed deployment gets no calls that could show that it is well again.
  */
 export function watchHealth(deps: {
   catalog: Pick<Catalog, 'deployments'>;
@@ -69,7 +69,7 @@ export function watchHealth(deps: {
         },
       );
     } catch (err) {
-      // Whatever is still in doubt stands in the next report again.
+      // Anything still in doubt is part of the next report again.
       if (!closing.signal.aborted) logger.warn({ err }, 'the health of deployments could not be reported');
     }
   };

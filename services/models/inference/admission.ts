@@ -9,8 +9,8 @@ import { retirementState, sunsetMessage } from '../domain/retirement.ts';
 const unavailableRetryMs = 5_000;
 
 /**
- * The model that a request names, if the caller may use it now. The order is that of decisions.md (Models): existence and
- * grant, retired, allowlist, serviceable; what the caller may not know of is refused with the same words as what does not exist.
+ * The model that a request names, if the caller may use it now. The order is that of decisions.md (Models): existence and grant, retired,
+ * allowlist, serviceable. A model that the caller may not know of is refused in the same words as one that does not exist.
  */
 export function admitModel(...asked: Parameters<typeof allowedModel>): ServedModel {
   const model = allowedModel(...asked);
@@ -18,7 +18,7 @@ export function admitModel(...asked: Parameters<typeof allowedModel>): ServedMod
   return model;
 }
 
-/** As admitModel, of a model which may not be serving. `nowMs` is the moment at which it must not have been retired. */
+/** Like admitModel, but the model need not be serving. It must not be retired at `nowMs`. */
 export function allowedModel(
   catalog: Catalog,
   name: string,

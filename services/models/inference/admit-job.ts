@@ -15,7 +15,7 @@ import { costRange } from './hold-budget.ts';
 import { estimatedTokens, type InvokeDeps, refuseForeignFile } from './invoke.ts';
 import { prepareCall } from './operations.ts';
 
-/** InferenceService.AdmitJob: what Invoke checks of a call, for one that is to run later. */
+/** InferenceService.AdmitJob: the checks of Invoke for a call that is to run later. */
 export const admitJob =
   (deps: InvokeDeps) =>
   async ({ call: request }: AdmitJobRequest, context: HandlerContext): Promise<AdmitJobResponse> => {
@@ -32,10 +32,10 @@ export const admitJob =
     if (!deps.journal.healthy) throw cannotMeter();
     const tokens = estimatedTokens(call, model);
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, constraints), tokens);
-    // It does not run now, but its tokens are spoken for: when it runs it is not counted again.
+    // It does not run now, but its tokens count as used: when it runs they are not counted again.
     rate.release(tokens);
     const price = priceAt(model.prices, nowMs);
-    // Without a price nothing can be held: whoever has any limit is refused here.
+    // Without a price nothing can be held, so a caller with any limit is refused here.
     if (price === null) await deps.budgets.hold(caller, constraints, null);
     const costs = price === null ? { costMaxNanoUsd: 0n, costMinNanoUsd: 0n } : costRange(call, model, price);
     return create(AdmitJobResponseSchema, {

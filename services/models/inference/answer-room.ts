@@ -1,14 +1,14 @@
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 
 /**
- * The memory of answers that are given whole, from their first byte until their callers have taken them. None is refused, since its upstream
- * is to be paid: one that finds no room waits, and its upstream with it. The one that came first may always go on, so that it ends
- * and makes room for the next. Small ones are not counted, and wait for nobody.
+ * The memory of answers that are given whole, from their first byte until their callers have taken them. None is refused, since its
+ * upstream has to be paid: an answer that finds no room waits, and its upstream with it. The one that came first may always go on, so that
+ * it ends and makes room for the next. Small answers are not counted, and never wait.
  */
 export class AnswerRoom {
   readonly #bytesMax: number;
   readonly #held = new HeldBytes();
-  /** Those that are counted, in the order in which they came. */
+  /** The counted ones, in order of arrival. */
   readonly #shares = new Set<AnswerShare>();
 
   constructor(bytesMax: number) {
@@ -24,7 +24,7 @@ export class AnswerRoom {
     this.#held.add(share.userId, isNew ? share.bytes : bytes);
   }
 
-  /** Whether there is room for more of an answer. Where there is none, `wake` is called before there may be some. */
+  /** Whether there is room for more of an answer. If not, `wake` is called when there may be some. */
   hasRoom(share: AnswerShare): boolean {
     const [first] = this.#shares;
     if (!this.#shares.has(share) || share === first) return true;

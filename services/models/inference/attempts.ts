@@ -15,7 +15,7 @@ import type { AnswerReader, PreparedCall } from './prepared-call.ts';
 import { exchangeError, type FailedAttempt, failedAsSaid, failedBy, mayTryElsewhere } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
 
-/** A call whose upstream has promised an answer by its head. */
+/** A call whose upstream's response head promises an answer. */
 export type Answered = {
   exchange: PulledExchange;
   reader: AnswerReader;
@@ -26,12 +26,12 @@ export type Answered = {
 /** The most deployments that one call is tried on. */
 const attemptsMax = 3;
 
-/** How long an error's body is waited for, in milliseconds: its status says already what is to be done. */
+/** How long to wait for an error's body, in milliseconds: its status already says what to do. */
 const errorBodyMsMax = 2_000;
 
-/** Tries the deployments of a model until one answers with success. Nothing is tried again behind the first byte. */
+/** Tries the deployments of a model until one answers with success. Nothing is tried again after the first byte. */
 export class Attempts implements CancelListener {
-  /** What the call can be charged for on the word of its upstream. */
+  /** The most that the call can be charged on its upstream's word. */
   readonly usageBound: UsageBound;
   readonly #model: ServedModel;
   readonly #call: PreparedCall;
@@ -39,14 +39,14 @@ export class Attempts implements CancelListener {
   readonly #signal: Cancellation;
   readonly #operation: Operation;
   readonly #tried = new Set<DeploymentRuntime>();
-  /** Those that may have refused the call for its `stream_options`. */
+  /** Those that may have refused the call because of its `stream_options`. */
   readonly #withoutStreamOptions = new Set<DeploymentRuntime>();
   readonly #startedMs = performance.now();
-  /** For how long the call may go on: as long as the longest of its attempts may, since clients wait for one call. */
+  /** How long the call may take: as long as the longest of its attempts may, since clients wait for one call. */
   #totalTimeoutMs = 0;
   #running: Running | null = null;
 
-  /** `operation` is what the upstream is asked for, where that is not what the call is metered as. */
+  /** `operation` is what the upstream is asked for, where that differs from what the call is metered as. */
   constructor(
     model: ServedModel,
     call: PreparedCall,
@@ -69,15 +69,15 @@ export class Attempts implements CancelListener {
     this.#running?.exchange.interrupt();
   }
 
-  /** Resolves with the exchange whose head promises an answer of the operation. Rejects with the last failure, as one of the gateway's errors. */
+  /** Resolves with the exchange whose head promises an answer of the operation. Rejects with the last failure, as a gateway error. */
   answered(): Promise<Answered> {
     this.#model.retryBudget.deposit();
     return this.#answered();
   }
 
   /**
-   * Resolves with another answer in place of one that turned out to be none, and of which nothing was passed on: it counts like an error that
-   * is told by its status. Rejects with its error where it is not to be tried again.
+   * Resolves with another answer in place of one that turned out to be none and of which nothing was passed on: this counts like an error
+   * status. Rejects with its error where no other attempt may be made.
    */
   async answeredElsewhere(failed: FailedAttempt): Promise<Answered> {
     this.#stopOrThrow(failedOutcome(failed));
@@ -105,7 +105,7 @@ export class Attempts implements CancelListener {
     const { deployment, refusesStreamOptions } = this.#running!;
     this.#stop(verdict);
     if (namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
-      // Tokens are counted here where the upstream does not tell them.
+      // Without them the upstream may report no usage, and the tokens are counted here.
       this.#withoutStreamOptions.add(deployment);
       this.#tried.delete(deployment);
       return;
@@ -119,11 +119,11 @@ export class Attempts implements CancelListener {
     if (!goesOn) throw error;
   }
 
-  /** The call is over: the running exchange, if it still runs, is aborted. `verdict` is what its answer says of the deployment. */
+  /** The call is over; a running exchange is aborted. `verdict` is what its answer says about the deployment. */
   finish(verdict: Verdict): void {
     this.#signal.removeEventListener('abort', this);
     const deployment = this.#running?.deployment;
-    // Not by its head alone, behind which an error may come.
+    // Not decided by the head alone, since an error may follow it.
     if (verdict.kind === 'good' && deployment !== undefined) {
       deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
     }
@@ -189,7 +189,7 @@ export class Attempts implements CancelListener {
     return event.kind !== 'data' || reader.isAnswer!(event.chunk);
   }
 
-  /** What of an error's body arrives, up to its bounds; a body that breaks off is good enough for a message. */
+  /** As much of an error's body as arrives within its bounds; one that breaks off is good enough for a message. */
   async #errorBody(exchange: PulledExchange): Promise<Buffer> {
     const timer = setTimeout(() => exchange.expire(), errorBodyMsMax);
     const pieces: Uint8Array[] = [];
@@ -220,7 +220,7 @@ type Running = {
 type Failed = FailedAttempt & {
   kind: 'failed';
   failure: UpstreamFailure | null;
-  /** Whether the upstream refused the request and named `stream_options`: it may not know them, or repeat what it was sent. */
+  /** Whether the upstream refused the request and named `stream_options`: it may not support them, or just repeat what it was sent. */
   namesStreamOptions: boolean;
 };
 type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
@@ -232,7 +232,7 @@ const failedOutcome = (failed: FailedAttempt): Failed => ({
   namesStreamOptions: failed.error.reason === ErrorReason.UPSTREAM_REFUSED && failed.said.includes('stream_options'),
 });
 
-/** A success with a body; one in an encoding that nobody asked for cannot be read. */
+/** Whether the head announces an answer that can be read: success, with a body, in no unrequested encoding. */
 const hasAnswer = (head: UpstreamHead): boolean =>
   head.status >= 200 &&
   head.status < 300 &&
@@ -240,7 +240,7 @@ const hasAnswer = (head: UpstreamHead): boolean =>
   head.status !== 205 &&
   (head.header('content-encoding') ?? 'identity').toLowerCase() === 'identity';
 
-/** Full, rather than failing: a client may try again at once when somebody else is done. */
+/** Full rather than failing: a client may retry as soon as another call is done. */
 function noDeployment(model: ServedModel): GatewayError {
   if (!model.deployments.some(({ available }) => available)) {
     return modelUnavailable(model.name, 'every deployment is failed, stopped or ejected');

@@ -6,7 +6,7 @@ import type { AudioFile } from '../audio/audio-length.ts';
 import type { BodyPiece } from '../upstream/upstream.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
-/** An upload of audio, read as far as the gateway needs it. */
+/** An audio upload, read as far as the gateway needs it. */
 export type AudioForm = {
   model: string;
   streamed: boolean;
@@ -14,18 +14,18 @@ export type AudioForm = {
   background: boolean;
   responseFormat: string;
   file: AudioFile;
-  /** Bytes of all that is sent beside the file, such as a prompt. */
+  /** The size of everything sent beside the file, such as a prompt, in bytes. */
   besideBytes: number;
-  /** The body with another name of the model; all other parts are the client's own bytes. */
+  /** The body with the deployment's name of the model; all other parts are the client's own bytes. */
   bodyFor(deployment: Pick<BodyTarget, 'upstreamModel'>): readonly BodyPiece[];
 };
 
 const readBytes = 256 * 1024;
-/** What servers in Python take for true. */
+/** What Python servers accept as true. */
 const saysYes = /^(true|t|1|yes|y|on)$/i;
 const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
 
-/** Reads a form from the request's body, or from the file to which the edge has spooled it. */
+/** Reads a form from the request's body, or from the file that the edge spooled it to. */
 export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> {
   const scanner = new FormScanner(request.contentType);
   const { bodyFile, body } = request;
@@ -76,7 +76,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   };
 }
 
-/** Audio has no field `background` of its own: it is the gateway's word, and either of two; clients in Python write `True`. */
+/** Audio operations have no field `background` of their own, so it is the gateway's, true or false; Python clients write `True`. */
 function asksForJob(parts: readonly FormPart[]): boolean {
   const background = (formField(parts, 'background') ?? 'false').toLowerCase();
   if (background !== 'true' && background !== 'false') {

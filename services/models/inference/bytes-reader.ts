@@ -2,11 +2,11 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 
-/** How JSON and markup begin, or all that has come of them: no sound is written so. */
+/** How JSON and markup begin, even if only the first bytes have come: no sound begins like this. */
 const writing = /^(\xef\xbb\xbf)?\s*(\[\s*)?(\{\s*(["}]|$)|<([a-z!?/]|$)|$)/i;
 const writingBytes = 64;
 
-/** Passes bytes on as they come, such as sound. */
+/** Passes bytes, such as sound, on as they come. */
 export class BytesReader implements AnswerReader {
   readonly contentType: string;
   readonly passesOn = true;
@@ -15,13 +15,13 @@ export class BytesReader implements AnswerReader {
   readonly #measure: (bytes: number) => Partial<Measures>;
   #bytes = 0;
 
-  /** `measure` says what so many bytes are charged for. */
+  /** `measure` tells what this many bytes are charged as. */
   constructor(options: { contentType: string; measure(bytes: number): Partial<Measures> }) {
     this.contentType = options.contentType;
     this.#measure = options.measure;
   }
 
-  /** Some servers say 200 and an error, or a page, and nothing of its type. */
+  /** Some servers answer 200 with an error or a web page, and without a type that says so. */
   isAnswer(start: Uint8Array): boolean {
     return !writing.test(asBuffer(start).toString('latin1', 0, writingBytes));
   }

@@ -2,7 +2,7 @@ import type { Clock } from '#shared/clock.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../bytes/tokens.ts';
 
-/** What reading requests and answers takes from outside. */
+/** Tools for reading requests and answers. */
 export type CallTools = {
   clock: Clock;
   /** Counts tokens where an upstream did not. The vocabulary is loaded at the first call. */

@@ -51,7 +51,7 @@ export class ChatStreamReader implements AnswerReader {
   end(cut: boolean): AnswerEnd {
     const { forward, outcome, usage: reported, isUsageFinal, said, problem } = this.#stream.end(cut);
     const usage = this.#bound.believed(reported);
-    // Beside its words some upstreams tell zeroes (openai-contract.md section 3): a stream that broke off has used what went by.
+    // Some upstreams report zeros beside words (openai-contract.md section 3): a stream that broke off used what went by.
     const told =
       usage === null || isUsageFinal || outcome === 'complete'
         ? usage
@@ -68,8 +68,8 @@ export class ChatStreamReader implements AnswerReader {
         : undefined,
       ...textUsed(told, {
         countInputTokens: this.#countInputTokens,
-        // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
-        // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
+        // A stream that broke off is charged one token per delta: never more than was generated, whatever the upstream's vocabulary, and
+        // never less than was delivered. A complete one is counted as the upstream would have reported it.
         countOutputTokens: async () => (outcome === 'complete' ? this.#countOutputTokens() : this.#stream.deltas),
       }),
       failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
@@ -80,7 +80,7 @@ export class ChatStreamReader implements AnswerReader {
   async #countOutputTokens(): Promise<number> {
     const tokenizer = await this.#tools.tokenizer();
     const counted = (await tokenizer.count(this.#stream.outputText())) * this.#stream.textScale;
-    // Of sound nobody can count more than its pieces.
+    // The tokens of sound can only be counted as its pieces.
     return Math.round(counted) || this.#stream.deltas;
   }
 

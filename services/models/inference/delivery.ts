@@ -15,16 +15,16 @@ import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { exchangeError, type FailedAttempt, failedAsSaid, failedBy, upstreamFailed } from './upstream-errors.ts';
 
-/** Whichever success the upstream said. */
+/** Clients get this status whichever success the upstream reported. */
 const statusOk = 200;
 
 /** A comment line keeps proxies from closing a silent stream; every client ignores it (openai-contract.md section 3). */
 const keepAlive = Buffer.from(': keep-alive\n\n');
 const keepAliveMs = 15_000;
-/** How often the silence is measured. */
+/** How often the stream is checked for silence. */
 const keepAliveCheckMs = 3_000;
 
-/** Brings the answer of an upstream to the caller and meters it, however it ends. */
+/** Delivers the answer of an upstream to the caller and meters it, however it ends. */
 export class Delivery {
   /** What broke the answer off; null: nothing did. */
   failure: FailedAttempt | null = null;
@@ -37,12 +37,12 @@ export class Delivery {
   readonly #isSse: boolean;
   readonly #room: AnswerRoom;
   readonly #share: AnswerShare;
-  /** Looks whether an event stream has been silent for long. */
+  /** Checks whether an event stream has been silent for long. */
   readonly #silence: NodeJS.Timeout | undefined;
   #sentMs: number;
-  /** The head, until the first message takes it along. */
+  /** The head, until the first message carries it. */
   #unsentHead: InvokeHead | undefined;
-  /** Whether any of the answer was handed on before its end. */
+  /** Whether any of the answer was delivered before its end. */
   #delivered = false;
 
   constructor(
@@ -69,14 +69,14 @@ export class Delivery {
   }
 
   /**
-   * The next message of the answer, the head with the first of them; the one with the end is the last. Null: what came is no answer, as
-   * `failure` says, and nothing of it was passed on or metered, so that another upstream may answer.
+   * The next message of the answer; the first one carries the head, the last one the end. Null: what came is no answer, as `failure` says,
+   * and nothing of it was passed on or metered, so another upstream may answer.
    */
   next(): Promise<InvokeResponse | null> {
     return this.#reader.passesOn ? this.#nextPiece() : this.#whole();
   }
 
-  /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
+  /** Stops delivering: aborts the upstream and meters what came. Does nothing for an answer that has ended. */
   async abandon(error: GatewayError): Promise<void> {
     clearInterval(this.#silence);
     if (this.#metered.ended) return;
@@ -93,7 +93,7 @@ export class Delivery {
     return this.failure?.verdict ?? { kind: 'good' };
   }
 
-  /** The caller has what there is of the answer. */
+  /** The caller has taken the answer, as far as there is one. */
   close(): void {
     this.#room.giveBack(this.#share);
   }
@@ -167,19 +167,19 @@ export class Delivery {
     const error = this.failure?.error ?? null;
     const nothingSent = this.#unsentHead !== undefined;
     if (nothingSent && error !== null && failure === null) return null;
-    // Of a stream that broke before its first words nothing was served.
+    // A stream that broke before its first words served nothing.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
     const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
     await this.#metered.end({ ...outcome, status: error !== null && nothingSent ? statusOf(error) : statusOk, used });
-    // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
-    // connection must break, so that nobody takes them for whole.
+    // Before the first byte a failure still has a status of its own. After it, raw bytes cannot say that something failed: the connection
+    // must break, so that nobody takes them for a complete answer.
     if (error !== null && (nothingSent || !this.#isSse)) throw error;
     const forward = error === null ? (end.forwardWith?.(used) ?? end.forward) : [...end.forward, errorFrame(error)];
     return this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
   }
 
-  /** Why an answer is none, though it has ended; null: it is whole. */
+  /** Why an ended answer is none; null: it is complete. */
   #failureOf({ failure, said }: AnswerEnd): FailedAttempt | null {
     if (said != null) return failedAsSaid(this.#answered, said);
     return failure === null ? null : failedBy(upstreamFailed(failure));
@@ -191,7 +191,7 @@ export class Delivery {
     return answerPart(body, head, end);
   }
 
-  /** What may be passed on of a chunk and of those that have come behind it: ten events in one write cost little more than one. */
+  /** What may be passed on of this chunk and of those that have arrived after it: ten events in one write cost little more than one. */
   #read(first: Uint8Array): readonly Uint8Array[] {
     let pieces = this.#reader.push(first);
     while (!this.#reader.complete) {
@@ -203,11 +203,11 @@ export class Delivery {
   }
 }
 
-/** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
+/** What the upstream reported, or else what the gateway counts. A reported zero counts as zero. */
 const measuresOfEnd = (end: AnswerEnd): Measures | Promise<Measures> =>
   end.reported === null ? end.counted().then(allMeasures) : allMeasures(end.reported);
 
-/** An error behind the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
+/** An error after the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
 function errorFrame(error: GatewayError): Uint8Array {
   const isRefusal =
     error.reason === ErrorReason.UPSTREAM_REFUSED || error.reason === ErrorReason.CONTEXT_LENGTH_EXCEEDED;

@@ -12,9 +12,9 @@ const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const itemFields = fieldSet('embedding', 'index');
 
 /**
- * Reads a list of embeddings and brings each to the encoding that the client asked for: some upstreams know one only, and
- * clients take the other for an empty vector in silence (openai-contract.md section 4). Google leaves out the index 0 and the usage,
- * which others require: they are added. Null when it is no such list.
+ * Reads a list of embeddings and converts each to the encoding that the client asked for: some upstreams know only one, and clients
+ * silently take the other for an empty vector (openai-contract.md section 4). Google omits index 0 and the usage, which clients require:
+ * they are added. Null when it is no such list.
  */
 export function readEmbeddings(
   body: Buffer,
@@ -35,7 +35,7 @@ export function readEmbeddings(
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
-  // Some servers answer 200 and an error.
+  // Some servers answer 200 with an error.
   if (isError(scan)) return null;
   const usage = readUsage(scan.json('usage'));
   // Embeddings have no output tokens, whatever some upstreams report.
@@ -52,7 +52,7 @@ export function readEmbeddings(
   };
 }
 
-/** Adds the change that brings an item's vector to the format, if it has another; false when there is no vector. */
+/** Adds the change that converts an item's vector to the wanted format, if needed; false when there is no vector. */
 function convert(
   item: ObjectScan<(typeof itemFields.names)[number]>,
   format: EmbeddingFormat,

@@ -14,7 +14,7 @@ const fields = fieldSet('model', 'background', 'encoding_format', 'input');
 /** Two thousand vectors of four thousand numbers in decimal. */
 const vectorBytesMax = 192 * 1024 * 1024;
 
-/** Reads a request for embeddings. The client gets the encoding that it asked for, whichever the upstream answers. */
+/** Reads a request for embeddings. The client gets the encoding it asked for, whatever the upstream answers. */
 export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): PreparedCall {
   const scan = readJsonRequest(request.body, fields);
   const model = requiredModel(scan);

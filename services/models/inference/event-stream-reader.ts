@@ -7,37 +7,37 @@ import type { Measures } from '../domain/price.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 
-/** What was seen of a stream of named events. */
+/** What was seen of a stream of named events so far. */
 export type EventStreamSeen = {
   /** The last usage that was reported. */
   usage: ReportedUsage | null;
-  /** How often the event came which completes the answer, or a part of it. */
+  /** How often the event that completes the answer, or a part of it, came. */
   lastEvents: number;
   /** Events with a piece of the answer. */
   deltas: number;
 };
 
 export type EventStreamRules = {
-  /** The `type` of the event without which the answer is not whole. */
+  /** The `type` of the event that completes the answer. */
   lastEvent: string;
-  /** How often it comes, as once for each image; 1 unless given. */
+  /** How often that event comes, such as once per image; 1 by default. */
   lastEventsMax?: number;
-  /** The `type` of events each of which carries an output token or more; null: none do. */
+  /** The `type` of events that carry at least one output token each; null: none do. */
   deltaEvent: string | null;
-  /** Bytes that an event may have; those of texts unless given. */
+  /** The largest event, in bytes; that of texts by default. */
   eventBytesMax?: number;
-  /** Puts chunks like those of chats, in which some upstreams answer, into the events of the operation. */
+  /** Converts chunks like those of chats, in which some upstreams answer, to the events of the operation. */
   chunks?: EventsOfChunks;
-  /** What is charged for; null: the gateway has to count. */
+  /** What to charge; null: the gateway has to count. */
   measure(seen: EventStreamSeen): Partial<Measures> | null;
   counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
 };
 
 /** Of one stream. */
 export type EventsOfChunks = {
-  /** The event that says what the choices of a chunk say; null: nothing. */
+  /** The event that corresponds to the choices of a chunk; null: none. */
   delta(choices: unknown): object | null;
-  /** The event which completes the answer; null when its chunks did not. */
+  /** The event that completes the answer; null when its chunks did not. */
   last(usage: ReportedUsage | null): object | null;
 };
 
@@ -50,8 +50,8 @@ export const eventStreamType = 'text/event-stream; charset=utf-8';
 const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
 
 /**
- * Passes the events of images, transcripts and speech on as they are (openai-contract.md section 4), but for those that break
- * clients, and notices whether the answer is whole.
+ * Passes on the events of images, transcripts and speech unchanged (openai-contract.md section 4), except for those that break clients, and
+ * notices whether the answer is complete.
  */
 export class EventStreamReader implements AnswerReader {
   readonly contentType = eventStreamType;
@@ -70,7 +70,7 @@ export class EventStreamReader implements AnswerReader {
     this.#splitter = new SseSplitter((frame) => this.#take(frame), rules.eventBytesMax);
   }
 
-  /** Behind the last event nothing is read, nor behind `[DONE]`, which clients do not need here. */
+  /** Nothing is read after the last event, or after `[DONE]`, which clients do not need here. */
   get complete(): boolean {
     return this.#isDone || this.#failure !== null || this.#seen.lastEvents >= (this.#rules.lastEventsMax ?? 1);
   }
@@ -110,14 +110,14 @@ export class EventStreamReader implements AnswerReader {
     if (frame.error !== null) {
       this.#failAsTold(frame.error);
     } else if (dataStart === -1) {
-      // The name of an event without data breaks clients.
+      // An event name without data breaks clients.
       if (frame.event === '' && !frame.hasGarbage) this.#forward.push(bytes.subarray(start, end));
     } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(frame)) {
       this.#forward.push(bytes.subarray(start, end));
     }
   }
 
-  /** Notes what an event says. False for one that is not for the client: the upstream failed, or it came as a chunk. */
+  /** Reads an event. Returns false if the client must not get it: the upstream failed, or it came as a chunk. */
   #mayPass(frame: SseFrame): boolean {
     const { data, dataStart: start, dataEnd: end } = frame;
     const scan = this.#scan;
@@ -150,7 +150,7 @@ export class EventStreamReader implements AnswerReader {
     return false;
   }
 
-  /** Ends with an error of the upstream's, as it wrote it. */
+  /** Ends with an error of the upstream, in its own words. */
   #failAsTold(said: string): void {
     this.#failure = 'the upstream sent an error';
     this.#said = said;

@@ -12,8 +12,8 @@ export type ExchangeEvent =
   | { kind: 'failed'; failure: UpstreamFailure };
 
 /**
- * The pull side of an upstream exchange: what the upstream pushes waits here until it is taken, and the upstream is paused
- * while too much waits.
+ * The pull side of an upstream exchange: what the upstream pushes is queued here until it is taken, and the upstream is paused while the
+ * queue is too long.
  */
 export class PulledExchange implements UpstreamHandler {
   readonly #events: ExchangeEvent[] = [];
@@ -21,10 +21,10 @@ export class PulledExchange implements UpstreamHandler {
   #waitingBytes = 0;
   #paused = false;
   #wake: (() => void) | null = null;
-  /** Whether it has failed, even if something is left to be taken. */
+  /** Whether it has failed, even if queued events are left. */
   failed = false;
 
-  /** Called once, with what Upstream.send answered. */
+  /** Called once, with what Upstream.send returned. */
   attach(exchange: UpstreamExchange): void {
     this.#exchange = exchange;
   }
@@ -60,7 +60,7 @@ export class PulledExchange implements UpstreamHandler {
     }
   }
 
-  /** The next event, without a promise where it is there already. Rejects with CANCELLED once the caller has left. */
+  /** The next event, without a promise if it is there already. Rejects with CANCELLED once the caller has left. */
   next(caller: Pick<Cancellation, 'aborted'>): ExchangeEvent | Promise<ExchangeEvent> {
     return this.take() ?? this.#awaited(caller);
   }
@@ -74,7 +74,7 @@ export class PulledExchange implements UpstreamHandler {
     }
   }
 
-  /** The next event, which is still to be taken. Rejects as `next` does. */
+  /** The next event, without taking it. Rejects as `next` does. */
   async peek(caller: Pick<Cancellation, 'aborted'>): Promise<ExchangeEvent> {
     for (;;) {
       const [event] = this.#events;
@@ -84,7 +84,7 @@ export class PulledExchange implements UpstreamHandler {
     }
   }
 
-  /** The next event if it is there already; it must be asked for before `arrival` is awaited. */
+  /** The next event if it is there already; must be tried before awaiting `arrival`. */
   take(): ExchangeEvent | undefined {
     const event = this.#events.shift();
     if (event?.kind === 'data') {
@@ -111,7 +111,7 @@ export class PulledExchange implements UpstreamHandler {
     });
   }
 
-  /** Wakes whoever waits, with nothing to take. */
+  /** Wakes the waiting reader, with nothing to take. */
   interrupt(): void {
     const wake = this.#wake;
     this.#wake = null;

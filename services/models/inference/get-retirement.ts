@@ -20,7 +20,7 @@ export const getRetirement =
 
 const fields = fieldSet('model');
 
-/** Not by JSON.parse: a body that was refused for its million members would hold up everybody else at last. */
+/** Not with JSON.parse: a body that was refused for its million members would end up blocking everybody else. */
 function modelNamed(body: Uint8Array): string {
   const scan = scanObject(asBuffer(body), fields);
   return (typeof scan === 'string' ? undefined : scan.string('model')) ?? '';

@@ -7,25 +7,25 @@ import type { Hold } from '../limits/hold.ts';
 import type { PreparedCall } from './prepared-call.ts';
 import { UsageBound } from './usage-bound.ts';
 
-/** Estimates count four bytes to a token; no token is shorter than one byte, so this is the most it can be. */
+/** Estimates assume four bytes per token; no token is shorter than one byte, so the true number is at most this many times larger. */
 const tokensPerEstimatedToken = 4;
 
-/** What is held for the output of a model of which nothing is known, and the most that its prompt, or its output, may have, in tokens. */
+/** For a model of unknown size, in tokens: what is held for its output, and the most that its prompt or output can have. */
 const outputTokensUnknown = 32_768;
 const contextWindowUnknown = 131_072;
 
-/** An answer which is cut shorter than this for want of money is worth nothing. */
+/** An answer cut shorter than this for lack of money is not worth its price. */
 const outputTokensWorthIt = 256;
 
 type ModelLimits = Pick<ServedModel, 'contextWindow' | 'maxOutputTokens'>;
 
 const contextWindowOf = ({ contextWindow }: ModelLimits): number => contextWindow || contextWindowUnknown;
 
-/** What a call can use at most, as far as something is held for it. */
+/** The most that a call can use, as far as budgets hold something for it. */
 function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLimits): Measures {
   const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
   const promptMax = inputTokens * tokensPerEstimatedToken;
-  // A file is heard window by window, each of which fills the context by itself.
+  // A file is heard window by window, and each fills the context by itself.
   const isBounded = model.contextWindow !== 0 && audioMs === 0;
   return {
     ...noMeasures,
@@ -38,8 +38,8 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
 }
 
 /**
- * What a call can be charged for at most on the word of its upstream: what is held for it, but for the prompt, which may fill the model's
- * context whatever its text is, by images that stand elsewhere, and for what a model of unknown size reasons out of sight.
+ * The most that a call can be charged on its upstream's word: what is held for it, except that the prompt may fill the model's context
+ * whatever its text (images may be elsewhere), and that a model of unknown size may reason out of sight.
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
   const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });
@@ -47,7 +47,7 @@ export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLim
   return new UsageBound({ ...most, inputTokens: Math.max(most.inputTokens, context) });
 }
 
-/** What a call can cost at most, and the least with which it is worth running; 0: only with all. */
+/** The most that a call can cost, and the least with which it is worth running; 0: only with all of it. */
 export function costRange(
   call: Pick<PreparedCall, 'estimate' | 'limitOutputTokens'>,
   model: ModelLimits,
@@ -63,8 +63,8 @@ export function costRange(
 }
 
 /**
- * Holds the largest possible cost of a call (design.md, Snapshots). A call that names no max_tokens may run with less, down to a short
- * answer: near a limit its output is cut to what is left, instead of refusing it or going beyond.
+ * Holds the largest possible cost of a call (design.md, Snapshots). A call without max_tokens may run with less, down to a short answer:
+ * near a limit its output is cut to what is left, instead of refusing it or exceeding the limit.
  */
 export function holdBudget(
   budgets: Pick<Budgets, 'hold'>,
@@ -85,7 +85,7 @@ export function holdBudget(
   });
 }
 
-/** Cuts a call's output to what its hold allows, where it names no limit of its own. */
+/** Cuts a call's output to what its hold allows, if the request sets no limit itself. */
 export function limitToHold(
   call: PreparedCall,
   model: ServedModel,
@@ -99,13 +99,13 @@ export function limitToHold(
   call.limitOutputTokens(Math.max(outputTokensWorthIt, Math.floor(affordable / call.estimate.answers)));
 }
 
-/** What the use costs at most: how much of the prompt is cached is known afterwards only. */
+/** The most that this use can cost: how much of the prompt is cached is known only afterwards. */
 function largestCost(price: PriceVersion, used: Measures): bigint {
   const isCachedDearer = price.cachedInputPerMillionTokens > price.inputPerMillionTokens;
   return priceUsage(price, { ...used, cachedInputTokens: isCachedDearer ? used.inputTokens : 0 });
 }
 
-/** Output tokens for which an amount is enough, the prompt paid. */
+/** The number of output tokens that an amount pays for, besides the prompt. */
 function affordableTokens(price: PriceVersion, most: Measures, amountNanoUsd: bigint): number {
   const left = amountNanoUsd - largestCost(price, { ...most, outputTokens: 0 });
   return left <= 0n ? 0 : Number((left * 1_000_000n) / price.outputPerMillionTokens);

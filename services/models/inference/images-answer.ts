@@ -15,7 +15,7 @@ export type ImagesAsked = {
 const fields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const imageFields = fieldSet('b64_json', 'url');
 
-/** Reads a list of images; it is passed on byte for byte. Null when it is none, or one of them is neither there nor elsewhere. */
+/** Reads a list of images, which is passed on byte for byte. Null when it is none, or when an image is neither included nor linked. */
 export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null {
   const image = new ObjectScan(imageFields);
   let areImages = true;
@@ -27,7 +27,7 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
     },
   });
   if (scan.read(body) !== null || scan.itemCount < 1 || !areImages) return null;
-  // Some servers answer 200 and an error.
+  // Some servers answer 200 with an error.
   if (isError(scan)) return null;
   return {
     forward: [body],
@@ -38,7 +38,7 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
 
 const sharedFields = fieldSet('data', 'created', 'background', 'output_format', 'quality', 'size', 'usage');
 
-/** Reads the same for a client that asked for a stream: it gets the event of each image, the last one with the usage. */
+/** The same for a client that asked for a stream: it gets one event per image, the last one with the usage. */
 export function readImagesAsStream(body: Buffer, asked: ImagesAsked): WholeAnswer | null {
   const answer = readImages(body, asked);
   if (answer === null) return null;
@@ -67,13 +67,16 @@ export function readImagesAsStream(body: Buffer, asked: ImagesAsked): WholeAnswe
   return { ...answer, forward };
 }
 
-/** What images that came are charged for: a model is priced by them or by tokens; both are measured, and its price says which is sold. */
+/**
+ * What the delivered images are charged as: a model is priced by images or by tokens; both are measured, and its price decides which
+ * counts.
+ */
 export const imagesUsed = (
   usage: ReportedUsage | null,
   images: number,
   { images: asked, bound }: ImagesAsked,
 ): Partial<Measures> => ({ ...bound.measured(usage), images: bound.allows({ images }) ? images : asked });
 
-/** Whether a member is a string, and longer than the two quotes of an empty one. */
+/** Whether a member is a string longer than the two quotes of an empty one. */
 const hasText = (image: ObjectScan<'b64_json' | 'url'>, name: 'b64_json' | 'url'): boolean =>
   image.kind(name) === 'string' && image.valueBytes(name) > 2;

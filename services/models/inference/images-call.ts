@@ -7,17 +7,17 @@ import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
-// `background` of a string is the image's own, transparent or opaque; it passes (openai-contract.md section 0).
+// A `background` that is a string is the image's own, transparent or opaque, and is passed on (openai-contract.md section 0).
 const fields = fieldSet('model', 'stream', 'background', 'n');
 
 const imagesMax = 128;
-/** Bytes that an answer with its images in base64 may have. */
+/** The largest answer, with its images in base64, in bytes. */
 const imageBytesMax = 256 * 1024 * 1024;
-/** Bytes that an event of a stream may have: an image of 4,096 × 4,096 in base64, as a PNG that cannot be compressed. */
+/** The largest event of a stream, in bytes: an image of 4,096 × 4,096 in base64, as a PNG that cannot be compressed. */
 const eventBytesMax = 68 * 1024 * 1024;
 /**
- * Output tokens of the largest image that OpenAI's models make at their highest quality, 6,240, and of the three partial ones at most that
- * a stream may have before it, 100 each.
+ * The most output tokens per image: the largest of OpenAI's models at the highest quality, 6,240, and up to three partial images before it
+ * in a stream, 100 each.
  */
 const tokensPerImageMax = 6_540;
 
@@ -40,7 +40,7 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
     reader: (head, bound) => {
       const asked = { images, bound };
       if (!streamed) return new WholeAnswerReader((body) => readImages(body, asked), { bytesMax: imageBytesMax, head });
-      // Some models do not stream and answer whole all the same.
+      // Some models do not stream and answer whole even when asked to.
       if (!isEventStream(head)) {
         return new WholeAnswerReader((body) => readImagesAsStream(body, asked), {
           contentType: eventStreamType,

@@ -6,7 +6,7 @@ import { getRateLimitState } from './get-rate-limit-state.ts';
 import { getRetirement } from './get-retirement.ts';
 import { type InvokeDeps, invoke } from './invoke.ts';
 
-/** Model calls: admission, routing, metering. Stateless but for the catalog and the journal, so that every edge carries it. */
+/** Model calls: admission, routing, metering. Stateless except for the catalog and the journal, so every edge carries it. */
 export const inferenceService = (deps: InvokeDeps): Partial<ServiceImpl<typeof InferenceService>> => ({
   invoke: invoke(deps),
   admitJob: admitJob(deps),

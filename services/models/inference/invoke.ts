@@ -34,7 +34,7 @@ export type InvokeDeps = {
   answerRoom: AnswerRoom;
 };
 
-/** Bytes of a body that one message takes to another process: gRPC's clients refuse messages above 4 MiB unless they are told otherwise. */
+/** Bytes of a body that one message carries to another process: gRPC clients refuse messages above 4 MiB by default. */
 const remoteBodyBytesMax = 1024 * 1024;
 
 /** InferenceService.Invoke: admits one model call, runs it on a deployment, meters it and streams its answer. */
@@ -51,7 +51,7 @@ export const invoke = (deps: InvokeDeps) =>
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const price = priceAt(model.prices, nowMs);
-    /** Null for a background job's call, which AdmitJob has counted. */
+    /** Null for the call of a background job, which AdmitJob has counted. */
     let rate: RateAdmission | null = null;
     let hold: Hold;
     if (request.hold === undefined) {
@@ -60,7 +60,7 @@ export const invoke = (deps: InvokeDeps) =>
       const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model), admittedMs);
       if (admitting instanceof Promise) {
         rate = await admitting;
-        // A lease may have run out meanwhile.
+        // Read again, since a lease may have run out in the meantime.
         admittedMs = deps.clock.monotonic();
       } else {
         rate = admitting;
@@ -73,7 +73,7 @@ export const invoke = (deps: InvokeDeps) =>
         throw refusal;
       }
     } else {
-      // Its room has been held since.
+      // Room for it has been held since its submission.
       hold = deps.budgets.holdOfJob(request.hold);
       if (price !== null) limitToHold(call, model, price, hold);
     }
@@ -130,7 +130,7 @@ export const invoke = (deps: InvokeDeps) =>
       else await metered.end({ ...failureOf(error), used: noMeasures });
       throw error;
     } finally {
-      // The consumer has stopped asking for more: the client left between two pieces.
+      // The consumer stopped asking for more: the client left between two pieces.
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
       delivery?.close();
       attempts.finish(delivery === null ? { kind: 'none' } : delivery.verdict);
@@ -139,14 +139,14 @@ export const invoke = (deps: InvokeDeps) =>
     }
   };
 
-/** A path from the network would let its sender read this machine's files. */
+/** A file path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {
   if (bodyFile !== '' && protocolName !== 'local') {
     throw invalidRequest('body_file', 'A body cannot be given as a file over the network.');
   }
 }
 
-/** Tokens held against the limit of tokens per minute until the call's real use is known. */
+/** The tokens held against the tokens-per-minute limit until the call's real use is known. */
 export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
   call.estimate.inputTokens +
   Math.min(

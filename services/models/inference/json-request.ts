@@ -12,7 +12,7 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   not_object: 'The request body must be a JSON object.',
 };
 
-/** Finds the fields that the gateway reads in a JSON body; what it does not read reaches the upstream untouched. */
+/** Finds the fields that the gateway reads in a JSON body; the rest reaches the upstream untouched. */
 export function readJsonRequest<Name extends string>(body: Uint8Array, fields: FieldSet<Name>): ObjectScan<Name> {
   const scan = scanObject(asBuffer(body), fields);
   if (typeof scan === 'string') throw invalidRequest(undefined, problems[scan]);
@@ -36,19 +36,19 @@ export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'mode
   throw invalidRequest('model', '`model` must be a string.', 'invalid_value');
 }
 
-/** Whether `background` asks for a job; where an operation has no such field of its own, nothing but a boolean is one. */
+/** Whether `background` asks for a job; operations without such a field of their own accept only a boolean. */
 export function asksForJob<Name extends string>(scan: ObjectScan<Name | 'background'>): boolean {
   return scan.has('background') && optionalBoolean(scan, 'background') === true;
 }
 
-/** The body for a deployment: with its own name of the model, and without what is the gateway's own word. */
+/** The body for a deployment: with its name of the model, and without fields meant for the gateway. */
 export function bodyForUpstream<Name extends string>(
   scan: ObjectScan<Name | 'model' | 'background'>,
   upstreamModel: string,
   further: readonly MemberEdit<Name | 'model' | 'background'>[] = [],
 ): readonly Uint8Array[] {
   const edits: MemberEdit<Name | 'model' | 'background'>[] = [['model', JSON.stringify(upstreamModel)]];
-  // Only true asks for a job (openai-contract.md section 6); `transparent` and the like are for the upstream.
+  // Only `true` asks for a job (openai-contract.md section 6); `transparent` and the like are for the upstream.
   if (scan.boolean('background') === true) edits.push(['background', null]);
   edits.push(...further);
   return spliceMembers(scan, edits);
@@ -78,7 +78,7 @@ export function optionalInteger<Name extends string>(
   return value;
 }
 
-/** How many prompts a field holds, each of which is answered by itself. */
+/** The number of prompts in a field, each of which is answered separately. */
 export function promptsIn<Name extends string>(scan: ObjectScan<Name>, name: Name): number {
   if (scan.kind(name) !== 'array') return 1;
   const { valueStart, valueEnd } = scan.member(name)!;

@@ -7,7 +7,7 @@ import type {
 import type { RateLimitReading } from '../limits/rate-limiter.ts';
 import { type MeteredEvent, meteredUsage } from '../metering/metered-event.ts';
 
-// The messages of every call and chunk, written out: `create` goes through their fields by reflection, which costs several times more.
+// The messages of every call and chunk, written out: `create` walks their fields by reflection, which costs several times as much.
 
 const noBytes = new Uint8Array();
 
@@ -49,7 +49,7 @@ export const rateLimitState = (reading: RateLimitReading): RateLimitState => ({
   resetTokensMs: reading.resetTokensMs,
 });
 
-/** How a call ended, as its event says. */
+/** How a call ended, taken from its event. */
 export const answerEnd = (event: Readonly<MeteredEvent>): InvokeEnd => ({
   $typeName: 'modelgateway.models.v1.InvokeEnd',
   success: event.success,

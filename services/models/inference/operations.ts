@@ -9,7 +9,7 @@ import { prepareSpeech } from './speech-call.ts';
 import { prepareText } from './text-call.ts';
 import { prepareTranscription } from './transcription-call.ts';
 
-/** What the gateway knows of an operation: where it is answered, and how its requests are read. */
+/** What the gateway knows about an operation: where upstreams and clients call it, and how its requests are read. */
 type OperationRules = {
   path: string;
   prepare(request: InvokeRequest, tools: CallTools): PreparedCall | Promise<PreparedCall>;
@@ -31,10 +31,10 @@ function rulesOf(operation: Operation): OperationRules {
   return rules;
 }
 
-/** Where an upstream answers an operation, below its base URL. */
+/** The path of an operation at an upstream, below its base URL. */
 export const upstreamPath = (operation: Operation): string => rulesOf(operation).path;
 
-/** Where clients call an operation. */
+/** The path at which clients call an operation. */
 export const endpointOf = (operation: Operation): string => `/v1${rulesOf(operation).path}`;
 
 /** Reads a request as far as its operation needs it. Throws INVALID_REQUEST, naming the field, for one that cannot be read. */

@@ -2,15 +2,15 @@ import type { Measures } from '../domain/price.ts';
 import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
 import type { UsageBound } from './usage-bound.ts';
 
-/** What a call will cost at most, known before it runs; budgets and token limits are held against it. */
+/** The most that a call will use, known before it runs; budgets and token limits hold it. */
 export type Estimate = {
   /** Tokens of the prompt, estimated from its length. */
   inputTokens: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
-  /** How many prompts there are; each may fill the model's context by itself. */
+  /** The number of prompts; each may fill the model's context by itself. */
   prompts: number;
-  /** How many answers are asked for at once, to all prompts. */
+  /** The number of answers asked for at once, to all prompts together. */
   answers: number;
   images: number;
   audioMs: number;
@@ -32,15 +32,15 @@ export const textEstimate = (
   characters: 0,
 });
 
-/** What a body depends on. */
+/** What the body depends on. */
 export type BodyTarget = {
   /** The model's name at the upstream. */
   upstreamModel: string;
-  /** Whether its upstream refuses requests for their `stream_options`. */
+  /** Whether its upstream refuses requests because of their `stream_options`. */
   refusesStreamOptions: boolean;
 };
 
-/** A request body that was read as far as the gateway needs; one per operation and body. */
+/** A request body, read as far as the gateway needs; one per call. */
 export type PreparedCall = {
   /** The model as the client named it. */
   model: string;
@@ -49,35 +49,35 @@ export type PreparedCall = {
   /** Whether the client asked for a background job (openai-contract.md section 6). */
   background: boolean;
   estimate: Estimate;
-  /** The body for a deployment, in its own name of the model. */
+  /** The body for a deployment, with its own name of the model. */
   bodyFor(deployment: BodyTarget): readonly BodyPiece[];
-  /** Whether `stream_options` ask for nothing but the usage, which the gateway can count as well. */
+  /** Whether `stream_options` ask only for the usage, which the gateway can count itself. */
   worksWithoutStreamOptions?: boolean;
   contentType: string;
-  /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
+  /** Cuts each answer to this many tokens; present only if the request sets no limit itself. */
   limitOutputTokens?(tokens: number): void;
   /**
-   * Reads the answer of one attempt, once its head has a status of success; null: its type is none that answers this call. `bound` says
-   * which reports of its usage are believed.
+   * Reads the answer of one attempt, once its head has a success status; null: its type cannot answer this call. `bound` decides which
+   * reports of usage are believed.
    */
   reader(head: UpstreamHead, bound: UsageBound): AnswerReader | null;
 };
 
-/** Turns the upstream's bytes into the client's, and finds out what was used. */
+/** Converts the upstream's bytes to the client's, and finds out what was used. */
 export type AnswerReader = {
   /** The Content-Type that the client gets. */
   contentType: string;
-  /** Whether what begins so is an answer of the operation; there where the head does not tell. Asked before anything is pushed. */
+  /** Whether an answer of the operation begins like this; present where the head does not tell. Called before anything is pushed. */
   isAnswer?(start: Uint8Array): boolean;
-  /** Whether bytes are passed on as they come; otherwise the answer is given whole by `end`. */
+  /** Whether bytes are passed on as they come; otherwise `end` returns the answer whole. */
   passesOn: boolean;
-  /** Takes a piece of the upstream's body; answers what may be passed on now. */
+  /** Takes a piece of the upstream's body; returns what may be passed on now. */
   push(chunk: Uint8Array): readonly Uint8Array[];
-  /** True once the answer is complete although the upstream has not closed it, e.g. behind `[DONE]`. */
+  /** True once the answer is complete although the upstream has not closed it, e.g. after `[DONE]`. */
   readonly complete: boolean;
-  /** Output tokens which the pieces passed on so far amount to at least; written to the journal before they are sent. */
+  /** The least number of output tokens in the pieces passed on so far; journaled before they are sent. */
   readonly outputTokensSoFar: number;
-  /** The upstream has ended its answer (`cut`: not by itself). Called once. */
+  /** The upstream has ended its answer (`cut`: not intentionally). Called once. */
   end(cut: boolean): AnswerEnd;
 };
 
@@ -85,14 +85,14 @@ export type AnswerReader = {
 export type AnswerEnd = {
   /** The last bytes for the client. */
   forward: readonly Uint8Array[];
-  /** The last bytes instead, where the client wants to be told the usage and the upstream has told none: with what is metered. */
+  /** The last bytes to send instead when the client wants the usage and the upstream reported none: they contain what is metered. */
   forwardWith?(used: Measures): readonly Uint8Array[];
-  /** What the upstream reported; null: nothing, so that it must be counted. */
+  /** What the upstream reported; null: nothing, so it must be counted. */
   reported: Partial<Measures> | null;
-  /** What the gateway counts by itself, for when nothing was reported. Slow: off the hot path only. */
+  /** What the gateway counts itself, when nothing was reported. Slow: not for the hot path. */
   counted(): Promise<Partial<Measures>>;
-  /** Why the answer is not whole, for the log; null when it is. */
+  /** Why the answer is incomplete, for the log; null when it is complete. */
   failure: string | null;
-  /** The error that the upstream told in its answer, as it wrote it; null or undefined: none. */
+  /** The error that the upstream reported in its answer, in its own words; null or undefined: none. */
   said?: string | null;
 };

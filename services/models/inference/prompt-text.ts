@@ -2,12 +2,12 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import { isObject } from '#shared/is-object.ts';
 import type { Tokenizer } from '../bytes/tokens.ts';
 
-/** Members whose strings are not words of the prompt: media, and what only steers the answer. */
+/** Members whose strings are not words of the prompt: media, and settings of the answer. */
 const notWords = new Set(['model', 'image_url', 'input_audio', 'file', 'user', 'metadata']);
 
 type Words = { texts: string[]; tokens: number };
 
-/** Tokens of a request's prompt, for when the upstream has not said how many they were. Token arrays count as they are. */
+/** The tokens of a request's prompt, for when the upstream does not report them. Token arrays count as they are. */
 export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promise<number> {
   const parsed = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
   const words: Words = { texts: [], tokens: 0 };
@@ -19,7 +19,7 @@ export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promi
   return words.tokens + (await tokenizer.count(words.texts.join('\n')));
 }
 
-/** The words of a whole completion: contents, reasoning, what is spoken, and what calls of tools say. */
+/** The words of a whole completion: contents, reasoning, spoken text, and the text of tool calls. */
 export function outputText(body: Uint8Array): string {
   const { choices } = JSON.parse(asBuffer(body).toString('utf8')) as { choices?: unknown };
   const words: Words = { texts: [], tokens: 0 };
@@ -30,7 +30,7 @@ export function outputText(body: Uint8Array): string {
     }
     if (isObject(message?.audio)) collect(message.audio.transcript, words);
     for (const call of [message?.tool_calls, { function: message?.function_call }].flat()) {
-      // Its id and type are none that the model wrote.
+      // Only these parts; the model did not write its id and type.
       if (isObject(call)) for (const part of [call.function, call.custom]) collect(part, words);
     }
   }

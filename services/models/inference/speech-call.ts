@@ -9,9 +9,9 @@ import { bytesPerToken } from './text-call.ts';
 
 const fields = fieldSet('model', 'input', 'response_format', 'stream_format', 'background');
 
-/** The longest text that is spoken at once (openai-contract.md section 4), in characters. */
+/** The longest text that can be spoken in one call (openai-contract.md section 4), in characters. */
 const charactersMax = 4_096;
-/** Tokens of the speech for one character at most, at a quarter of the usual speed, 20 tokens a second; and of ten seconds of pauses. */
+/** The most tokens of speech per character, at a quarter of the usual speed and 20 tokens a second; and those of ten seconds of pauses. */
 const tokensPerCharacter = 6;
 const tokensOfPauses = 200;
 
@@ -24,7 +24,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   pcm: 'audio/pcm',
 };
 
-/** Reads a request for speech. Its bytes flow as they come; they carry no usage, so that characters are metered. */
+/** Reads a request for speech. The answer's bytes are passed on as they come; they carry no usage, so characters are metered. */
 export function prepareSpeech(request: InvokeRequest): PreparedCall {
   const scan = readJsonRequest(request.body, fields);
   const model = requiredModel(scan);
@@ -64,7 +64,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
         });
       }
       const type = head.header('content-type');
-      // An error or a page that says 200.
+      // An error or a web page with status 200.
       if (type !== undefined && !soundOrBytes.test(type)) return null;
       return new BytesReader({
         contentType: audioType(type) ?? contentType,
@@ -74,16 +74,16 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
   };
 }
 
-/** Characters as people count them on a price list: a surrogate pair is one. */
+/** Characters as a price list counts them: a surrogate pair is one. */
 function codePoints(text: string): number {
   let count = 0;
   for (const _ of text) count++;
   return count;
 }
 
-/** Types in which sound comes. */
+/** The types of sound. */
 const soundOrBytes = /^(audio\/|application\/octet-stream\b)/i;
 
-/** The upstream's own type, when it names a sound. */
+/** The upstream's own type, if it names a sound. */
 const audioType = (contentType: string | undefined): string | undefined =>
   contentType !== undefined && /^audio\/[\w.+-]+/i.test(contentType) ? contentType : undefined;

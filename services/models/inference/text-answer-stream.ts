@@ -8,8 +8,9 @@ import { readTextAnswer, type TextAnswerRules } from './text-answer.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
 
 /**
- * Reads a whole chat or text completion that answers a request for a stream: the client gets it as a stream of one chunk, to which applies
- * what does to any, and it is metered as the whole answer that it is. Null when it is no completion, or none of its choices says why it ended.
+ * Reads a whole chat or text completion that answers a request for a stream: the client gets it as a stream of one chunk, subject to the
+ * rules for any chunk, and it is metered as the whole answer that it is. Null when it is no completion, or a choice does not say why it
+ * ended.
  */
 export function readTextAnswerAsStream(
   body: Buffer,
@@ -20,7 +21,7 @@ export function readTextAnswerAsStream(
   const answer = events === null ? null : readTextAnswer(body, rules);
   if (events === null || answer === null) return null;
   const stream = new ChatStreamReader({ ...rules, chat });
-  // In one piece: what bounds an event that is still to come does not bound one that is there.
+  // In one piece: the bound on the size of an event that is still to come does not apply to one that is there.
   const chunk = stream.push(events);
   const { forward, forwardWith, failure } = stream.end(false);
   if (failure !== null) return null;
@@ -56,7 +57,7 @@ function eventsOf(body: Buffer, { operation, includeUsage }: ChatStreamOptions):
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount < 1 || !areChoices) return null;
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (isChat) edits.push(['object', '"chat.completion.chunk"']);
-  // Where the client asked for it, it is put into a chunk of its own.
+  // If the client asked for it, it goes into a chunk of its own.
   if (!includeUsage) edits.push(['usage', null]);
   splices.push(...memberSplices(scan, edits));
   const data = applySplices(body, 0, body.length, inOrder(splices));

@@ -22,8 +22,8 @@ const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'er
 const choiceFields = fieldSet('index', 'finish_reason', 'error');
 
 /**
- * Reads a whole chat or text completion. What its upstream leaves out is added, and an id that is not unique replaced
- * (openai-contract.md section 4); all else stays byte for byte. Null when it is no completion.
+ * Reads a whole chat or text completion. What its upstream omits is added, and an id that is not unique is replaced (openai-contract.md
+ * section 4); the rest stays byte for byte. Null when it is no completion.
  */
 export function readTextAnswer(
   body: Buffer,
@@ -37,14 +37,14 @@ export function readTextAnswer(
     scan: choice,
     take(place) {
       isBroken ||= hasError(choice) || choice.string('finish_reason') === brokenOff;
-      // A choice without an index gets that of its place.
+      // A choice without an index gets its position.
       if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(place)]]));
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate) return null;
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
-  // Some servers answer 200 and an error.
+  // Some servers answer 200 with an error.
   if (isBroken || isError(scan)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
@@ -61,7 +61,7 @@ export function readTextAnswer(
   return { forward, reported, counted };
 }
 
-/** What a text used: as its upstream reported it, and what that leaves out as the gateway counts it. */
+/** What a text used: as its upstream reported it, with the rest as the gateway counts it. */
 export function textUsed(
   usage: ReportedUsage | null,
   own: { countInputTokens(): Promise<number>; countOutputTokens(): Promise<number> },

@@ -33,11 +33,11 @@ const fields = fieldSet(
   'max_completion_tokens',
 );
 
-/** The most answers and tokens that a request may ask for; above them it is a mistake or an attack. */
+/** The most answers and tokens that a request may ask for; more are a mistake or an attack. */
 const answersMax = 128;
 const tokensMax = 100_000_000;
 
-/** About how many bytes of JSON make a token; for estimates before a call, never for charges. */
+/** Roughly how many bytes of JSON make a token; for estimates before a call, never for charges. */
 export const bytesPerToken = 4;
 
 /** Reads a chat or text completion. */
@@ -53,13 +53,13 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     optionalInteger(scan, 'best_of', 1, answersMax) ?? 1,
   );
   const answers = prompts * answersEach;
-  // Which of a chat's two an upstream heeds is its own affair; a text completion has but one.
+  // A chat has two such fields, and which one an upstream heeds is its own business; a text completion has only one.
   const limits = [
     optionalInteger(scan, 'max_tokens', 0, tokensMax),
     isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
   ].filter((limit) => limit !== undefined);
   const outputTokensMax = limits.length === 0 ? null : Math.max(...limits);
-  /** Set when the caller's budget allows a shorter answer only. */
+  /** Set when the caller's budget allows only a shorter answer. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
   const worksWithoutStreamOptions = streamed && asksForUsageAlone(scan);
@@ -103,7 +103,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
         createdSeconds: Math.floor(tools.clock.now() / 1000),
       } as const;
       if (isStream) return new ChatStreamReader({ tools, bound, countInputTokens, chat });
-      // Some upstreams do not stream and answer whole all the same.
+      // Some upstreams do not stream and answer whole even when asked to.
       return new WholeAnswerReader((body) => readTextAnswerAsStream(body, rules, chat), {
         contentType: eventStreamType,
       });

@@ -10,7 +10,7 @@ import type { CallTools } from './call-tools.ts';
 import { canTranscriptUse, type UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
-/** What is known of the audio of a call, against which is held what its upstream says that it heard. */
+/** What is known about the audio of a call; the upstream's report is checked against it. */
 export type Heard = {
   length: Pick<AudioLength, 'estimateMs' | 'measuredMs' | 'longestMs'>;
   /** Bytes that were sent beside the audio. */
@@ -18,14 +18,14 @@ export type Heard = {
   bound: UsageBound;
 };
 
-/** What an upstream reported, unless the audio is too short for it: null then, as when it reported nothing. */
+/** The usage that an upstream reported; null if it reported none, or more than such short audio can have used. */
 export async function believedOfAudio(
   usage: ReportedUsage | Pick<Measures, 'audioMs'> | null,
   { length, besideBytes, bound }: Heard,
 ): Promise<Partial<Measures> | null> {
   if (usage === null) return null;
   const used = 'totalTokens' in usage ? measuresOf(usage) : usage;
-  // Files need not be read for what their size allows.
+  // The file need not be read if even the estimate allows this use.
   if (canTranscriptUse(used, length.estimateMs, besideBytes)) return used;
   if (canTranscriptUse(used, await length.longestMs(), besideBytes)) return used;
   bound.disbelieve(used);
@@ -33,11 +33,11 @@ export async function believedOfAudio(
 }
 
 export type TranscriptRules = {
-  /** Whether the upstream answers JSON. */
+  /** Whether the upstream answers in JSON. */
   isJson: boolean;
-  /** Whether the client wants a text. */
+  /** Whether the client wants plain text. */
   isText: boolean;
-  /** Whether it is to get the events of a stream. */
+  /** Whether the client gets the events of a stream. */
   asEvents: boolean;
   heard: Heard;
   tools: Pick<CallTools, 'tokenizer'>;
@@ -46,9 +46,8 @@ export type TranscriptRules = {
 const fields = fieldSet('text', 'usage', 'duration', 'type', 'error', 'object');
 
 /**
- * Reads a whole transcript; it is passed on byte for byte, unless the client wants the text of a JSON alone, or its events. The seconds
- * of audio are measured whatever else the upstream counts: a model is priced by them or by tokens, and its price says which is sold. Null
- * when it is no transcript.
+ * Reads a whole transcript. It is passed on byte for byte, unless the client wants only the text of a JSON answer, or events. The seconds
+ * of audio are always measured: a model is priced by them or by tokens, and its price decides which counts. Null when it is no transcript.
  */
 export function readTranscript(
   body: Buffer,
@@ -56,7 +55,7 @@ export function readTranscript(
 ): WholeAnswer | null {
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
-  // Some servers answer 200 and an error.
+  // Some servers answer 200 with an error.
   if (isJson && isError(scan)) return null;
   if (asEvents && scan.hasDuplicate) return null;
   const forward = asEvents ? eventsOf(scan) : isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
@@ -86,7 +85,7 @@ export function readTranscript(
   return { forward, reported: null, counted };
 }
 
-/** The events of a whole transcript: one with all of its text, and the last one with all of it. */
+/** A whole transcript as events: one with all of its text, and the last one with all of it. */
 function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readonly Uint8Array[] {
   toOneLine(transcript.bytes);
   const delta = { type: 'transcript.text.delta', delta: transcript.string('text')! };
@@ -97,7 +96,7 @@ function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readon
 
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
 
-/** Where the last subtitle of SRT or WebVTT ends, in milliseconds; 0 without any. WebVTT leaves out hours that are none. */
+/** Where the last subtitle of SRT or WebVTT ends, in milliseconds; 0 without any. WebVTT omits hours when they are zero. */
 function lastCueMs(text: string): number {
   let endMs = 0;
   for (const [, hours = '0', minutes, seconds, ms] of text.matchAll(cueEnd)) {

@@ -4,9 +4,9 @@ import { frameBytesMax } from '../bytes/sse.ts';
 import type { EventsOfChunks } from './event-stream-reader.ts';
 
 /**
- * The events of openai-contract.md section 4 for a transcript that vLLM streams in chunks like those of a chat (`transcription.chunk`),
- * which OpenAI's clients do not know. A chunk with a `finish_reason` ends one window of the audio, and another window may follow.
- * A text that is longer than an event may be is never complete.
+ * Converts a transcript that vLLM streams in chunks like those of a chat (`transcription.chunk`), unknown to OpenAI's clients, to the
+ * events of openai-contract.md section 4. A chunk with a `finish_reason` ends one window of the audio; another window may follow. A text
+ * longer than an event may be is never complete.
  */
 export class TranscriptChunks implements EventsOfChunks {
   #text = '';
@@ -25,7 +25,7 @@ export class TranscriptChunks implements EventsOfChunks {
   last(usage: ReportedUsage | null): object | null {
     if (!this.#isFinished || this.#text.length > frameBytesMax) return null;
     const done = { type: 'transcript.text.done', text: this.#text };
-    // Clients know no other usage here than that of tokens, and that it may be missing.
+    // Clients know only a usage in tokens here, which may be missing.
     return usage === null ? done : { ...done, usage: tokensOf(usage) };
   }
 }

@@ -9,11 +9,11 @@ import { believedOfAudio, type Heard, readTranscript } from './transcript-answer
 import { TranscriptChunks } from './transcript-chunks.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
-/** Tokens of a second of speech at most, heard and written; for estimates before a call. */
+/** The most tokens per second of speech, heard and written; for estimates before a call. */
 const audioTokensPerSecond = 10;
 const textTokensPerSecond = 10;
 
-/** The formats which are no JSON, with their types: clients parse whatever says it is application/json. */
+/** The formats that are not JSON, with their types: clients parse whatever claims to be application/json. */
 const textTypes: Readonly<Record<string, string>> = {
   text: 'text/plain; charset=utf-8',
   srt: 'application/x-subrip; charset=utf-8',
@@ -22,7 +22,7 @@ const textTypes: Readonly<Record<string, string>> = {
 
 const pageType = /^text\/html/i;
 
-/** Reads a form with audio to be transcribed or translated. */
+/** Reads a form with audio to transcribe or translate. */
 export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
   const form = await readAudioForm(request);
   const length = new AudioLength(form.file, tools.audioLengths);
@@ -37,11 +37,11 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     },
     contentType: request.contentType,
     bodyFor(deployment) {
-      // Words tell no length, and streams seldom do: it is read while the upstream listens.
+      // Plain text states no length, and streams seldom do: the file is read while the upstream listens.
       if (form.streamed || textTypes[form.responseFormat] !== undefined) length.begin();
       return form.bodyFor(deployment);
     },
-    // Some models do not stream and answer whole all the same.
+    // Some models do not stream and answer whole even when asked to.
     reader: (head, bound) => {
       const heard = { length, besideBytes: form.besideBytes, bound };
       return form.streamed && isEventStream(head) ? transcriptEvents(heard) : wholeTranscript(form, heard, tools, head);
@@ -61,7 +61,7 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
     },
   });
 
-/** Null where words are asked for and the type, which alone tells, says that the answer is an error or a page. */
+/** Null when the client asked for text and the type, which alone can tell, says that the answer is an error or a web page. */
 function wholeTranscript(
   { responseFormat, streamed }: { responseFormat: string; streamed: boolean },
   heard: Heard,
@@ -69,7 +69,7 @@ function wholeTranscript(
   head: UpstreamHead,
 ): WholeAnswerReader | null {
   const textType = textTypes[responseFormat];
-  // vLLM puts plain text into JSON as well.
+  // vLLM wraps plain text in JSON as well.
   const readsJson = textType === undefined || (responseFormat === 'text' && isJson(head));
   if (!readsJson && (isJson(head) || pageType.test(head.header('content-type') ?? ''))) return null;
   const asEvents = streamed && textType === undefined;

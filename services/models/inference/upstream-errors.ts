@@ -3,7 +3,7 @@ import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { readErrorBody, type SaidError } from '../upstream/error-body.ts';
 import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 
-/** Statuses with which an upstream says that the request itself is at fault, and how clients are told: they would repeat a 409 or 422. */
+/** Statuses with which an upstream blames the request itself, and how clients are told: they would repeat a 409 or 422. */
 const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map([
   [400, { status: 400 }],
   [409, { status: 400 }],
@@ -13,22 +13,22 @@ const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map
   [501, { status: 400 }],
 ]);
 
-/** Upstreams that do not say `context_length_exceeded` say it in words: OpenAI and vLLM, llama.cpp, others. */
+/** How upstreams that do not send `context_length_exceeded` word it: OpenAI and vLLM, llama.cpp, others. */
 const contextOverflow = /maximum context length|exceeds the available context size|context window|prompt is too long/i;
 
-/** A 403 of a provider that does not allow the content, such as OpenRouter's; others are about our own credential. */
+/** A 403 of a provider, such as OpenRouter, that forbids the content; other 403s are about our own credential. */
 const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|management)/i;
 
-/** A 400 about our own account: the words of Google and xAI for its key, of Google for where it is, of Anthropic for its money. */
+/** A 400 about our own account: how Google and xAI word it for the key, Google for the location, Anthropic for the money. */
 const accountRefusal =
   /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low)/i;
 
-/** A 404 about our own name for the model, in the words of OpenAI, vLLM and Ollama. */
+/** A 404 about our own name for the model, as OpenAI, vLLM and Ollama word it. */
 const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
 
 /**
- * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. What concerns
- * the gateway's own credential or address is a fault of ours and is not told.
+ * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. If it is
+ * about the gateway's own credential or address, it is our fault and its text is withheld.
  */
 function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
   const internal = `upstream answered ${head.status}: ${said.message || said.quote}`;
@@ -70,23 +70,23 @@ function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
   return upstreamFault(internal);
 }
 
-/** One behind a head of success counts as one with the status that it names, and one about our own account as a 401. */
+/** An error after a successful head counts as one with the status that it names, and one about our own account as a 401. */
 function namedStatus(head: UpstreamHead, said: SaidError): number {
   const status = (head.status < 300 ? said.status : undefined) ?? head.status;
   return status === 400 && accountRefusal.test(said.message) ? 401 : status;
 }
 
-/** A failure below HTTP as one of ours. */
+/** A failure below HTTP as one of our errors. */
 export function exchangeError(failure: UpstreamFailure): GatewayError {
   if (failure.kind === 'timeout') return timeoutError(failure.message);
   return upstreamFault(`${failure.kind}: ${failure.message}`);
 }
 
-/** An upstream failed, or said what none says; `internal` tells operators how. */
+/** An upstream failed, or answered what no upstream should; `internal` tells operators how. */
 export const upstreamFault = (internal: string): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });
 
-/** A failure of an upstream that had begun to answer. */
+/** An upstream failed after it had begun to answer. */
 export const upstreamFailed = (internal: string): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.', {
     internal,
@@ -95,7 +95,7 @@ export const upstreamFailed = (internal: string): GatewayError =>
 const timeoutError = (internal: string): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_TIMEOUT, 'The upstream of this model did not answer in time.', { internal });
 
-/** Whether another deployment may be tried: the upstream has not taken the request, or says that it cannot. */
+/** Whether another deployment may be tried: the upstream has not accepted the request, or says that it cannot handle it. */
 export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | null): boolean =>
   failure !== null
     ? failure.kind !== 'timeout'
@@ -127,10 +127,10 @@ export type FailedAttempt = {
   verdict: Verdict;
 };
 
-/** One whose upstream said nothing about it. */
+/** A failure about which the upstream itself said nothing. */
 export const failedBy = (error: GatewayError): FailedAttempt => ({ error, said: '', verdict: verdictOf(error) });
 
-/** One whose upstream wrote an error. It says nothing of other calls where what this one asks for is not there, such as an endpoint. */
+/** A failure that an upstream described. It says nothing about other calls if this one asks for something missing, such as an endpoint. */
 export function failedAsSaid(
   { head, upstream }: { head: UpstreamHead; upstream: Pick<Upstream, 'redact'> },
   written: string,
@@ -142,10 +142,10 @@ export function failedAsSaid(
   return { error, said: written, verdict: isOfThisCall ? { kind: 'none' } : verdictOf(error) };
 }
 
-/** An upstream may ask for any time; nobody of ours waits longer for one. */
+/** An upstream may ask for any wait; our clients wait no longer than this. */
 const retryAfterSecondsMax = 60;
 
-/** Retry-After of an upstream in milliseconds; seconds only, since no upstream of ours sends a date. */
+/** Retry-After of an upstream in milliseconds; only in seconds, since no upstream we know sends a date. */
 function retryAfterMs(head: UpstreamHead): number | undefined {
   const seconds = Number(head.header('retry-after') ?? Number.NaN);
   return seconds >= 0 ? Math.min(seconds, retryAfterSecondsMax) * 1000 : undefined;

@@ -3,7 +3,7 @@ import type { Measures } from '../domain/price.ts';
 import type { DisbelievedReport } from '../metering/metered-call.ts';
 import { measuresOf } from './whole-answer-reader.ts';
 
-/** What a transcript can use at most for each half minute of audio: models hear it in such windows, however short the last one is. */
+/** The most that a transcript can use for each half minute of audio: models hear it in such windows, however short the last one is. */
 const windowMs = 30_000;
 const windowInputTokens = 1_200;
 const windowOutputTokens = 450;
@@ -12,8 +12,8 @@ const windowOutputTokens = 450;
 export const transcriptTokensMax = (audioMs: number): number => Math.ceil(audioMs / windowMs) * windowOutputTokens;
 
 /**
- * Whether a transcript of so much audio can have used what is said of it. `promptBytes` is how much was sent beside the audio; no token is
- * shorter than a byte. Lengths differ by a tenth, and upstreams round up to seconds.
+ * Whether a transcript of this much audio can have used what is reported. `promptBytes` is how much was sent beside the audio; no token is
+ * shorter than a byte. Lengths may differ by a tenth, and upstreams round up to seconds.
  */
 export function canTranscriptUse(used: Partial<Measures>, audioMs: number, promptBytes: number): boolean {
   if (audioMs === 0) return Object.values(used).every((measure) => measure === 0);
@@ -24,11 +24,11 @@ export function canTranscriptUse(used: Partial<Measures>, audioMs: number, promp
   );
 }
 
-/** What one call can be charged for at most on the word of its upstreams, and what they said beyond it. */
+/** The most that one call can be charged on its upstreams' word, and what they reported beyond it. */
 export class UsageBound {
-  /** What cannot be, of whatever deployments reported it. */
+  /** Impossible reports, from any deployment of the call. */
   readonly disbelieved: DisbelievedReport[] = [];
-  /** Whose reports are read now. */
+  /** The deployment whose reports are being read. */
   deployment = '';
   readonly #max: Measures;
 
@@ -36,7 +36,7 @@ export class UsageBound {
     this.#max = max;
   }
 
-  /** Whether the call can have used so much; a length of audio is not looked at. */
+  /** Whether the call can have used this much; the length of audio is not checked. */
   allows(used: Partial<Measures>): boolean {
     const isPossible = (['inputTokens', 'outputTokens', 'images'] as const).every(
       (measure) => (used[measure] ?? 0) <= this.#max[measure],
@@ -45,13 +45,13 @@ export class UsageBound {
     return isPossible;
   }
 
-  /** What was reported, or null when that is nothing, or more than the call can have used: the gateway then counts by itself. */
+  /** What was reported; null when that is nothing, or more than the call can have used: then the gateway counts itself. */
   measured(usage: ReportedUsage | null): Partial<Measures> | null {
     const used = usage === null ? null : measuresOf(usage);
     return used !== null && this.allows(used) ? used : null;
   }
 
-  /** A report as it is, by the same rule. */
+  /** The unchanged report, by the same rule. */
   believed(usage: ReportedUsage | null): ReportedUsage | null {
     return this.measured(usage) === null ? null : usage;
   }

@@ -10,8 +10,8 @@ import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
 
 /**
- * What of a reported usage is measured; nothing is said of audio of which it tells no length. A total that is told alone is of the input:
- * so some upstreams report an embedding's tokens.
+ * The measures in a reported usage; without audio if it states no length. A total reported alone counts as input: this is how some
+ * upstreams report an embedding's tokens.
  */
 export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
   inputTokens: usage.inputTokens ?? (usage.outputTokens === null ? usage.totalTokens : 0),
@@ -27,7 +27,7 @@ const jsonType = /^application\/([\w.+-]+\+)?json/i;
 
 export const isJson = (head: UpstreamHead): boolean => jsonType.test(head.header('content-type') ?? '');
 
-/** Bytes that an answer of words may have. */
+/** The largest answer of words, in bytes. */
 const bytesMaxDefault = 16 * 1024 * 1024;
 
 /** Gathers an answer, and reads it once it is whole. */
@@ -39,14 +39,14 @@ export class WholeAnswerReader implements AnswerReader {
   readonly #read: (body: Buffer) => WholeAnswer | null;
   readonly #bytesMax: number;
   readonly #bytesExpected: number;
-  /** What a short answer consists of: it comes in one buffer, as a rule. */
+  /** The pieces of a short answer, which usually comes in one buffer. */
   #pieces: Uint8Array[] = [];
-  /** A long one. */
+  /** The pieces of a long one. */
   readonly #gathered = new GrowingBuffer();
   #bytes = 0;
 
   /**
-   * `read` answers null for bytes which are no answer of the operation; more than `bytesMax` of them are an upstream's fault. `head` says
+   * `read` returns null for bytes that are no answer of the operation; more than `bytesMax` of them are the upstream's fault. `head` tells
    * how many there will be, if the upstream does.
    */
   constructor(

@@ -1,11 +1,11 @@
-/** A replica holds for the next second so much more than it was asked for in the last. */
+/** A replica keeps this many times what it needed in the last second, for the next one. */
 const headroom = 1.25;
 
-/** What a replica may still let through of one limit, as it was granted, and what it will need. */
+/** What a replica may still let through under one limit, as it was granted, and what it will need. */
 export class Allowance {
-  /** Below 0: so much went through without a grant. */
+  /** Negative: that much went through without a grant. */
   left = 0;
-  /** Since the last report in turn. */
+  /** Since the last regular report. */
   #asked = 0;
   #waiting = 0;
   #largestWaiting = 0;
@@ -22,19 +22,19 @@ export class Allowance {
     this.#asked += amount;
   }
 
-  /** Whether `amount` may go, when so much may go without a grant. */
+  /** Whether `amount` may pass, when `unasked` may pass without a grant. */
   covers(amount: number, unasked: number): boolean {
     return this.left - amount >= -unasked;
   }
 
-  /** Takes `amount`, or gives it back when it is negative. Answers by how much this changed what has gone without a grant. */
+  /** Takes `amount`, or gives it back when it is negative. Returns by how much this changed what has passed without a grant. */
   take(amount: number): number {
     const before = Math.max(0, -this.left);
     this.left -= amount;
     return Math.max(0, -this.left) - before;
   }
 
-  /** `amount` waits for a grant; call what is answered when it no longer does. */
+  /** `amount` is waiting for a grant; call the returned function when it no longer does. */
   wait(amount: number): () => void {
     this.#waiting += amount;
     this.#largestWaiting = Math.max(this.#largestWaiting, amount);
@@ -45,8 +45,8 @@ export class Allowance {
   }
 
   /**
-   * What to settle with Usage, and how much to ask it for. Until the answer comes the replica has only what it keeps of its grant; what
-   * nobody seems to need is given back in turn alone, once a second.
+   * What to settle with Usage, and how much to ask it for. Until the answer comes, the replica has only what it keeps of its grant. What
+   * nobody seems to need is given back only in the regular report, once a second.
    */
   report(limit: number, inTurn: boolean): { settled: number; wanted: number } {
     const needed = Math.ceil(Math.max(this.#asked * headroom, this.#waiting));
@@ -58,12 +58,12 @@ export class Allowance {
     return { settled, wanted: Math.max(0, Math.ceil(target - this.left)) };
   }
 
-  /** A report did not arrive, as far as one knows: what went without a grant must be settled by the next. */
+  /** The report may not have arrived: what passed without a grant has to be settled by the next. */
   takeBack({ settled }: { settled: number }): void {
     this.left -= Math.max(0, settled);
   }
 
-  /** Nothing is granted, and so much has gone. */
+  /** Nothing is granted, and this much has passed. */
   reset(gone: number): void {
     this.left = -gone;
     this.#asked = 0;

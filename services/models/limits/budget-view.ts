@@ -3,19 +3,19 @@ import { GatewayError } from '#shared/errors.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import type { HeldLease } from './held-lease.ts';
 
-/** What this process knows of one budget: of a key, a user or an organization. */
+/** What this process knows about one budget: of a key, a user or an organization. */
 export type BudgetView = {
   kind: BudgetKind;
-  /** Billing said that the budget has no limit; null: it has one, or nobody has asked. Times are monotonic milliseconds. */
+  /** Billing said that the budget has no limit; null: it has one, or nobody has asked yet. Times are monotonic milliseconds. */
   unlimited: { saidMs: number; servesUntilMs: number } | null;
   slice: HeldLease | null;
-  /** A key's cap with which the slice was leased. */
+  /** The key's cap under which the slice was leased. */
   limitNanoUsd: bigint | undefined;
-  /** Until then the budget is near its limit, and each call asks for itself. */
+  /** Until then the budget counts as near its limit, and each call asks for itself. */
   nearUntilMs: number;
-  /** A question to Billing that will tell more; calls which need the answer wait for it instead of asking as well. */
+  /** A running question to Billing; calls that need its answer wait for it instead of asking as well. */
   asking: Promise<void> | null;
-  /** What the next slice should hold, in calls; grows with demand. */
+  /** How many calls the next slice should cover; grows with demand. */
   sliceCalls: bigint;
   usedMs: number;
 };
@@ -34,6 +34,6 @@ export const newView = (kind: BudgetKind): BudgetView => ({
 export const sliceCallsMin = 16n;
 export const sliceCallsMax = 4_096n;
 
-/** The budget which refused; undefined when the error is something else, such as Billing being out of reach. */
+/** The kind of budget that refused; undefined when the error is something else, such as Billing being out of reach. */
 export const refusingKind = (error: unknown): BudgetKind | undefined =>
   error instanceof GatewayError ? budgetsByNoRoomReason.get(error.reason) : undefined;

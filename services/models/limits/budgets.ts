@@ -17,20 +17,22 @@ export type BudgetsDeps = {
   billing: Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
   clock: Pick<Clock, 'monotonic'>;
   logger: Pick<Logger, 'warn'>;
-  /** The process as Billing knows it: a UUID made at its start. */
+  /** The id by which Billing knows this process: a UUID made at its start. */
   holderId?: string;
 };
 
 type BudgetCaller = Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'> & Partial<Pick<Caller, 'requestId'>>;
-/** One budget of a call, with the key's cap when it is the key's. */
+/** A budget that a call needs, with the cap if it is a key's. */
 type Need = { view: BudgetView; limitNanoUsd: bigint | undefined };
-/** What Billing granted: slices, which count the call already, and central holds for it alone. */
+/** What Billing granted: slices, which already count the call, and central holds for this call alone. */
 type Granted = { slices: HeldLease[]; central: HeldLease[]; allowed: bigint | null };
 
-/** An answer "no limit" serves without a question for this long; then it is asked for again while it still serves. */
+/** "No limit" is believed without asking for this long; after that Billing is asked again while the answer still serves. */
 const unlimitedFreshMs = 1_000;
 const unlimitedServesMs = 3_000;
-/** While Billing is out of reach, callers without a limit go on for this long (reliability.md, How), and Billing is asked each second. */
+/**
+ * While Billing is out of reach, callers without a limit are served for this long (reliability.md, How), and Billing is asked every second.
+ */
 const unlimitedWithoutBillingMs = 60_000;
 const retryMs = 1_000;
 /** How long a budget counts as near its limit after a central hold or a refusal. */
@@ -39,8 +41,8 @@ const rpcTimeoutMs = 3_000;
 const viewsBeforeSweep = 20_000;
 
 /**
- * The budgets of one process (design.md, Snapshots): slices leased from Billing, in memory. A call far from every limit is held
- * without waiting for anybody; near a limit each call asks Billing for itself.
+ * The budgets of one process (design.md, Snapshots): slices leased from Billing, held in memory. A call far from every limit is held
+ * without waiting; near a limit each call asks Billing for itself.
  */
 export class Budgets {
   readonly #billing: BudgetsDeps['billing'];
@@ -60,12 +62,12 @@ export class Budgets {
   }
 
   /**
-   * Holds the largest possible cost of a call in the key's, the user's and the organization's budget, in this order. Throws or
-   * rejects with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED, PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first without room,
-   * and with OVERLOADED when nobody can tell.
+   * Holds the largest possible cost of a call in the budgets of the key, the user and the organization, in this order. Throws or rejects
+   * with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED, PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first one without room, and with
+   * OVERLOADED when that cannot be told.
    *
-   * A null cost is that of a model without a price: it is refused to callers with any limit, since nothing could enforce it.
-   * `costMin` lets a call run with less, down to that; 0 means only with all. `nowMs` is the monotonic time.
+   * A null cost means a model without a price: it is refused to callers with any limit, since nothing could enforce it. `costMin` lets a
+   * call run with less than its largest cost, down to that; 0: only with all of it. `nowMs` is the monotonic time.
    */
   hold(
     caller: BudgetCaller,
@@ -82,7 +84,7 @@ export class Budgets {
     return this.#holdByAsking(caller, needs, costMaxNanoUsd, costMinNanoUsd);
   }
 
-  /** The room that is held already for a background job's call. */
+  /** The room that is already held for a background job's call. */
   holdOfJob(hold: JobHold): Hold {
     return jobHold({ billing: this.#billing, logger: this.#logger }, hold);
   }
@@ -93,12 +95,12 @@ export class Budgets {
     return this.#settler.tick();
   }
 
-  /** Gives back what running calls do not need. */
+  /** Gives back everything that running calls do not need. */
   close(): Promise<void> {
     return this.#settler.close();
   }
 
-  /** Leases that Billing holds for this process. */
+  /** The number of leases that Billing holds for this process. */
   get leaseCount(): number {
     return this.#settler.size;
   }
@@ -124,7 +126,7 @@ export class Budgets {
     return view;
   }
 
-  /** Holds in memory alone; every budget is covered. What will soon be needed is asked for meanwhile. */
+  /** Holds in memory only, if every budget is covered there. What will soon be needed is requested in the background. */
   #holdHere(caller: BudgetCaller, needs: readonly Need[], costMax: bigint | null, nowMs: number): Hold {
     if (costMax === null) return holdOfUnpriced(needs);
     const slices = this.#enterSlices(needs, costMax, nowMs);
@@ -150,7 +152,7 @@ export class Budgets {
     costMin: bigint,
   ): Promise<Hold> {
     const cost = costMax ?? 0n;
-    // Whoever asks about the same budget may bring what this call needs; after two such waits the call asks for itself.
+    // Another call that asks about the same budget may bring what this one needs; after two such waits the call asks for itself.
     for (let waits = 0; waits < 2; waits++) {
       const nowMs = this.#now();
       const asking = needs.find((need) => need.view.asking !== null && !isCovered(need, cost, nowMs))?.view.asking;
@@ -161,7 +163,7 @@ export class Budgets {
     const lacking = needs.filter((need) => !isCovered(need, cost, nowMs));
     if (lacking.length === 0) return this.#holdHere(caller, needs, costMax, nowMs);
 
-    // What is here is taken before the question, so that nobody else takes it meanwhile.
+    // What is available here is taken before asking, so that nobody else takes it meanwhile.
     const covered = needs.filter((need) => !lacking.includes(need));
     const slices = this.#enterSlices(covered, cost, nowMs);
     try {
@@ -176,10 +178,10 @@ export class Budgets {
     }
   }
 
-  /** Asks Billing for room in budgets for a call that waits. */
+  /** Asks Billing for room for a call that is waiting. */
   async #ask(caller: BudgetCaller, lacking: readonly Need[], cost: bigint, costMin: bigint): Promise<Granted> {
     const askedMs = this.#now();
-    // Far from a limit one call asks for all; near it each call needs a hold of its own, and nobody waits for another.
+    // Far from a limit one call asks on behalf of all; near it each call needs its own hold, and nobody waits for another.
     const announced = lacking.filter(({ view }) => view.asking === null && view.nearUntilMs <= askedMs);
     const done = announce(announced);
     try {
@@ -194,14 +196,14 @@ export class Budgets {
     }
   }
 
-  /** Asks before anybody waits: whether there is still no limit, and for the next slice while this one lasts. */
+  /** Asks before anybody has to wait: whether there is still no limit, and for the next slice while the current one lasts. */
   async #askAhead(caller: BudgetCaller, needs: readonly Need[], cost: bigint): Promise<void> {
     const askedMs = this.#now();
     const done = announce(needs);
     try {
       const response = await this.#lease(caller, needs, 0n, { costMin: 0n, sliceOf: cost, attempts: 1 });
       const { slices, central } = this.#accept(response, needs, 0n, askedMs);
-      // No call came with the question, so that nothing is held for one.
+      // This question was on behalf of no call, so nothing is held for one.
       for (const slice of slices) leave(slice, 0n, 0n);
       for (const lease of central) {
         leave(lease, 0n, 0n);
@@ -214,7 +216,7 @@ export class Budgets {
     }
   }
 
-  /** Slices which have too little room free it before more is asked for. */
+  /** Slices with too little room are given back before more is asked for. */
   async #giveBackSlices(lacking: readonly Need[]): Promise<void> {
     const slices = lacking.flatMap(({ view }) => view.slice ?? []);
     if (slices.length === 0) return;
@@ -248,14 +250,14 @@ export class Budgets {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#billing.lease(request, {
-          // A refusal is logged there as well.
+          // Billing logs a refusal as well.
           contextValues: callerContext({ ...serviceCaller('inference'), requestId }),
           timeoutMs: rpcTimeoutMs,
         });
       } catch (error) {
         const isRefused = refusingKind(error) !== undefined;
-        // The answer may have been lost on its way: the same ids answer the same leases. What is not asked for again is given back, and so
-        // is what an earlier try may yet be granted.
+        // The answer may have been lost: asking with the same ids returns the same leases. What is not asked for again is given back,
+        // including what an earlier attempt may still be granted.
         if (!isRefused && attempt < options.attempts) continue;
         if (!isRefused || attempt > 1) this.#release(request.demands.map(({ leaseId }) => leaseId));
         throw error;
@@ -266,7 +268,7 @@ export class Budgets {
   #release(leaseIds: readonly string[]): void {
     const leases = leaseIds.map((leaseId) => ({ leaseId, fencingToken: 1n }));
     const options = { ...asService('inference'), timeoutMs: rpcTimeoutMs };
-    // Should this fail as well, they lapse.
+    // If this fails as well, they lapse.
     this.#billing.releaseHold({ holderId: this.#holderId, leases }, options).catch(() => {});
   }
 
@@ -298,7 +300,10 @@ export class Budgets {
     return granted;
   }
 
-  /** Notes what a failure says. Without Billing, callers go on who had no limit a short while ago; true for them. */
+  /**
+   * Records what a failure means. While Billing is out of reach, callers who had no limit a short while ago may go on; returns true for
+   * them.
+   */
   #mayGoOn(error: unknown, needs: readonly Need[]): boolean {
     const nowMs = this.#now();
     const refusing = refusingKind(error);
@@ -335,23 +340,23 @@ export class Budgets {
     };
   }
 
-  /** Forgets budgets that nobody used for a while; they are asked for again. */
+  /** Forgets budgets that nobody used for a while; they are asked about again. */
   #sweepViews(): void {
     if (this.#views.size < this.#sweepAt) return;
     const nowMs = this.#now();
     for (const [id, view] of this.#views) {
       const isIdle = view.asking === null && nowMs - view.usedMs > unlimitedWithoutBillingMs;
-      // A slice left behind is given back by the settler, for which it needs no view.
+      // A slice that is still held is given back by the settler, which does not need the view.
       if (isIdle) this.#views.delete(id);
     }
     this.#sweepAt = Math.max(viewsBeforeSweep, this.#views.size * 2);
   }
 }
 
-/** Whether a call can be decided here: the budget is known to have no limit, or the slice has room. */
+/** Whether a call can be decided here: the budget is known to have no limit, or its slice has room. */
 function isCovered({ view, limitNanoUsd }: Need, cost: bigint, nowMs: number): boolean {
   if (view.unlimited !== null) return nowMs < view.unlimited.servesUntilMs;
-  // A cap that was changed since acts at once: the slice of the old one is of no use.
+  // A changed cap takes effect at once: a slice leased under the old one is useless.
   return view.slice !== null && view.limitNanoUsd === limitNanoUsd && hasRoom(view.slice, cost, nowMs);
 }
 
@@ -359,14 +364,14 @@ function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
   if (view.asking !== null) return false;
   if (view.unlimited !== null) {
     const { saidMs, servesUntilMs } = view.unlimited;
-    // While Billing is out of reach it is asked once per extension, not with each call.
+    // While Billing is out of reach it is asked once per extension, not for each call.
     return nowMs - saidMs >= unlimitedFreshMs && servesUntilMs - nowMs <= unlimitedServesMs - unlimitedFreshMs;
   }
   const { usedNanoUsd, inFlightNanoUsd, roomNanoUsd } = view.slice!;
   return view.nearUntilMs <= nowMs && (usedNanoUsd + inFlightNanoUsd) * 2n > roomNanoUsd;
 }
 
-/** Tells other calls that an answer about these budgets is on its way; the result says that it has come. */
+/** Tells other calls that an answer about these budgets is on its way; call the returned function when it has come. */
 function announce(needs: readonly Need[]): () => void {
   const asking = Promise.withResolvers<void>();
   for (const { view } of needs) view.asking = asking.promise;
@@ -376,7 +381,7 @@ function announce(needs: readonly Need[]): () => void {
   };
 }
 
-/** A model without a price cannot be held for: it is for those alone whom nothing limits. */
+/** A model without a price cannot be held for, so only callers without any limit may use it. */
 function holdOfUnpriced(needs: readonly Need[]): Hold {
   if (needs.every(({ view }) => view.unlimited !== null)) return freeHold;
   throw gatewayError(

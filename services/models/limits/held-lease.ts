@@ -3,31 +3,31 @@ export type HeldLease = {
   id: string;
   fencingToken: bigint;
   central: boolean;
-  /** Up to which calls are admitted. Billing holds at least as much, until it is told of less. */
+  /** Calls are admitted up to this. Billing holds at least as much, until it is told to hold less. */
   roomNanoUsd: bigint;
-  /** Cost of the calls which ended under it. */
+  /** The cost of calls that have ended under it. */
   usedNanoUsd: bigint;
-  /** Largest possible cost of the calls which run under it. */
+  /** The largest possible cost of calls running under it. */
   inFlightNanoUsd: bigint;
   callsInFlight: number;
-  /** Monotonic milliseconds: nothing is admitted under it from then on. */
+  /** In monotonic milliseconds: from then on nothing is admitted under it. */
   expiresMs: number;
-  /** When Billing was last told, and whether something has changed since. */
+  /** When Billing was last told about it, and whether something has changed since. */
   settledMs: number;
   changed: boolean;
   /** When a call was last admitted under it. */
   usedMs: number;
-  /** No further call is admitted under it; it is given back. */
+  /** No further call is admitted under it; it is being given back. */
   closing: boolean;
 };
 
-/** Whether a slice has room for a call: never beyond it, so that slices never overshoot. */
+/** Whether a slice has room for a call; slices never overshoot. */
 export const hasRoom = (lease: HeldLease, costMaxNanoUsd: bigint, nowMs: number): boolean =>
   !lease.closing &&
   nowMs < lease.expiresMs &&
   lease.usedNanoUsd + lease.inFlightNanoUsd + costMaxNanoUsd <= lease.roomNanoUsd;
 
-/** The room that calls have taken or may yet take, of which nobody else can have any. */
+/** The room that calls have taken or may still take; nobody else can have it. */
 export function neededRoom({ closing, roomNanoUsd, usedNanoUsd, inFlightNanoUsd }: HeldLease): bigint {
   const taken = usedNanoUsd + inFlightNanoUsd;
   return closing || taken > roomNanoUsd ? taken : roomNanoUsd;

@@ -8,8 +8,8 @@ import type { Hold } from './hold.ts';
 const rpcTimeoutMs = 3_000;
 
 /**
- * The room that Jobs has held for a background call since its submission. Behind a success it is given back by the job's name, since it
- * was leased by that. When Billing cannot be told, the charge of the call's event settles it, and what then remains lapses.
+ * The room that Jobs has held for a background call since its submission. After a success it is given back in the name of the job, since it
+ * was leased in that name. If Billing cannot be told, charging the call's event settles it, and the rest lapses.
  */
 export function jobHold(
   { billing, logger }: { billing: Pick<Client<typeof BillingService>, 'settle'>; logger: Pick<Logger, 'warn'> },

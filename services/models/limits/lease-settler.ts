@@ -8,16 +8,16 @@ import { type HeldLease, neededRoom } from './held-lease.ts';
 
 /** How long a lease holds without a settlement. */
 export const timeToLiveMs = 30_000;
-/** Slices are settled this often; Billing takes idle room back at that moment. */
+/** How often slices are settled; that is when Billing takes idle room back. */
 export const settleIntervalMs = 500;
-/** A slice that no call used for so long is given back. */
+/** A slice that no call used for this long is given back. */
 const idleMs = 2_000;
-/** An answer waits for the settlement of its central hold, so this may not take long. */
+/** In milliseconds. An answer waits for the settlement of its central hold, so this may not take long. */
 const rpcTimeoutMs = 1_000;
-/** So many as are settled well within that time. */
+/** As many as can be settled well within that time. */
 const settlementsMax = 1_000;
 
-/** Every lease that Billing holds for this process, and what Billing is told of them. */
+/** Every lease that Billing holds for this process, and what Billing is told about them. */
 export class LeaseSettler {
   readonly #billing: Pick<Client<typeof BillingService>, 'settle'>;
   readonly #holderId: string;
@@ -25,7 +25,7 @@ export class LeaseSettler {
   readonly #logger: Pick<Logger, 'warn'>;
   readonly #leases = new Map<string, HeldLease>();
   readonly #queued = new Set<HeldLease>();
-  /** The call that runs, and the one behind it which takes everything queued meanwhile. */
+  /** The call under way, or the next one, which takes everything queued meanwhile. */
   #telling: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
@@ -50,8 +50,8 @@ export class LeaseSettler {
   }
 
   /**
-   * Tells Billing how leases are used; those that are closing are given back. Resolves once it was told, or could not be: then it is
-   * told again with the next tick. One call at a time, so that what is told never goes back in time.
+   * Tells Billing how leases are used; those that are closing are given back. Resolves once Billing was told, or could not be: then it is
+   * told again at the next tick. One call at a time, so that Billing never hears an older state after a newer one.
    */
   settle(leases: Iterable<HeldLease>): Promise<void> {
     for (const lease of leases) this.#queued.add(lease);
@@ -63,21 +63,21 @@ export class LeaseSettler {
     return this.#next;
   }
 
-  /** Settles what has changed, keeps what is in use alive and gives idle slices back. Never rejects. */
+  /** Settles what has changed, keeps used leases alive and gives idle slices back. Never rejects. */
   tick(): Promise<void> {
     const nowMs = this.#now();
     const due = [...this.#leases.values()].filter((lease) => isDue(lease, nowMs));
     return due.length === 0 ? Promise.resolve() : this.settle(due);
   }
 
-  /** Gives everything back but what running calls need. */
+  /** Gives everything back except what running calls need. */
   async close(): Promise<void> {
     for (const lease of this.#leases.values()) lease.closing = true;
     await this.settle(this.#leases.values());
   }
 
   async #tellQueued(): Promise<void> {
-    // Answers wait for central holds, nobody for slices.
+    // Answers wait for central holds, but nobody waits for slices.
     const due = [...this.#queued].sort((a, b) => Number(b.central) - Number(a.central)).slice(0, settlementsMax);
     for (const lease of due) this.#queued.delete(lease);
     const known = due.filter(({ id }) => this.#leases.has(id));
@@ -111,7 +111,7 @@ export class LeaseSettler {
         if (settled.state === LeaseState.HELD) {
           lease.roomNanoUsd = settled.lease!.heldNanoUsd;
           lease.expiresMs = expiresMs(settled.lease!, askedMs);
-          // Billing would have some of it back, and has it once it hears that nothing will be admitted there.
+          // Billing wants some of it back, and gets it once it hears that nothing will be admitted under that part.
           if (neededRoom(lease) < settlements[index]!.roomNanoUsd) this.#queued.add(lease);
         } else {
           lease.closing = true;
@@ -126,13 +126,13 @@ export class LeaseSettler {
 }
 
 /**
- * Until when a lease admits: by this machine's monotonic clock alone, and from before Billing began to count. It is less than was asked
- * for where the budget's period ends.
+ * Until when a lease admits calls: by this machine's monotonic clock alone, counted from before Billing began to count. It is shorter than
+ * requested where the budget's period ends.
  */
 const expiresMs = ({ timeToLive }: Lease, askedMs: number): number =>
   askedMs + (timeToLive === undefined ? timeToLiveMs : Math.min(timeToLiveMs, durationMs(timeToLive)));
 
-/** A lease that Billing granted to a question of `askedMs`; a central one counts the call that it was asked for. */
+/** A lease that Billing granted to a request sent at `askedMs`; a central one counts the call that it was requested for. */
 export function heldLease(lease: Lease, askedMs: number): HeldLease {
   const { id, fencingToken, central, heldNanoUsd } = lease;
   return {
@@ -154,6 +154,6 @@ export function heldLease(lease: Lease, askedMs: number): HeldLease {
 function isDue(lease: HeldLease, nowMs: number): boolean {
   if (!lease.central && lease.callsInFlight === 0 && nowMs - lease.usedMs >= idleMs) lease.closing = true;
   const isEnded = lease.closing && lease.callsInFlight === 0;
-  // Slices every time: whoever is near the limit waits for all of them to be settled.
+  // Slices every time: a caller near the limit waits for all of them to be settled.
   return isEnded || !lease.central || lease.changed || nowMs - lease.settledMs >= timeToLiveMs / 3;
 }

@@ -6,7 +6,7 @@ import { defaultRateLimits, type RateLimits } from '#shared/rate-limits.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { type Following, followStream } from '#shared/rpc/follow-stream.ts';
 
-/** The rate limits of every organization, by plan or by its own, as Billing last said. Before it has, the platform's defaults hold. */
+/** The rate limits of every organization, set by its plan or for itself, as Billing last said. Until then the platform's defaults hold. */
 export class RateLimitBook {
   #standard = defaultRateLimits;
   #byTenant: ReadonlyMap<string, RateLimits> = new Map();
@@ -16,7 +16,7 @@ export class RateLimitBook {
     this.#byTenant = new Map(organizations.map(({ tenantId, limits }) => [tenantId, limits ?? defaultRateLimits]));
   }
 
-  /** A caller's limits: each of the key's own, else the organization's. */
+  /** A caller's limits: each one the key's own, or else the organization's. */
   limitsOf(tenantId: string, own: CallerConstraints | undefined): RateLimits {
     const organization = this.#byTenant.get(tenantId) ?? this.#standard;
     if (own === undefined || (own.requestsPerMinute | own.tokensPerMinute | own.concurrentRequests) === 0) {

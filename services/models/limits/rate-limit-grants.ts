@@ -6,15 +6,15 @@ import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { RateLimiter, SubjectDemand } from './rate-limiter.ts';
 
-/** How often a replica reports. Usage takes it for dead after five times as long. */
+/** How often a replica reports. Usage considers it dead after five times as long. */
 export const grantReportMs = 1_000;
 
 const rpcTimeoutMs = 2_000;
 const demandsPerCall = 10_000;
 
 /**
- * Brings a process's rate limiter what it is granted of limits that several replicas share (design.md, Snapshots). A process that is
- * alone says only that it lives, once a second, and keeps count by itself.
+ * Gets a process's rate limiter its grants of limits that several replicas share (design.md, Snapshots). A process that is alone only
+ * reports that it is alive, once a second, and counts by itself.
  */
 export class RateLimitGrants {
   readonly #limiter: RateLimiter;
@@ -36,13 +36,13 @@ export class RateLimitGrants {
     this.#limiter.askForGrants = () => this.#reportNext();
   }
 
-  /** The report in turn; called every `grantReportMs`. */
+  /** The regular report; called every `grantReportMs`. */
   tick(): Promise<void> {
     this.#isDue = true;
     return this.#reportNext();
   }
 
-  /** One report at a time: whoever comes meanwhile gets the one behind it. Never rejects. */
+  /** One report at a time: everybody who asks meanwhile gets the next one. Never rejects. */
   #reportNext(): Promise<void> {
     if (this.#reporting === null) {
       this.#reporting = this.#report().finally(() => {
@@ -61,7 +61,7 @@ export class RateLimitGrants {
     const inTurn = this.#isDue;
     this.#isDue = false;
     try {
-      // Alone, a process needs no grants, and what it was asked is nobody's business.
+      // A process that is alone needs no grants, and its counts are nobody else's business.
       const wasAlone = this.#limiter.replicas <= 1;
       if (wasAlone) await this.#exchange([]);
       if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn));

@@ -8,7 +8,7 @@ import {
 } from '#shared/rate-limits.ts';
 import { Allowance } from './allowance.ts';
 
-/** Whom limits are counted for: the key, or the user of a session (service.md, Authentication). */
+/** The subject of a limit: the key, or the user of a session (service.md, Authentication). */
 export type RateLimitedCaller = { apiKeyId: string; userId: string };
 
 /** Where a subject's limits stand; shown to clients as x-ratelimit-*. */
@@ -21,10 +21,10 @@ export type RateLimitReading = {
   resetTokensMs: number;
 };
 
-/** An admitted request. `release` is called exactly once, at its end. */
+/** An admitted request. Call `release` exactly once, at its end. */
 export type RateAdmission = { reading: RateLimitReading; release(tokensUsed: number): void };
 
-/** What a replica reports of a subject: see QuotaDemand. */
+/** What a replica reports about a subject: see QuotaDemand. */
 export type SubjectDemand = {
   id: string;
   isKey: boolean;
@@ -34,7 +34,7 @@ export type SubjectDemand = {
   concurrent: number;
 };
 
-/** What a replica is granted of a subject: see QuotaShare. */
+/** What a replica is granted for a subject: see QuotaShare. */
 export type SubjectGrant = {
   id: string;
   requests: number;
@@ -49,58 +49,60 @@ type Subject = {
   readonly isKey: boolean;
   limits: RateLimits;
   /**
-   * How full the buckets are, over all replicas as far as one knows, grants included: the milliseconds in which the whole limit would
-   * let that much through.
+   * How full the buckets are over all replicas, as far as known, grants included: the time in which the whole limit would let that much
+   * through, in milliseconds.
    */
   requestsMs: number;
   tokensMs: number;
-  /** Up to when they have leaked, in monotonic milliseconds. */
+  /** The time up to which they have leaked, in monotonic milliseconds. */
   leakedMs: number;
   inFlight: number;
-  /** What follows is of use only among several replicas. */
+  /** The following is used only among several replicas. */
   readonly requests: Allowance;
   readonly tokens: Allowance;
   concurrentGranted: number;
-  /** The most that ran or waited at the same time since the last report in turn. */
+  /** The most that ran or waited at the same time since the last regular report. */
   concurrentPeak: number;
   waiting: number;
-  /** When a grant that was waited for was too small. */
+  /** When a grant that a request had waited for was too small. */
   deniedMs: number;
 };
 
 const minuteMs = 60_000;
 
-/** After a grant that was too small no other is asked for out of turn for so long. */
+/** After a grant that was too small, no other is requested out of turn for this long. */
 const deniedForMs = 200;
 
-/** Subjects kept before idle ones are swept out. */
+/** How many subjects are kept before idle ones are swept out. */
 const subjectsBeforeSweep = 10_000;
 
 /**
- * The rate limits of one process, in memory, by leaky buckets. A bucket holds one minute's worth, so a subject never gets more
- * than its limit plus that burst. Nothing is refused for a request that the bucket could hold. Where several replicas serve the same
- * subjects the buckets are Usage's, and each lets through what it was granted, asking each second for what the next will need.
+ * The rate limits of one process, in memory, by leaky buckets. A bucket holds one minute's worth, so a subject never gets more than its
+ * limit plus that burst, and no request is refused that the bucket could hold. Where several replicas serve the same subjects, the buckets
+ * belong to Usage: each replica lets through what it was granted, and asks every second for what the next will need.
  */
 export class RateLimiter {
   readonly #monotonic: () => number;
   readonly #subjects = new Map<string, Subject>();
   #sweepAt = subjectsBeforeSweep;
   #replicas = 1;
-  /** Usage does not answer: each replica lets through as much as fits the bucket it knows, which leaks by its even part. */
+  /**
+   * Usage does not answer: each replica lets through as much as fits the bucket as it knows it, which leaks at an even share of the rate.
+   */
   isCutOff = false;
-  /** Reports out of turn what waits, and brings the grants. Never rejects. */
+  /** Reports waiting requests out of turn, and gets the grants. Never rejects. */
   askForGrants: () => Promise<void> = () => Promise.resolve();
 
   constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
   }
 
-  /** Those who share the limits, this process included. */
+  /** The number of replicas that share the limits, this one included. */
   get replicas(): number {
     return this.#replicas;
   }
 
-  /** Whoever was alone has let through what no other replica knows of; whoever is left alone keeps what it was granted. */
+  /** A replica that was alone has let through what no other one knows about; one that is now alone keeps what it was granted. */
   set replicas(count: number) {
     const wasAlone = this.#replicas <= 1;
     this.#replicas = count;
@@ -120,9 +122,9 @@ export class RateLimiter {
   }
 
   /**
-   * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `estimate` is of its tokens, corrected by `release`. A promise only
-   * when what this replica was granted is too little for a request that the whole limit may have room for: then more is asked for.
-   * `now` is the monotonic time: whoever has read it already spares the reading, which costs as much as all the rest.
+   * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `estimate` is the number of its tokens, corrected by `release`. Returns
+   * a promise only when this replica's grant is too small for a request that the whole limit may have room for: then more is requested.
+   * `now` is the monotonic time: passing it spares a reading that costs as much as everything else here.
    */
   admit(
     caller: RateLimitedCaller,
@@ -130,7 +132,7 @@ export class RateLimiter {
     estimate: number,
     now = this.#monotonic(),
   ): RateAdmission | Promise<RateAdmission> {
-    // Above every limit it makes no difference: it passes an untouched bucket only.
+    // Above every limit the number makes no difference: such a request passes only an untouched bucket.
     const tokens = Math.min(estimate, rateLimitsMax.tokensPerMinute);
     const subject = this.#subject(caller, limits, now);
     this.#leak(subject, now);
@@ -146,7 +148,7 @@ export class RateLimiter {
     return this.#admitGranted(subject, tokens);
   }
 
-  /** Admits a request by a grant that is asked for. */
+  /** Admits a request with a grant that has to be requested. */
   async #admitGranted(subject: Subject, tokens: number): Promise<RateAdmission> {
     const waits = [subject.requests.wait(1), subject.tokens.wait(tokens)];
     subject.waiting += 1;
@@ -164,7 +166,7 @@ export class RateLimiter {
     throw notGranted(lack, subject.limits);
   }
 
-  /** Where a subject stands, without a request. */
+  /** The state of a subject's limits, without a request. */
   read(caller: RateLimitedCaller, limits: RateLimits): RateLimitReading {
     const subject = this.#subjects.get(caller.apiKeyId || caller.userId);
     if (subject === undefined) return reading(limits, 0, 0);
@@ -173,12 +175,12 @@ export class RateLimiter {
     return readingOf(subject);
   }
 
-  /** The requests of a subject that run now. */
+  /** The number of a subject's requests that are running. */
   running(caller: RateLimitedCaller): number {
     return this.#subjects.get(caller.apiKeyId || caller.userId)?.inFlight ?? 0;
   }
 
-  /** What is to be reported: in turn of all who were asked for or hold something, else of those who wait. */
+  /** What to report: in the regular report all subjects that had requests or hold grants, otherwise those with waiting requests. */
   takeDemands(inTurn: boolean): SubjectDemand[] {
     const demands: SubjectDemand[] = [];
     for (const subject of this.#subjects.values()) {
@@ -188,7 +190,7 @@ export class RateLimiter {
         continue;
       const peak = Math.max(subject.concurrentPeak, inFlight + waiting, inTurn ? 0 : subject.concurrentGranted);
       const concurrent = isQuiet ? 0 : peak;
-      // What is not asked for any more is another's before the answer comes.
+      // What is no longer asked for may be another's before the answer comes.
       subject.concurrentGranted = Math.min(subject.concurrentGranted, concurrent);
       demands.push({
         id,
@@ -203,7 +205,7 @@ export class RateLimiter {
     return demands;
   }
 
-  /** A report failed: what has gone without a grant is told by the next. */
+  /** A report failed: what has passed without a grant is reported by the next. */
   takeBack(demands: readonly SubjectDemand[]): void {
     for (const { id, requests, tokens } of demands) {
       const subject = this.#subjects.get(id);
@@ -224,7 +226,7 @@ export class RateLimiter {
     subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
 
-  /** The limit of which this replica was granted too little for what there is room for in the buckets; null when of none. */
+  /** The limit for which this replica's grant is too small although the buckets have room; null: none. */
   #lackOf(subject: Subject, amount: number): keyof RateLimits | null {
     const replicas = this.#replicas;
     if (replicas <= 1 || this.isCutOff) return null;
@@ -243,7 +245,7 @@ export class RateLimiter {
     subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
   }
 
-  /** Counts what goes through, or comes back; what was granted stands in the buckets already. */
+  /** Counts what passes, or comes back; granted amounts are already in the buckets. */
   #take(subject: Subject, requests: number, tokens: number): void {
     const { requestMs, tokenMs } = unitsOf(subject.limits);
     const isAlone = this.#replicas <= 1;
@@ -293,7 +295,7 @@ export class RateLimiter {
     return subject;
   }
 
-  /** Forgets subjects whose buckets are whole again; forgetting them changes nothing. */
+  /** Forgets subjects whose buckets are empty again, which changes nothing. */
   #sweep(now: number): void {
     for (const [id, subject] of this.#subjects) {
       this.#leak(subject, now);
@@ -305,25 +307,25 @@ export class RateLimiter {
   }
 }
 
-/** The milliseconds in which the limits let one request and one token through. */
+/** The time in which the limits let one request and one token through, in milliseconds. */
 const unitsOf = ({ requestsPerMinute, tokensPerMinute }: RateLimits) => ({
   requestMs: minuteMs / requestsPerMinute,
   tokenMs: minuteMs / tokensPerMinute,
 });
 
-/** A bucket without what this replica was granted and has not let through: it may still. */
+/** The level of a bucket without what this replica was granted and has not used: it still may. */
 const heldMs = (levelMs: number, allowance: Allowance, unitMs: number): number =>
   Math.max(0, levelMs - Math.max(0, allowance.left) * unitMs);
 
-/** Why a request is not admitted even under the whole limits; null when there is room. The buckets have leaked. */
+/** Why a request is refused even under the whole limits; null when there is room. The buckets have leaked up to now. */
 function refusalAt(subject: Subject, tokens: number): Error | null {
   const { limits } = subject;
   if (subject.inFlight >= limits.concurrentRequests) return limited('concurrentRequests', limits, 1000);
   const { requestMs, tokenMs } = unitsOf(limits);
   const requestsOver = heldMs(subject.requestsMs, subject.requests, requestMs) + requestMs - minuteMs;
-  // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
+  // A little tolerance: sums of floats must not refuse the last request of a full bucket.
   if (requestsOver > 1e-6) return limited('requestsPerMinute', limits, requestsOver);
-  // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
+  // A request larger than the whole limit passes an untouched bucket: it could never pass otherwise.
   const tokensLevel = heldMs(subject.tokensMs, subject.tokens, tokenMs);
   if (tokensLevel === 0) return null;
   const tokensOver = tokensLevel + tokens * tokenMs - minuteMs;
@@ -331,7 +333,7 @@ function refusalAt(subject: Subject, tokens: number): Error | null {
   return limited('tokensPerMinute', limits, Math.min(tokensOver, tokensLevel));
 }
 
-/** Other replicas hold what is left, and give back within a second what they do not need. */
+/** Other replicas hold what is left; within a second they give back what they do not need. */
 const notGranted = (lack: keyof RateLimits, limits: RateLimits): Error => limited(lack, limits, 1000);
 
 const readingOf = ({ limits, requestsMs, tokensMs, requests, tokens }: Subject): RateLimitReading => {

@@ -1,6 +1,6 @@
 import { type Batch, eventsPerBatchMax, type LogPosition } from './event-codec.ts';
 
-/** Ended events in memory, already grouped into the batches they will be shipped in. Holds at most `eventsMax`. */
+/** Ended events in memory, grouped into the batches in which they will be shipped. Holds at most `eventsMax`. */
 export class BatchQueue<Event> {
   readonly #eventsMax: number;
   readonly #batches: Batch<Event>[] = [];

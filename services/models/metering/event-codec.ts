@@ -1,16 +1,16 @@
-/** How the journal turns its owner's events into JSON text and back. The journal itself knows only their ids. */
+/** How the journal converts its owner's events to JSON text and back. The journal itself knows only their ids. */
 export type EventCodec<Event, Progress> = {
-  /** An event that begins, as one JSON value in text. 64-bit integers must be strings, as JSON numbers are doubles. */
+  /** An event that begins, as one JSON value in text form. 64-bit integers must be strings, since JSON numbers are doubles. */
   encode(event: Event): string;
-  /** The same event once it has ended. `begun` is what `encode` made of it, most of which is still true. */
+  /** The same event after its end. `begun` is what `encode` made of it, most of which still holds. */
   encodeEnd(event: Event, begun: string): string;
-  /** The inverse of both, from the parsed JSON. Throws for something that is not an event. */
+  /** The inverse of both, from parsed JSON. Throws if it is not an event. */
   decode(json: unknown): Event;
-  /** The event of a request whose process died: what was known at admission and what was last counted. Null: it has none. */
+  /** The event of a request whose process died, from what was known at admission and what was last counted. Null: it has none. */
   interrupted(begin: Event, lastProgress: Progress | null): Event | null;
 };
 
-/** Events on their way to Usage, and what to tell their source once they are stored. */
+/** Events on their way to Usage, and the position to acknowledge once they are stored. */
 export type Batch<Event> = {
   events: Event[];
   /** Everything before this position is in this batch or an earlier one. */
@@ -28,7 +28,7 @@ export type EventSource<Event> = {
   readonly name: string;
   /** The next batch, in order; waits for one. Null when there is none and none will come, or once `closing` aborts. */
   nextBatch(closing: AbortSignal): Promise<Batch<Event> | null>;
-  /** The batch is stored; it need not be kept any longer. Batches are acknowledged in the order they were given. */
+  /** The batch is stored and need not be kept any longer. Batches are acknowledged in the order in which they were given. */
   acknowledge(batch: Batch<Event>): void;
 };
 

@@ -6,13 +6,13 @@ import { crc32 } from 'node:zlib';
  */
 export const frameHeaderBytes = 8;
 
-/** A length above this is damage, not a frame, so that a flipped bit cannot make a reader wait for gigabytes. */
+/** A longer length is damage, not a frame, so that a flipped bit cannot make a reader wait for gigabytes. */
 export const payloadBytesMax = 1 << 20;
 
 const bufferBytes = 64 * 1024;
 const bufferBytesKept = 1 << 20;
 
-/** Frames on their way to the file: one growing buffer, so that a loop turn's records leave in one write. */
+/** Frames on their way to the file: one growing buffer, so that the records of a loop turn are written at once. */
 export class FrameBuffer {
   #bytes = Buffer.allocUnsafeSlow(bufferBytes);
   #start = 0;
@@ -23,8 +23,8 @@ export class FrameBuffer {
   }
 
   /**
-   * Adds a frame whose payload is the pieces in sequence; joined here, since joining strings first costs more than all
-   * the rest. Throws a RangeError for a payload that is empty or above `payloadBytesMax`.
+   * Adds a frame whose payload is the pieces in sequence; joined here, since joining strings first costs more than everything else. Throws
+   * a RangeError for a payload that is empty or longer than `payloadBytesMax`.
    */
   append(head: string, middle = '', tail = ''): void {
     // UTF-8 needs at most three bytes per UTF-16 unit.
@@ -42,12 +42,12 @@ export class FrameBuffer {
     this.#end = payloadEnd;
   }
 
-  /** Hands the waiting bytes to `write`, which answers how many it took; the rest stays for the next call. */
+  /** Hands the waiting bytes to `write`, which returns how many it took; the rest stays for the next call. */
   drain(write: (bytes: Buffer, offset: number, length: number) => number): void {
     while (this.length > 0) this.#start += write(this.#bytes, this.#start, this.length);
     this.#start = 0;
     this.#end = 0;
-    // An outage of the disk may have made it large.
+    // A disk outage may have made it large.
     if (this.#bytes.length > bufferBytesKept) this.#bytes = Buffer.allocUnsafeSlow(bufferBytes);
   }
 
@@ -66,9 +66,9 @@ export type FrameTail = 'end' | 'torn' | 'damaged';
 
 export type ParsedFrames = {
   payloads: string[];
-  /** For each payload, the offset behind its frame. */
+  /** For each payload, the offset after its frame. */
   ends: number[];
-  /** The offset behind the last good frame. */
+  /** The offset after the last good frame. */
   end: number;
   tail: FrameTail;
 };

@@ -8,7 +8,7 @@ import { readSegment, type SegmentPart, segmentPath } from './segment-files.ts';
 import { type JournalFiles, type JournalSync, SegmentLog } from './segment-log.ts';
 
 export type JournalOptions<Event, Progress> = {
-  /** The folder of all journals of this data directory; each process gets its own below it. */
+  /** The folder of all journals in this data directory; each process gets its own below it. */
   directory: string;
   codec: EventCodec<Event, Progress>;
   clock: Clock;
@@ -16,16 +16,16 @@ export type JournalOptions<Event, Progress> = {
   /** See JournalSync; the setting JOURNAL_SYNC. */
   sync?: JournalSync;
   segmentBytes?: number;
-  /** Ended events kept in memory for the shipper; further ones are read back from the files. */
+  /** How many ended events are kept in memory for the shipper; further ones are read back from the files. */
   eventsInMemoryMax?: number;
   files?: JournalFiles;
-  /** The disk could not confirm written data: the process must end. Called at most once. */
+  /** The disk could not confirm written data, so the process must end. Called at most once. */
   onFatal(error: Error): void;
 };
 
 export type JournalStats = {
   healthy: boolean;
-  /** Size of the journal, what is not written yet included. */
+  /** The size of the journal, unwritten bytes included. */
   bytes: number;
   segments: number;
   /** Ended and not acknowledged. */
@@ -39,20 +39,20 @@ export type JournalStats = {
 
 const segmentBytesDefault = 8 * 1024 * 1024;
 const eventsInMemoryMaxDefault = 10 * eventsPerBatchMax;
-/** For how long events gather. Under load longer: a batch of many costs Usage and Billing little more than one of few. */
+/** How long events gather into a batch; longer under load, since a large batch costs Usage and Billing little more than a small one. */
 const batchDelayMs = 50;
 const busyBatchDelayMs = 250;
 const busyBatchEvents = 10;
 const readRetryMs = 100;
 
-/** Begins of long requests are copied once they hold back more full segments than this. */
+/** When the begin records of long requests hold back more full segments than this, they are copied. */
 const segmentsHeldMax = 4;
 
 type OpenRequest = { segment: number; begin: RecordText; progress: RecordText | null };
 
 /**
- * The journal of metering (reliability.md, Metering): each request's begin, progress and end, on this machine's disk
- * before the response's last bytes leave, until Usage has stored the event.
+ * The journal of metering (reliability.md, Metering): the begin, progress and end of each request, on this machine's disk before the
+ * response's last bytes leave, until Usage has stored the event.
  */
 export class Journal<Event, Progress> implements EventSource<Event> {
   readonly name: string;
@@ -60,14 +60,14 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   readonly #folder: string;
   readonly #lock: FolderLock;
   readonly #log: SegmentLog;
-  /** Requests that have begun and not ended, with the records that would be lost with the segment they stand in. */
+  /** Requests that have begun and not ended, with the records that would be lost with their segment. */
   readonly #open = new Map<string, OpenRequest>();
   readonly #queue: BatchQueue<Event>;
-  /** Not null while there are more events than memory should hold: where in the files the next one is looked for. */
+  /** Set while there are more events than memory should hold: where in the files the next one is looked for. */
   #readFrom: LogPosition | null = null;
   #handedOut: Batch<Event> | null = null;
   #carrying = false;
-  /** Monotonic milliseconds at the first end in each segment; for the lag of what memory no longer holds. */
+  /** When the first event of each segment ended, in monotonic milliseconds; for the lag of events no longer in memory. */
   #segmentTimes: { segment: number; sinceMs: number }[] = [];
   #pending = 0;
   #isBusy = false;
@@ -95,7 +95,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     return this.#log.healthy;
   }
 
-  /** A request was admitted. The record is written before the loop turn ends, so before any upstream can answer. */
+  /** A request was admitted. The record is written before the turn of the loop ends, hence before any upstream can answer. */
   begin(id: string, event: Event): void {
     const begin = beginRecord(id, this.#options.codec.encode(event));
     this.#log.append(begin);
@@ -107,14 +107,14 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     const request = this.#open.get(id);
     if (request === undefined) return;
     request.progress = progressRecord(id, JSON.stringify(counted));
-    // While the disk refuses writes only begins and ends are kept for it, so that memory stays bounded.
+    // While the disk refuses writes, only begins and ends are kept for it, so that memory stays bounded.
     if (this.#log.healthy) this.#log.append(request.progress, onWritten);
     else if (onWritten !== undefined) setImmediate(onWritten);
   }
 
   /**
-   * A request ended. `onWritten` is called once the event can no longer be lost by this process's death (well under a
-   * millisecond): send the response's last bytes then. See SegmentLog.append for what happens when the disk is full.
+   * A request ended. `onWritten` is called once the event can no longer be lost by this process's death (well under a millisecond): send
+   * the response's last bytes then. SegmentLog.append says what happens when the disk is full.
    */
   end(id: string, event: Event, onWritten?: () => void): void {
     const { codec } = this.#options;
@@ -130,7 +130,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     if (this.#available >= this.#wakeAt) this.#wake();
   }
 
-  /** An open request becomes no event. Its begin stays in the files, so it must be one for which the codec's `interrupted` answers null. */
+  /** An open request becomes no event. Its begin stays in the files, so the codec's `interrupted` must return null for it. */
   drop(id: string): void {
     this.#open.delete(id);
   }
@@ -146,7 +146,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     this.#segmentTimes.push({ segment, sinceMs: this.#options.clock.monotonic() });
   }
 
-  /** When the first event of a segment ended: an early bound for all of its events. */
+  /** When the first event of a segment ended: no event of the segment ended earlier. */
   #sinceMs(segment: number): number {
     const time = this.#segmentTimes.find((candidate) => candidate.segment >= segment);
     return time?.sinceMs ?? this.#options.clock.monotonic();
@@ -167,7 +167,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     }
   }
 
-  /** Resolves when `count` events can be taken, `timeoutMs` are over, or `closing` aborts. */
+  /** Resolves when `count` events can be taken, after `timeoutMs`, or when `closing` aborts. */
   #until(count: number, timeoutMs: number | null, closing: AbortSignal): Promise<void> | undefined {
     if (closing.aborted || this.#available >= count) return undefined;
     return new Promise((resolve) => {
@@ -192,7 +192,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
       const { segment, offset } = this.#readFrom;
       const { segment: lastSegment, offset: endOffset } = this.#log.end;
       if (segment === lastSegment && offset === endOffset) {
-        // Whatever could not be read on the way is no longer waited for.
+        // Whatever could not be read on the way is given up.
         this.#readFrom = null;
         this.#pending = events.length;
         break;
@@ -207,7 +207,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
           this.#options.logger.error({ segment, offset: part.end }, 'a journal segment is damaged');
         this.#readFrom = { segment: segment + 1, offset: 0 };
       } else if (taken.end === offset) {
-        // A write that a full disk cut short; the rest will follow.
+        // A full disk cut this write short; the rest will follow.
         break;
       }
     }
@@ -215,7 +215,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     return { events, end: this.#readFrom ?? this.#log.end, sinceMs };
   }
 
-  /** The events among the frames, at most `count`, and the place behind the last frame that was looked at. */
+  /** The events among the frames, at most `count`, and the position after the last frame that was read. */
   #decodeEnds(part: SegmentPart, count: number): { events: Event[]; end: number } {
     const events: Event[] = [];
     for (const [index, text] of part.payloads.entries()) {
@@ -237,17 +237,17 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     this.#deleteBefore(idle ? this.#log.segment : batch.end.segment);
   }
 
-  /** Deletes the segments below `bound`, but none that holds the only record of an open request. */
+  /** Deletes the segments below `bound`, except those with the only record of an open request. */
   #deleteBefore(bound: number): void {
     if (this.#carrying || this.#log.sealedBefore(bound) === 0) return;
     const held = [...this.#open.values()].filter((request) => request.segment < bound);
     const firstHeld = held.reduce((first, { segment }) => Math.min(first, segment), bound);
     this.#log.removeBefore(firstHeld);
-    // A full disk takes no copies; and few segments are not worth the copying.
+    // A full disk takes no copies, and a few segments are not worth copying.
     if (this.#log.healthy && this.#log.sealedBefore(bound) > segmentsHeldMax) this.#carryOver(held, bound);
   }
 
-  /** Repeats the records of long requests at the journal's end, so that the segments they began in can go. */
+  /** Repeats the records of long requests at the end of the journal, so that the segments in which they began can go. */
   #carryOver(requests: OpenRequest[], bound: number): void {
     const records = requests.flatMap(({ begin, progress }) => (progress === null ? [begin] : [begin, progress]));
     this.#carrying = true;
@@ -273,8 +273,8 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   }
 
   /**
-   * Writes, syncs and closes. If everything is acknowledged and nothing open, the folder goes too; otherwise the next
-   * process adopts it.
+   * Writes, syncs and closes. If everything is acknowledged and nothing is open, the folder is deleted; otherwise the next process adopts
+   * it.
    */
   async close(): Promise<void> {
     await this.#log.close();

@@ -30,15 +30,15 @@ export type AdmittedCall = Pick<
   | 'leaseIds'
 >;
 
-/** How the call of a background job is metered: reports count a job once, however often it had to run. */
+/** How a background job's call is metered: reports count a job once, however often it had to run. */
 export type JobMetering = {
-  /** The id of the event of its success. Usage keeps one event of an id, so that it is charged once. */
+  /** The id of the event for its success. Usage keeps one event per id, so it is charged once. */
   successId: string;
-  /** Failures that are no event, since the job makes its call again or was cancelled. */
+  /** Failures that produce no event, since the job repeats its call or was cancelled. */
   unmeteredReasons: readonly ErrorReason[];
 };
 
-/** How a call ended; `reason` is why it failed, as far as it is told. */
+/** How a call ended; `reason` is why it failed, as far as known. */
 export type CallOutcome = {
   success: boolean;
   status: number;
@@ -47,7 +47,7 @@ export type CallOutcome = {
   used: Measures;
 };
 
-/** How a call ended that failed: with the status that its client was sent. */
+/** The end of a failed call, with the status that its client was sent. */
 export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   success: false,
   status: statusOf(error),
@@ -55,10 +55,10 @@ export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   reason: error.reason,
 });
 
-/** What the upstream of a deployment reported, and its call cannot have used. */
+/** What a deployment's upstream reported, but its call cannot have used. */
 export type DisbelievedReport = { deployment: string; reported: Partial<Measures> };
 
-/** Says that an upstream reported more than a call, which has ended, can have used. */
+/** Logs that an upstream reported more than a call, which has ended, can have used. */
 export function logDisbelieved(
   logger: Pick<Logger, 'warn'>,
   { event }: Pick<MeteredCall, 'event'>,
@@ -79,13 +79,13 @@ export class MeteredCall {
   readonly #startedMs: number;
   readonly #event: MeteredEvent;
   readonly #hold: Pick<Hold, 'settle'> | null;
-  /** As the journal knows the call. */
+  /** The call's name in the journal. */
   readonly #id = uuidv7();
   readonly #job: JobMetering | null;
   #progressTokens = 0;
   #ended = false;
 
-  /** `hold` is what budgets hold for the call; it is settled with the call's end. `job` is null for a call that no job makes. */
+  /** `hold` is what budgets hold for the call, settled with the call's end. `job` is null for a call that belongs to no job. */
   constructor(
     journal: MeteringJournal,
     clock: Clock,
@@ -100,7 +100,7 @@ export class MeteredCall {
     this.#clock = clock;
     this.#price = price;
     this.#startedMs = clock.monotonic();
-    // Written out: spreads build the object field by field, which costs more than all else here.
+    // Written out: spreads build the object field by field, which costs more than everything else here.
     this.#event = {
       id: this.#id,
       tenantId: call.tenantId,
@@ -140,20 +140,20 @@ export class MeteredCall {
     return this.#ended;
   }
 
-  /** The deployment of the attempt that now runs. */
+  /** The deployment of the current attempt. */
   set deploymentId(id: string) {
     this.#event.deploymentId = id;
     this.#event.ttftMs = null;
   }
 
-  /** The first body byte is there, of the attempt that now runs. */
+  /** The first body byte of the current attempt has arrived. */
   firstByte(): void {
     this.#event.ttftMs ??= this.#elapsedMs();
   }
 
   /**
-   * Resolves once the journal knows of this many output tokens: they may then be delivered, and a killed process still
-   * charges for what its client got. No promise when nothing is new.
+   * Resolves once the journal knows of this many output tokens: they may then be delivered, and a killed process still charges what its
+   * client got. No promise when there is nothing new.
    */
   progress(outputTokens: number): Promise<void> | undefined {
     if (outputTokens <= this.#progressTokens) return undefined;
@@ -163,23 +163,23 @@ export class MeteredCall {
   }
 
   /**
-   * Ends the call. Resolves once its event, if it makes one, can no longer be lost, and near a budget's limit once Billing knows what
-   * room is free again: the last bytes may then be sent.
+   * Ends the call. Resolves once its event, if any, can no longer be lost, and near a budget's limit once Billing knows which room is free
+   * again: then the last bytes may be sent.
    */
   end(outcome: CallOutcome): Promise<void> {
     this.#ended = true;
-    // Of a job's call nobody gets anything but a whole answer.
+    // Nobody gets a partial answer of a job's call.
     const used = this.#event.jobId !== '' && !outcome.success ? noMeasures : outcome.used;
     if (outcome.success && this.#job !== null) this.#event.id = this.#job.successId || this.#id;
     Object.assign(this.#event, used);
     this.#event.success = outcome.success;
     this.#event.status = outcome.status;
     this.#event.errorCode = outcome.errorCode;
-    // A failure that used nothing is not charged its price per request either: nothing was served.
+    // A failure that used nothing is not even charged the price per request: nothing was served.
     const isServed = outcome.success || Object.values(used).some((measure) => measure > 0);
     this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
-    // The room of a job that fails is Jobs': to call again under it, or to give it back.
+    // The room of a failed job stays with Jobs, which calls again under it or gives it back.
     const isKept = this.#job !== null && !outcome.success;
     if (isKept) this.#event.leaseIds = [];
     const written = this.#write(outcome);

@@ -5,7 +5,7 @@ import { uuidv7Ms } from '#shared/ids.ts';
 import { type Measures, noMeasures } from '../domain/price.ts';
 import type { EventCodec } from './event-codec.ts';
 
-/** A usage event as the hot path keeps it: flat, and quick to turn into JSON. Its fields are those of UsageEvent. */
+/** A usage event in the form that the hot path keeps: flat, and quickly converted to JSON. Its fields are those of UsageEvent. */
 export type MeteredEvent = Measures & {
   /** UUIDv7; its time is the moment of admission. */
   id: string;
@@ -30,13 +30,13 @@ export type MeteredEvent = Measures & {
   leaseIds: readonly string[];
 };
 
-/** What a progress record says of an open request: what it would be charged for if the process died now. */
+/** The content of a progress record: what an open request would be charged if the process died now. */
 export type MeteredProgress = { outputTokens: number; costNanoUsd: string };
 
 /** The error code of requests that were cut off by the death of their gateway process. */
 export const interruptedCode = 'gateway_interrupted';
 
-/** The order of an event's fields in the journal, where they stand by position: their names would take as many bytes and as much time again. */
+/** The order of an event's fields in the journal, where they are identified by position: names would double the bytes and the time. */
 const admitted = [
   'id',
   'tenantId',
@@ -53,7 +53,7 @@ const admitted = [
   'leaseIds',
 ] as const satisfies readonly (keyof MeteredEvent)[];
 
-/** What is known at the end only, and stands in a list of its own behind the other. */
+/** What is known only at the end, in a separate list after the first. */
 const ended = [
   'deploymentId',
   'success',
@@ -70,7 +70,7 @@ const ended = [
   'ttftMs',
 ] as const satisfies readonly (keyof MeteredEvent)[];
 
-/** How an event stands that has not ended. */
+/** The end fields of an event that has not ended. */
 const notEnded = {
   deploymentId: '',
   success: false,
@@ -82,7 +82,7 @@ const notEnded = {
   ttftMs: null,
 } as const satisfies Pick<MeteredEvent, (typeof ended)[number]>;
 
-/** The one list that there was until 24 November 2026. */
+/** The single list that was used until 24 November 2026. */
 const formerPlaces = [
   ...['id', 'tenantId', 'userId', 'apiKeyId', 'sessionId', 'model', 'deploymentId', 'endpoint', 'operation'],
   ...['success', 'status', 'errorCode', 'inputTokens', 'cachedInputTokens', 'outputTokens', 'images', 'audioMs'],
@@ -103,10 +103,10 @@ const formerPlaces = [
 type Journaled = Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
 type Fields<Names extends readonly (keyof Journaled)[]> = { -readonly [Place in keyof Names]: Journaled[Names[Place]] };
 
-/** How metered events stand in the journal. */
+/** The encoding of metered events in the journal. */
 export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   encode(event) {
-    // Written out: to go through the places would cost half of what they save.
+    // Written out: a loop over the positions would cost half of what they save.
     const first: Fields<typeof admitted> = [
       event.id,
       event.tenantId,
@@ -126,7 +126,7 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 
   encodeEnd(event, begun) {
-    // The event of a job's success has an id of its own.
+    // The event for a job's success has an id of its own.
     const known = event.jobId === '' ? begun : meteredEventCodec.encode(event);
     const fields: Fields<typeof ended> = [
       event.deploymentId,
@@ -154,14 +154,14 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 
   interrupted(begin, progress) {
-    // A job makes its call again, under the same leases: an event would close them, and stand in reports as a request that failed.
+    // The job repeats its call, under the same leases: an event would close them, and appear in reports as a failed request.
     if (begin.jobId !== '') return null;
     return {
       ...begin,
       success: false,
       status: 499,
       errorCode: interruptedCode,
-      // Without any progress nothing was delivered, and nothing is charged.
+      // Without progress nothing was delivered, and nothing is charged.
       inputTokens: progress === null ? 0 : begin.inputTokens,
       outputTokens: progress?.outputTokens ?? 0,
       costNanoUsd: BigInt(progress?.costNanoUsd ?? 0),
@@ -169,7 +169,7 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 };
 
-/** The fields of a journaled event by their names, which stood in journals of before 22 November 2026. */
+/** The fields of a journaled event by name, as in journals from before 22 November 2026. */
 function named(json: unknown): object {
   if (!Array.isArray(json)) return json as object;
   if (!Array.isArray(json[0])) return byName(formerPlaces, json);
@@ -179,7 +179,7 @@ function named(json: unknown): object {
 const byName = (names: readonly string[], values: readonly unknown[]): object =>
   Object.fromEntries(names.map((name, place) => [name, values[place]]));
 
-/** What an event used, as messages tell it. */
+/** What an event used, in the form of messages. */
 export const meteredUsage = (event: Readonly<MeteredEvent>): MeteredUsage => ({
   $typeName: 'modelgateway.models.v1.MeteredUsage',
   inputTokens: bigCount(event.inputTokens),
@@ -191,10 +191,13 @@ export const meteredUsage = (event: Readonly<MeteredEvent>): MeteredUsage => ({
   costNanoUsd: event.costNanoUsd,
 });
 
-/** Most counts are zero, of which there is one; each other bigint is an object that lives until the event is charged. */
+/** Most counts are zero, which shares one bigint; every other one is an object that lives until the event is charged. */
 const bigCount = (count: number): bigint => (count === 0 ? 0n : BigInt(count));
 
-/** The event as Usage takes it: the message itself, since `create` would cost more than all else that the shipper does. */
+/**
+ * The event in the form that Usage takes: the message itself, written out, since `create` would cost more than everything else in the
+ * shipper.
+ */
 export function usageEvent(event: MeteredEvent): UsageEvent {
   const ms = uuidv7Ms(event.id);
   const second = Math.floor(ms / 1_000);

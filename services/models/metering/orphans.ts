@@ -9,13 +9,13 @@ import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
 
 /**
- * Segments with damage in them, or with records that this version cannot read, are kept here, below the journals' folder, for an operator
- * or a later version.
+ * Segments that are damaged, or have records this version cannot read, are kept here, below the journals' folder, for an operator or a
+ * later version.
  */
 const damagedFolder = 'damaged';
 
 export type AdoptOptions<Event, Progress> = {
-  /** The folder of all journals, as of openJournal. */
+  /** The folder of all journals, as for openJournal. */
   directory: string;
   codec: EventCodec<Event, Progress>;
   clock: Clock;
@@ -24,14 +24,13 @@ export type AdoptOptions<Event, Progress> = {
 
 /** The journal of a dead process. It is deleted once every batch is acknowledged and `nextBatch` has answered null. */
 export type AdoptedJournal<Event> = EventSource<Event> & {
-  /** Gives it up; if it was not deleted, somebody else may adopt it. */
+  /** Gives up the adoption; unless the journal was deleted, another process may adopt it. */
   release(): void;
 };
 
 /**
- * Takes over the journals which dead processes left behind; call it at start and from time to time. Each has exactly one
- * adopter at a time, and if that one dies too, the next starts again from the journal's beginning (Usage.Record is
- * idempotent by event id).
+ * Takes over the journals of dead processes; call it at start and from time to time. Each has one adopter at a time. If the adopter dies
+ * too, the next one starts from the journal's beginning (Usage.Record is idempotent by event id).
  */
 export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
   const { directory, logger } = options;
@@ -53,7 +52,7 @@ export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progr
   });
 }
 
-/** What the dead have left can wait for the next time: a disk that fails them is no reason to end, and the own journal tells by itself. */
+/** Other processes' leftovers can wait: a disk that fails on them is no reason to end, since this process's own journal will tell. */
 function orNone<Found>(logger: Logger, path: string, find: () => Found[]): Found[] {
   try {
     return find();
@@ -94,7 +93,7 @@ function adoptedJournal<Event, Progress>(
       try {
         await fill(batch, closing);
       } catch (error) {
-        // It stays as it is for the next adoption.
+        // It stays unchanged for the next adoption.
         once(() => lock.release());
         throw error;
       }
@@ -105,7 +104,7 @@ function adoptedJournal<Event, Progress>(
       }
       return null;
     },
-    // The folder goes as a whole or not at all, since a begin without an end is only known at the journal's end.
+    // The folder is deleted as a whole or not at all, since only the journal's end shows which begins have no end.
     acknowledge() {},
     release: () => once(() => lock.release()),
   };
@@ -119,7 +118,7 @@ function keepDamaged(directory: string, journal: string, segment: number): void 
   renameSync(segmentPath(join(directory, journal), segment), damagedPath(directory, journal, segment));
 }
 
-/** The segments that are kept as damaged. */
+/** The segments kept as damaged. */
 export function damagedSegments(directory: string): { journal: string; segment: number }[] {
   const folder = join(directory, damagedFolder);
   if (!existsSync(folder)) return [];
@@ -130,8 +129,8 @@ export function damagedSegments(directory: string): { journal: string; segment: 
 }
 
 /**
- * Makes journals of the damaged segments again, to be adopted once more; call it at start, before `adoptOrphans`: behind a rollback there
- * may be some that only the older version could not read. Those that still cannot be read come back, and what was stored is not stored twice.
+ * Makes the damaged segments journals again, to be adopted once more; call it at start, before `adoptOrphans`: after a rollback some may be
+ * readable again that only the older version could not read. Unreadable ones come back here, and nothing is stored twice.
  */
 export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, never>, 'directory' | 'logger'>): void {
   const found = Object.groupBy(
@@ -145,7 +144,7 @@ export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, 
       const lock = lockFolder(folder);
       try {
         for (const { segment } of lock === null ? [] : segments!) {
-          // Another process that starts may have come before, from the look to the end.
+          // Another starting process may have been faster, at any point in between.
           const path = damagedPath(directory, journal, segment);
           if (existsSync(path)) renameSync(path, segmentPath(folder, segment));
         }
@@ -157,7 +156,7 @@ export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, 
   }
 }
 
-/** All events of a journal, then the numbers of its damaged segments. */
+/** All events of a journal, followed by the numbers of its damaged segments. */
 async function* readEvents<Event, Progress>(
   { directory, codec, logger }: AdoptOptions<Event, Progress>,
   name: string,

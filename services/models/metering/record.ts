@@ -1,10 +1,10 @@
-/** What one frame says: a request began, got so far, or ended. */
+/** The content of one frame: a request began, got this far, or ended. */
 export type JournalRecord =
   | { t: 'b'; id: string; event: unknown }
   | { t: 'p'; id: string; counted: unknown }
   | { t: 'e'; id: string; event: unknown };
 
-/** A record on its way to the file: the text before its JSON value, the value, and the text after it. */
+/** A record on its way to the file: the text before its JSON value, and the value. */
 export type RecordText = { head: string; json: string };
 export const recordTail = '}';
 
@@ -22,7 +22,7 @@ const head = (type: JournalRecord['t'], id: string, field: 'event' | 'counted'):
 /** Whether a frame's text is an end record, without parsing it. */
 export const isEnd = (text: string): boolean => text.startsWith('{"t":"e"');
 
-/** Reads a frame's text. Throws a SyntaxError or TypeError for anything else than a record. */
+/** Reads a frame's text. Throws a SyntaxError or TypeError for anything but a record. */
 export function parseRecord(text: string): JournalRecord {
   const record: unknown = JSON.parse(text);
   if (typeof record !== 'object' || record === null) throw new TypeError('a journal record is an object');

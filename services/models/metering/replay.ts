@@ -1,15 +1,15 @@
 import type { EventCodec } from './event-codec.ts';
 import { parseRecord } from './record.ts';
 
-/** Turns the records of a dead process's journal into events; memory grows with the requests that were open only. */
+/** Turns the records of a dead process's journal into events; its memory grows only with the requests that were open. */
 export type Replay<Event> = {
-  /** Takes the next record; answers the event it completes. Throws for a record that cannot be read, and goes on after it. */
+  /** Takes the next record; returns the event that it completes. Throws for an unreadable record, after which it can go on. */
   accept(text: string): Event | null;
-  /** The requests which began and never ended, each with what was counted of it. Call it behind the last record. */
+  /** The requests that began and never ended, each with what was counted of it. Call it after the last record. */
   interrupted(): Event[];
 };
 
-/** reliability.md, Metering: an end is its event; a begin without an end is an event of what was counted so far. */
+/** reliability.md, Metering: an end record is its event; a begin without an end becomes an event of what was counted so far. */
 export function createReplay<Event, Progress>(codec: EventCodec<Event, Progress>): Replay<Event> {
   const open = new Map<string, { begin: Event; progress: Progress | null }>();
   return {

@@ -6,7 +6,7 @@ import { FrameBuffer } from './frame.ts';
 import { type RecordText, recordTail } from './record.ts';
 import { segmentPath } from './segment-files.ts';
 
-/** The calls by which a journal writes; tests put failing ones in their place. */
+/** The file operations by which a journal writes; tests replace them with failing ones. */
 export type JournalFiles = {
   openSync(path: string, flags: string): number;
   writeSync(fd: number, bytes: Buffer, offset: number, length: number, position: number): number;
@@ -17,8 +17,8 @@ export type JournalFiles = {
 };
 
 /**
- * `group`: records survive the process's death as soon as they are written, a power loss 10 ms later.
- * `always`: nothing counts as written before the disk has it.
+ * `group`: a record survives the process's death as soon as it is written, and a power loss 10 ms later. `always`: nothing counts as
+ * written before the disk has it.
  */
 export type JournalSync = 'group' | 'always';
 
@@ -28,19 +28,19 @@ export type SegmentLogOptions = {
   sync: JournalSync;
   logger: Logger;
   files?: JournalFiles;
-  /** Called once, when the disk could not confirm written data. The process must end: what the disk has is unknown. */
+  /** Called once, when the disk could not confirm written data. The process must end: nobody knows what the disk has. */
   onFatal(error: Error): void;
 };
 
 const groupSyncMs = 10;
-/** How long a record may wait for others to be written with it, where a turn of the event loop is long. */
+/** The longest that a record waits to be written together with others, when a turn of the event loop is long. */
 const waitMsMax = 20;
 const writeRetryMs = 100;
 
 /**
- * An append-only log of frames in numbered files. Appends are buffered and leave in one write at the end of the loop
- * turn. A failed write keeps its bytes and repeats them at the same offset, so that the file never holds a frame
- * twice or in part; a failed fdatasync is never repeated (reliability.md, Faults).
+ * An append-only log of frames in numbered files. Appends are buffered and written at once at the end of the loop turn. A failed write
+ * keeps its bytes and repeats them at the same offset, so that the file never holds a frame twice or in part; a failed fdatasync is never
+ * repeated (reliability.md, Faults).
  */
 export class SegmentLog {
   readonly #options: SegmentLogOptions;
@@ -49,7 +49,7 @@ export class SegmentLog {
   readonly #sealed: { segment: number; bytes: number }[] = [];
   readonly #folderFd: number | null;
   #segment = 1;
-  /** Bytes of the current segment which are in its file. */
+  /** How many bytes of the current segment are in its file. */
   #written = 0;
   #fd: number | null = null;
   readonly #writing = new EndOfTurn(waitMsMax, () => {
@@ -65,7 +65,7 @@ export class SegmentLog {
   #onDurable: (() => void)[] = [];
   /** Called after the next sync. */
   #onSynced: (() => void)[] = [];
-  /** Files written since the last sync began, and whether one of them is new, so that its name needs a sync too. */
+  /** Files written since the last sync began, and whether one of them is new: then its name needs a sync too. */
   #unsynced = { fds: new Set<number>(), newFiles: false };
   #syncTimer: NodeJS.Timeout | null = null;
   #syncing: Promise<void> | null = null;
@@ -84,17 +84,17 @@ export class SegmentLog {
     return this.#healthy && !this.#failed;
   }
 
-  /** The segment which the next record goes to. */
+  /** The segment to which the next record goes. */
   get segment(): number {
     return this.#segment;
   }
 
-  /** The place behind the last appended record, whether or not it is in its file yet. */
+  /** The position after the last appended record, whether or not it is in its file yet. */
   get end(): LogPosition {
     return { segment: this.#segment, offset: this.#written + this.#frames.length };
   }
 
-  /** The place behind the last record which is in its file. */
+  /** The position after the last record that is in its file. */
   get writtenEnd(): LogPosition {
     return { segment: this.#segment, offset: this.#written };
   }
@@ -104,7 +104,7 @@ export class SegmentLog {
     return this.#sealed[0]?.segment ?? this.#segment;
   }
 
-  /** How many full segments stand before the given one. */
+  /** The number of full segments before the given one. */
   sealedBefore(segment: number): number {
     return this.#sealed.filter((sealed) => sealed.segment < segment).length;
   }
@@ -118,18 +118,18 @@ export class SegmentLog {
   }
 
   /**
-   * Appends a record. `onWritten` follows, in order, once it is safe from this process's death (`always`: from power
-   * loss). While the disk refuses writes it is called all the same, so that open requests can finish; the record then
-   * waits in memory. It is never called after a failed sync.
+   * Appends a record. `onWritten` is called, in order, once the record is safe from this process's death (`always`: from power loss). While
+   * the disk refuses writes it is called anyway, so that open requests can finish; the record then waits in memory. After a failed sync it
+   * is never called.
    */
   append(record: RecordText, onWritten?: () => void): void {
-    // Before the record, so that its place is known once it is appended.
+    // Before the record, so that its position is known once it is appended.
     this.#writing.ask();
     this.#frames.append(record.head, record.json, recordTail);
     if (onWritten !== undefined) this.#onWritten.push(onWritten);
   }
 
-  /** Appends records; `onDurable` follows only when all of them are on the disk, however long that takes. */
+  /** Appends records; `onDurable` is called only when all of them are on the disk, however long that takes. */
   appendDurably(records: readonly RecordText[], onDurable: () => void): void {
     for (const record of records) this.append(record);
     this.#onDurable.push(onDurable);
@@ -240,12 +240,12 @@ export class SegmentLog {
     else this.#syncTimer ??= setTimeout(this.#sync, groupSyncMs).unref();
   }
 
-  /** Deletes the files of all full segments numbered below `segment`, in the background: freeing one takes milliseconds. */
+  /** Deletes the files of all full segments numbered below `segment`, in the background: deleting one takes milliseconds. */
   removeBefore(segment: number): void {
     while (this.#sealed[0] !== undefined && this.#sealed[0].segment < segment) {
       const path = segmentPath(this.#options.folder, this.#sealed.shift()!.segment);
       const removal = confirmed((done) => this.#files.unlink(path, done))
-        // What stays is at worst sent again by an adopter.
+        // At worst an adopter sends the rest again.
         .catch((error) => this.#options.logger.warn({ err: error, path }, 'a journal segment could not be deleted'))
         .finally(() => this.#removals.delete(removal));
       this.#removals.add(removal);
@@ -253,8 +253,8 @@ export class SegmentLog {
   }
 
   /**
-   * Writes and syncs what it can, closes the files, and waits for deletions under way: whoever adopts the folder next must
-   * find the files that it lists. Nothing may be appended afterwards.
+   * Writes and syncs what it can, closes the files, and waits for running deletions: the next adopter of the folder must find the files
+   * that it lists. Nothing may be appended afterwards.
    */
   async close(): Promise<void> {
     this.flush();
@@ -270,7 +270,7 @@ export class SegmentLog {
   }
 
   #close(fd: number): void {
-    // All that mattered was confirmed by the sync before.
+    // The sync before has confirmed everything that matters.
     this.#files.close(fd, () => {});
   }
 }

@@ -6,9 +6,9 @@ import type { AdoptedJournal } from './orphans.ts';
 
 export type ShipperOptions<Event> = {
   journal: EventSource<Event>;
-  /** Stores events; idempotent by event id. Anything it throws is retried until `isRefused` says that it is no use. */
+  /** Stores events; idempotent by event id. After a failure it is retried until `isRefused` says that this is useless. */
   record(events: readonly Event[], signal: AbortSignal): Promise<void>;
-  /** Whether the events themselves are at fault (INVALID_ARGUMENT), so that a repetition would fail for ever. */
+  /** Whether the events themselves are at fault (INVALID_ARGUMENT), so that a retry would fail forever. */
   isRefused?(error: unknown): boolean;
   clock: Clock;
   logger: Logger;
@@ -16,7 +16,7 @@ export type ShipperOptions<Event> = {
 
 export type ShipperStats = {
   shippedEvents: number;
-  /** Events which Usage refused for good; each is in the log with all its fields. */
+  /** The number of events that Usage refused for good; each is in the log with all its fields. */
   refusedEvents: number;
   failedCalls: number;
 };
@@ -25,7 +25,7 @@ export type Shipper<Event> = {
   /** Ships a dead process's journal as well, beside this process's own. */
   adopt(journal: AdoptedJournal<Event>): void;
   stats(): ShipperStats;
-  /** Ships what is there, for at most `deadlineMs`; what then remains stays in the journal. */
+  /** Ships what is there, for at most `deadlineMs`; the rest stays in the journal. */
   close(deadlineMs: number): Promise<void>;
 };
 
@@ -33,8 +33,8 @@ const retryMinMs = 100;
 const retryMaxMs = 2000;
 
 /**
- * Carries events from the journal to Usage in batches, one call at a time, and acknowledges each only once it is stored.
- * Nothing waits for it: while Usage is away the journal grows. A crash between the two sends a batch again.
+ * Carries events from the journal to Usage in batches, one call at a time, and acknowledges each batch only once it is stored. Nothing
+ * waits for it: while Usage is away the journal grows. After a crash between the two steps, a batch is sent again.
  */
 export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Event> {
   const { clock, logger } = options;
@@ -43,7 +43,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   const counts: ShipperStats = { shippedEvents: 0, refusedEvents: 0, failedCalls: 0 };
   const running = new Set<Promise<void>>();
 
-  /** Repeats until the events are stored; answers false if the deadline of `close` came first. */
+  /** Retries until the events are stored; returns false if the deadline of `close` came first. */
   async function store(events: readonly Event[]): Promise<boolean> {
     const startedMs = clock.monotonic();
     for (let failures = 0; !giveUp.signal.aborted; failures += 1) {
@@ -63,7 +63,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
     return false;
   }
 
-  /** Finds the event at fault by halving, so that one bad event holds up no others and costs none of them. */
+  /** Finds the faulty event by halving, so that one bad event neither delays nor loses the others. */
   async function setAside(events: readonly Event[], error: unknown): Promise<boolean> {
     if (events.length > 1) {
       const middle = events.length >> 1;
@@ -104,7 +104,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
     async close(deadlineMs) {
       closing.abort();
       const deadline = setTimeout(() => giveUp.abort(), deadlineMs);
-      // A call that ignores its signal must not hold up the process's end.
+      // A call that ignores its signal must not delay the end of the process.
       const gaveUp = new Promise((resolve) => giveUp.signal.addEventListener('abort', resolve, { once: true }));
       await Promise.race([Promise.all(running), gaveUp]);
       clearTimeout(deadline);

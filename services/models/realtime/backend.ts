@@ -12,15 +12,15 @@ import type { SessionConfig } from './session-config.ts';
 export type SessionDeps = MeteringDeps & { catalog: Catalog };
 
 /**
- * The longest utterance that the gateway cuts; speech that goes on ends there, and a buffer which its client never commits is refused. Budgets
- * hold as much for one that is relayed, which is as long as its upstream allows.
+ * The longest utterance that the gateway cuts: longer speech is cut there, and a buffer that its client never commits is refused. Budgets
+ * hold as much for a relayed utterance, which is as long as its upstream allows.
  */
 export const utteranceMsMax = 120_000;
 
-/** The shortest. */
+/** The shortest utterance. */
 export const utteranceMsMin = 100;
 
-/** What an utterance can use at most: ten tokens for a second, heard and written. */
+/** The most that an utterance can use: ten tokens a second, heard and written. */
 const largestUtterance = {
   ...noMeasures,
   audioMs: utteranceMsMax,
@@ -28,30 +28,31 @@ const largestUtterance = {
   outputTokens: utteranceMsMax / 100,
 };
 
-/** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream for files. */
+/** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream that transcribes files. */
 export type Backend = {
-  // What takes an event answers a promise when the client should wait before it sends more.
+  // Methods that take an event return a promise when the client should wait before it sends more. This one applies a configuration, and
+  // tells the client once it is in force. `causeId`: the client's id of the event.
   /** Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. */
   configure(config: SessionConfig, causeId: string | null): Promise<void> | void;
   append(audio: Buffer, causeId: string | null): Promise<void> | void;
   commit(causeId: string | null): Promise<void> | void;
   clear(causeId: string | null): Promise<void> | void;
-  /** Whether there is audio which waits to be committed, by the client or once its speech has ended. */
+  /** Whether there is audio still to be committed, by the client or at the end of its speech. */
   readonly hasUncommitted: boolean;
-  /** Resolves once the client has the transcripts of all that was committed, or can get them no more. */
+  /** Resolves once the client has the transcripts of everything committed, or can no longer get them. */
   finish(): Promise<void>;
-  /** The session is over, or goes on with another model. What was begun is metered as far as it got. */
+  /** The session is over, or goes on with another model. Whatever was begun is metered as far as it got. */
   close(): Promise<void>;
 };
 
-/** What backends are given by their session. */
+/** What a session gives its backend. */
 export class BackendContext {
   readonly deps: SessionDeps;
   readonly caller: Caller;
   readonly outbox: Outbox;
   /** Aborted when the session is over. */
   readonly signal: AbortSignal;
-  /** By all utterances so far. */
+  /** The number of tokens used by all utterances so far. */
   tokensUsed = 0;
   #constraints: CallerConstraints | undefined;
   readonly #modelName: string;
@@ -59,16 +60,16 @@ export class BackendContext {
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance, and at which price. */
   #next: { hold: Hold; price: PriceVersion | null } | null = null;
-  /** Set while that is asked for. */
+  /** Set while that hold is being requested. */
   #preparing: Promise<void> | null = null;
-  /** Why there may be none, when that was last asked; null when there may. */
+  /** Why the last request for a hold was refused; null when it was granted. */
   #refusal: unknown = null;
 
   constructor(options: {
     deps: SessionDeps;
     caller: Caller;
     constraints: CallerConstraints | undefined;
-    /** That of a model which was admitted just now. */
+    /** The name of a model that was just admitted. */
     modelName: string;
     outbox: Outbox;
     signal: AbortSignal;
@@ -84,14 +85,14 @@ export class BackendContext {
     this.#sayUpdated = options.sayUpdated;
   }
 
-  /** Tells the client how its session is configured now. */
+  /** Tells the client its session's current configuration. */
   sayUpdated(): void {
     this.#sayUpdated();
   }
 
   /**
-   * The session's model as the catalog has it by now. Throws as its admission would when the caller may not use it any more. That it has
-   * retired since is no reason: for that a session is refused at its admission only (service.md, Model retirement).
+   * The session's model as the catalog has it now. Throws as its admission would when the caller may no longer use it. Retirement is no
+   * reason to throw: it refuses sessions only at their admission (service.md, Model retirement).
    */
   model(): ServedModel {
     return allowedModel(
@@ -105,26 +106,26 @@ export class BackendContext {
   }
 
   /**
-   * Makes sure that the next utterance can be served and paid for; called before anything is heard that may begin one. Rejects with the
+   * Makes sure that the next utterance can be served and paid for; called before hearing anything that may begin one. Rejects with the
    * refusal of its model, or of the budget that has no room for it.
    */
   async prepare(): Promise<void> {
     if (this.#next !== null && this.#next.price?.id === this.#price()?.id) return;
-    // Near its limit a budget has room for one of them: whoever asks meanwhile gets the same answer.
+    // Near its limit a budget has room for one of them: everybody who asks meanwhile gets the same answer.
     await (this.#preparing ?? this.#preparingBy(this.#holdNext()));
   }
 
-  /** Holds the next utterance under other constraints from now on. One that has begun goes on. */
+  /** From now on holds the next utterance under other constraints. One that has begun goes on. */
   async constrain(constraints: CallerConstraints): Promise<void> {
     const isSame = this.#constraints?.spendCapNanoUsd === constraints.spendCapNanoUsd;
     this.#constraints = constraints;
     if (isSame) return;
     await this.#prepared();
-    // A refusal is told to whoever speaks next.
+    // If this is refused, whoever speaks next is told.
     if (this.#next !== null) await this.#preparingBy(this.#holdNext()).catch(() => {});
   }
 
-  /** In place of what is held already. */
+  /** Replaces the current hold, if any. */
   async #holdNext(): Promise<void> {
     if (this.#next !== null) await this.#giveBack();
     try {
@@ -149,7 +150,7 @@ export class BackendContext {
     return this.#preparing;
   }
 
-  /** Resolves once nobody holds anything just now, whatever came of it. */
+  /** Resolves once no hold is being requested, whatever the result. */
   async #prepared(): Promise<void> {
     await this.#preparing?.catch(() => {});
   }
@@ -160,7 +161,7 @@ export class BackendContext {
     await next?.hold.settle(0n);
   }
 
-  /** Whether the next utterance was refused when that was last asked. */
+  /** Whether the last request for a hold for the next utterance was refused. */
   get isRefused(): boolean {
     return this.#refusal !== null;
   }
@@ -176,7 +177,7 @@ export class BackendContext {
     });
   }
 
-  /** Gives back what is held for an utterance that never came. */
+  /** Gives back the hold for an utterance that never came. */
   async close(): Promise<void> {
     await this.#prepared();
     await this.#giveBack();

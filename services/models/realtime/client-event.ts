@@ -4,7 +4,7 @@ import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 
 /** An event of a realtime client, as far as the gateway reads it. */
 export type ClientEvent = {
-  /** The client's own id of it; null when it gave none. */
+  /** The client's own id for it; null when it gave none. */
   eventId: string | null;
 } & (
   | { type: 'update'; session: unknown; shape: 'ga' | 'beta' }
@@ -16,19 +16,19 @@ export type ClientEvent = {
 /** The most audio in one append, in bytes of base64: 15 MiB of audio (openai-contract.md section 5). */
 const appendBase64Max = 20 * 1024 * 1024;
 
-/** The most of an event beside its audio, in bytes: a session keeps its configuration, and repeats it with each update. */
+/** The most that an event may have beside its audio, in bytes: a session keeps its configuration, and repeats it with each update. */
 const besideAudioMax = 64 * 1024;
 const audioField = fieldSet('audio');
-/** More of either do not fit into that. */
+/** More names or elements cannot fit into that. */
 const longEventLimits = { names: besideAudioMax, elements: besideAudioMax };
 
-/** The client's own id of an event whatever else is wrong with it, so that the error can name it. */
+/** The client's own id of an event, even if the event is otherwise invalid, so that the error can name it. */
 export function eventIdOf(json: unknown): string | null {
   const { event_id: id } = (json ?? {}) as { event_id?: unknown };
   return typeof id === 'string' ? id.slice(0, 512) : null;
 }
 
-/** Parses an event. Throws INVALID_REQUEST when it is no JSON, and REQUEST_TOO_LARGE when more than its audio is long. */
+/** Parses an event. Throws INVALID_REQUEST when it is not JSON, and REQUEST_TOO_LARGE when more than its audio is long. */
 export function parseEvent(text: string): unknown {
   if (text.length > besideAudioMax) boundLongEvent(text);
   try {
@@ -38,7 +38,7 @@ export function parseEvent(text: string): unknown {
   }
 }
 
-/** Looks how long an event is without its audio: to parse all that can stand in so long a text takes seconds. */
+/** Checks how long an event is without its audio: parsing whatever fits into such a long text can take seconds. */
 function boundLongEvent(text: string): void {
   const bytes = Buffer.from(text);
   const scan = new ObjectScan(audioField);
@@ -83,7 +83,7 @@ function readAudio(audio: unknown): Buffer {
     throw invalidRequest('audio', 'At most 15 MiB of audio can be appended at once.', 'string_above_max_length');
   }
   const bytes = Buffer.from(audio, 'base64');
-  // Node skips what is no base64, or stops at it.
+  // Node skips characters that are not base64, or stops at them.
   if (bytes.toString('base64') !== audio) throw notBase64();
   return bytes;
 }

@@ -21,7 +21,7 @@ import {
 /** The longest answer that is read, in bytes. */
 const answerBytesMax = 4 * 1024 * 1024;
 
-/** Transcribes utterances as files, by POST /audio/transcriptions: any upstream can do that. */
+/** Transcribes utterances as files, by POST /audio/transcriptions, which any upstream supports. */
 export const fileTranscriber = (context: BackendContext): Transcriber => ({
   begin: (options) => new FileUtterance(context, options),
 });
@@ -99,7 +99,7 @@ function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): Prepare
     estimate: textEstimate(0, 0),
     contentType: `multipart/form-data; boundary=${boundary}`,
     bodyFor: ({ upstreamModel }) => [field('model', upstreamModel), ...rest],
-    // The body is read here, since it goes to the client as events.
+    // The body is read here, since the client gets it as events.
     reader: () => new WholeAnswerReader(() => null),
   };
 }
@@ -121,7 +121,7 @@ async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise
   }
 }
 
-/** Null when it is no transcript. */
+/** Returns null when it is no transcript. */
 function readAnswer(body: Buffer, audioMs: number): Transcript | null {
   let json: { text?: unknown; usage?: unknown };
   try {
@@ -130,7 +130,7 @@ function readAnswer(body: Buffer, audioMs: number): Transcript | null {
     return null;
   }
   if (typeof json?.text !== 'string') return null;
-  // Some servers answer 200 and an error.
+  // Some servers answer 200 with an error.
   if (errorInBody(body) !== null) return null;
   const usage = readUsage(json.usage);
   return {

@@ -18,10 +18,10 @@ export type MeteringDeps = {
   logger: Pick<Logger, 'warn'>;
 };
 
-/** The endpoint under which sessions are metered, whichever prefix they came by. */
+/** The endpoint under which sessions are metered, whichever prefix was used. */
 const endpoint = '/v1/realtime';
 
-/** One utterance on its way through the journal. It is metered by itself, since a session may last an hour. */
+/** One utterance on its way through the journal. It is metered separately, since a session may last an hour. */
 export class MeteredItem {
   readonly call: MeteredCall;
   readonly #logger: Pick<Logger, 'warn'>;
@@ -67,14 +67,14 @@ export class MeteredItem {
     await this.call.progress(this.#deltas);
   }
 
-  /** The upstream said what cannot be, and is not charged for: the log tells it with what is. */
+  /** The upstream reported something impossible, which is not charged; the log shows it beside what is. */
   disbelieve(reported: Partial<Measures>): void {
     this.#disbelieved = { ...this.#disbelieved, ...reported };
   }
 
   /**
-   * The transcript is whole. `reported` is what the upstream counted; null: it did not. Answers false when so much audio, with a prompt of
-   * `promptBytes`, cannot have used that, so that the gateway counted by itself.
+   * The transcript is complete. `reported` is what the upstream counted; null: it did not. Returns false when this much audio, with a
+   * prompt of `promptBytes`, cannot have used that, so that the gateway counted by itself.
    */
   async complete(reported: Partial<Measures> | null, audioMs: number, promptBytes: number): Promise<boolean> {
     this.call.firstByte();
@@ -85,7 +85,7 @@ export class MeteredItem {
     return isBelieved;
   }
 
-  /** It failed, or nobody waits for it any more: what was delivered is charged for. Does nothing for one that has ended. */
+  /** It failed, or nobody waits for it any more: what was delivered is charged. Does nothing after its end. */
   async fail(error: unknown, audioMs: number): Promise<void> {
     if (this.call.ended) return;
     const isGone = hasReason(error, ErrorReason.CANCELLED);
@@ -94,7 +94,7 @@ export class MeteredItem {
     await this.#end({ success: false, status: isGone ? 499 : 502, errorCode: code ?? 'upstream_error' }, used);
   }
 
-  /** A token for each delta, but no more than can be said in the time. */
+  /** One token per delta, but no more than can be said in that time. */
   #tokensDelivered(audioMs: number): number {
     return Math.min(this.#deltas, transcriptTokensMax(audioMs));
   }

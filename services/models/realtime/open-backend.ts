@@ -13,8 +13,8 @@ const attemptsMax = 3;
 const probeTimeoutMs = 5_000;
 
 /**
- * Finds what answers a session. A deployment that speaks OpenAI's realtime protocol gets it relayed; for all others the gateway
- * cuts the utterances itself. One that takes no WebSockets but is alive is taken to transcribe files.
+ * Finds what answers a session. A deployment that speaks OpenAI's realtime protocol has the session relayed to it; for all others the
+ * gateway cuts the utterances itself. A deployment that accepts no WebSockets but is alive is expected to transcribe files.
  */
 export async function openBackend(context: BackendContext, config: SessionConfig): Promise<Backend> {
   const model = context.model();
@@ -39,7 +39,7 @@ export async function openBackend(context: BackendContext, config: SessionConfig
   }
 }
 
-/** Whether anybody answers there at all; what is not there takes no files either. */
+/** Whether the server answers at all; one that does not accepts no files either. */
 async function isAlive(deployment: DeploymentRuntime, signal: AbortSignal): Promise<boolean> {
   try {
     await deployment.upstream.probe(AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]));

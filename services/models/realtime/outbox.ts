@@ -3,10 +3,10 @@ import { type TranscribeResponse, TranscribeResponseSchema } from '#gen/modelgat
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { eventJson, type ServerEvent } from './server-event.ts';
 
-/** Events that may wait for a client which does not read, in characters. */
+/** How many characters of events may wait for a client that does not read. */
 const waitingMax = 4 * 1024 * 1024;
 
-/** What goes to the client of a session, in order; read as it can take it. */
+/** The events for the client of a session, in order; they are read as fast as it can take them. */
 export class Outbox implements AsyncIterable<TranscribeResponse> {
   readonly #waiting: string[] = [];
   #waitingLength = 0;
@@ -17,7 +17,7 @@ export class Outbox implements AsyncIterable<TranscribeResponse> {
     this.pass(eventJson(event));
   }
 
-  /** Passes on an event which is JSON already. */
+  /** Passes on an event that is already JSON. */
   pass(json: string): void {
     if (this.#end !== null) return;
     this.#waiting.push(json);
@@ -28,7 +28,7 @@ export class Outbox implements AsyncIterable<TranscribeResponse> {
     } else this.#awake();
   }
 
-  /** The session ends with an error, behind the events that wait. */
+  /** The session ends with an error, after the waiting events. */
   fail(error: unknown): void {
     this.#end ??= { error };
     this.#awake();

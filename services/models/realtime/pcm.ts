@@ -52,10 +52,10 @@ export function joinSamples(pieces: readonly Int16Array[]): Int16Array {
   return joined;
 }
 
-/** Changes the sample rate of a stream by linear interpolation, across the borders of its pieces. */
+/** Changes the sample rate of a stream by linear interpolation, also across the borders of its pieces. */
 export class Resampler {
   readonly #step: number;
-  /** Where the next sample lies, in samples of the input, counted from the last one of the piece before. */
+  /** The position of the next sample, in samples of the input, counted from the last one of the previous piece. */
   #position = 1;
   #last = 0;
 

@@ -11,20 +11,22 @@ import { sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
-/** Audio that may wait for the upstream before the client has to, in bytes. */
+/** Bytes of audio that may wait for the upstream before the client has to. */
 const waitingBytesMax = 8 * 1024 * 1024;
 const waitMs = 10;
-/** How long the upstream may take for the transcripts of what was committed when the session leaves it, in milliseconds. */
+/** When the session leaves the upstream: how long it may take for the transcripts of what was committed, in milliseconds. */
 const finishTimeoutMs = 60_000;
 
-/** Items that may wait for their transcript: an upstream with more of them is left, and the client has to wait long before. */
+/**
+ * The most items that may wait for their transcript: the session leaves an upstream with more, and the client has to wait long before that.
+ */
 const itemsMax = 1_000;
-/** As many of the items whose transcript was told are remembered, and of those in which speech began. */
+/** How many items are remembered whose transcript was told, and how many in which speech began. */
 const endedMax = 1_000;
 const speechStartsMax = 100;
 const itemIdMax = 256;
 
-/** Of events to which the client gave no id. */
+/** For events to which the client gave no id. */
 const ownNamePrefix = 'event_gateway_';
 
 const itemEvent = 'conversation.item.input_audio_transcription.';
@@ -37,37 +39,37 @@ type Item = {
 };
 type UpstreamEvent = Record<string, unknown>;
 
-/** Relays a session to an upstream which speaks the same protocol, and meters what goes by. */
+/** Relays a session to an upstream that speaks the same protocol, and meters what passes. */
 export class RelayBackend implements Backend {
   readonly #context: BackendContext;
   readonly #deployment: DeploymentRuntime;
   readonly #socket: UpstreamSocket;
   readonly #run: Run;
   readonly #items = new Map<string, Item>();
-  /** Those whose transcript was told, and which are metered: an upstream that tells it again says nothing new. */
+  /** Items whose transcript was told and metered: an upstream that tells it again says nothing new. */
   readonly #ended = new Set<string>();
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
   #config: SessionConfig = initialConfig;
   /** Audio since the last commit, for upstreams that do not say how long an item is. */
   #appendedMs = 0;
-  /** The client's commits which the upstream has not answered, in order, and how much audio each has. */
+  /** The client's commits that the upstream has not answered, in order, each with the length of its audio. */
   readonly #commits: { eventId: string; audioMs: number }[] = [];
-  /** All that was appended, and what of it is of no item yet: no item can have more, whatever the upstream says. */
+  /** All audio appended, and how much of it belongs to no item yet: no item can have more, whatever the upstream says. */
   #heardMs = 0;
   #unclaimedMs = 0;
-  /** Whether the upstream listens for speech, or has, and so commits by itself. */
+  /** Whether the upstream detects speech, or did, and so commits by itself. */
   #isListenedTo = false;
-  /** The client's commits, and the items that were begun. */
+  /** How often the client has committed, and how many items were begun. */
   #commitsSent = 0;
   #itemsBegun = 0;
-  /** Whether the log says that the upstream told of what nobody committed. */
+  /** Whether it was logged that the upstream reported items that nobody committed. */
   #isUncommittedLogged = false;
-  /** Events that were sent, to name those which the client did not. */
+  /** The number of events sent, to name those to which the client gave no id. */
   #sent = 0;
-  /** Whether the client has appended audio behind its last commit. */
+  /** Whether the client has appended audio since its last commit. */
   #isAppended = false;
-  /** Events are taken one by one: metering may wait for the journal. */
+  /** Events are handled one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -78,7 +80,7 @@ export class RelayBackend implements Backend {
     this.#run = run;
   }
 
-  /** Connects to a deployment. Resolves with why not when it does not take WebSockets. */
+  /** Connects to a deployment. If it does not accept WebSockets, resolves with the reason. */
   static connect(context: BackendContext, deployment: DeploymentRuntime): Promise<RelayBackend | string> {
     const { openSocket } = deployment.upstream;
     if (openSocket === null) return Promise.resolve('it has no WebSockets');
@@ -118,7 +120,7 @@ export class RelayBackend implements Backend {
     this.#heardMs += audioMs;
     this.#unclaimedMs += audioMs;
     this.#isListenedTo ||= this.#config.turnDetection !== null;
-    // Written anew: of a member that stands there twice the upstream could read the other.
+    // Serialized anew: if a member occurred twice, the upstream could read the other one.
     this.#send({ type: 'input_audio_buffer.append', audio: audio.toString('base64') }, causeId);
     this.#isAppended = true;
     await this.#room();
@@ -143,7 +145,7 @@ export class RelayBackend implements Backend {
 
   get hasUncommitted(): boolean {
     if (this.#config.turnDetection === null) return this.#isAppended;
-    // Where the upstream listens for speech, all else that was appended is silence.
+    // Where the upstream detects speech, everything else that was appended is silence.
     return this.#speechStarts.size > 0 && this.#commits.length === 0;
   }
 
@@ -159,14 +161,14 @@ export class RelayBackend implements Backend {
     await this.#failItems(cancelled());
   }
 
-  /** Takes an event of the upstream. */
+  /** Handles an event of the upstream. */
   take(text: string): void {
     this.#taking = this.#taking
       .then(() => (this.#closed ? undefined : this.#relay(text)))
       .catch((error) => this.#context.outbox.fail(error));
   }
 
-  /** The upstream has ended the session, or it cannot go on with what that says. */
+  /** The upstream has ended the session, or the session cannot go on with what it said. */
   lost(reason: string, verdict: Verdict = { kind: 'bad', message: `a session was ended: ${reason}` }): void {
     if (this.#closed) return;
     const error = gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model ended the session.', {
@@ -179,7 +181,10 @@ export class RelayBackend implements Backend {
     });
   }
 
-  /** Makes sure that an item which begins now can be paid for. Those that run were, and go on: near its limit a budget holds all its room for them. */
+  /**
+   * Makes sure that an item beginning now can be paid for. Running items were paid for and go on: near its limit a budget holds all its
+   * room for them.
+   */
   async #prepare(): Promise<void> {
     if (this.#items.size > 0 && this.#context.isRefused) return;
     await this.#context.prepare().catch((refusal) => {
@@ -201,18 +206,18 @@ export class RelayBackend implements Backend {
     }
     await this.#prepare();
     if (this.#ended.has(itemId)) {
-      // Its transcript was told.
+      // Its transcript was told already.
       if (!type.startsWith(itemEvent)) this.#pass(event);
       return;
     }
     switch (type) {
-      // The client has had its own already.
+      // The client already has its own.
       case 'session.created':
       case 'transcription_session.created':
         return;
       case 'session.updated':
       case 'transcription_session.updated':
-        // In the client's words, with its name of the model.
+        // In the client's words, with the client's name of the model.
         this.#context.sayUpdated();
         return;
       case 'input_audio_buffer.speech_started':
@@ -222,7 +227,7 @@ export class RelayBackend implements Backend {
       case 'input_audio_buffer.speech_stopped': {
         const item = this.#item(itemId);
         if (item === null) return;
-        // 0 when it is not known, or cannot be true: what was appended counts then.
+        // 0 when it is unknown or impossible: then what was appended counts.
         const audioMs = countOr0(
           Math.round(Number(event.audio_end_ms) - (this.#speechStarts.get(itemId) ?? Number.NaN)),
         );
@@ -262,7 +267,7 @@ export class RelayBackend implements Backend {
     this.#pass(event);
   }
 
-  /** Hands an event on without the upstream's key and address; `words` names what was said in it, which stays as it is. */
+  /** Hands on an event without the upstream's key and address; `words` names the member with spoken words, which stays as it is. */
   #pass(event: UpstreamEvent, words?: 'delta' | 'transcript'): void {
     const { redact } = this.#deployment.upstream;
     const said = words === undefined ? undefined : event[words];
@@ -272,7 +277,7 @@ export class RelayBackend implements Backend {
     this.#context.outbox.pass(json);
   }
 
-  /** An item is committed, or was before it was transcribed, which some upstreams tell first. */
+  /** An item is committed, or transcribed without that, which some upstreams report first. */
   #commitItem(item: Item): void {
     if (item.isCommitted) return;
     item.isCommitted = true;
@@ -280,15 +285,15 @@ export class RelayBackend implements Backend {
     if (item.audioMs === 0) this.#claim(item, Math.round(audioMs));
   }
 
-  /** Gives an item its audio, as far as so much was appended that is of no other. */
+  /** Assigns an item its audio, as far as that much was appended and belongs to no other. */
   #claim(item: Item, audioMs: number): void {
-    // Whatever is left of a millisecond belongs to it.
+    // The rest of a begun millisecond belongs to it.
     item.audioMs = Math.min(audioMs, Math.ceil(this.#unclaimedMs));
     this.#unclaimedMs = Math.max(0, this.#unclaimedMs - item.audioMs);
     if (!canTranscriptUse({ audioMs }, item.audioMs, 0)) item.metered.disbelieve({ audioMs });
   }
 
-  /** How much audio the upstream has committed: what the client did before that, or all that came when the upstream does so by itself. */
+  /** The audio of the upstream's next commit: that of the client's oldest commit, or all appended since, if the upstream commits by itself. */
   #committedMs(): number {
     const ofClient = this.#commits.shift();
     if (ofClient !== undefined) return ofClient.audioMs;
@@ -298,8 +303,8 @@ export class RelayBackend implements Backend {
   }
 
   /**
-   * The upstream has refused something: a commit when it says so, or does not say what. That one's audio counts with what is committed
-   * next, so that none goes by unmetered when it was something else. Returns the error in the client's words.
+   * The upstream has refused something: a commit, if it says so or does not say what. The audio of that commit counts with the next one, so
+   * that none goes unmetered in case something else was refused. Returns the error in the client's words.
    */
   #refused(event: UpstreamEvent): UpstreamEvent {
     const error = isObject(event.error) ? event.error : {};
@@ -328,23 +333,23 @@ export class RelayBackend implements Backend {
       audioMs,
       promptBytesOf(this.#config),
     );
-    // Clients rely on it (openai-contract.md section 5), and not every upstream says it.
+    // Clients rely on it (openai-contract.md section 5), and not every upstream sends it.
     const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
     this.#pass(told, 'transcript');
   }
 
-  /** The item, which some upstreams transcribe before they say that it was committed. Null for one that nobody can have committed. */
+  /** The item, which some upstreams transcribe before they report it as committed. Null for one that nobody can have committed. */
   #item(itemId: string): Item | null {
     const begun = this.#items.get(itemId);
     if (begun !== undefined) return begun;
-    // One that the upstream commits by itself has some audio, too.
+    // An item that the upstream commits by itself also has at least some audio.
     const heard = this.#isListenedTo ? this.#heardMs / utteranceMsMin : 0;
     if (this.#itemsBegun >= this.#commitsSent + heard) {
       this.#logUncommitted();
       return null;
     }
     if (this.#items.size >= itemsMax) {
-      // The client may have asked for so many.
+      // The client may have asked for this many.
       this.lost('it leaves too many items without a transcript', { kind: 'none' });
       return null;
     }
@@ -366,7 +371,7 @@ export class RelayBackend implements Backend {
 
   #forget(itemId: string): void {
     this.#items.delete(itemId);
-    // Without a name nobody can tell one from another.
+    // Without an id, items cannot be told apart.
     if (itemId === '') return;
     this.#ended.add(itemId);
     dropOldest(this.#ended, endedMax);
@@ -378,7 +383,7 @@ export class RelayBackend implements Backend {
     await Promise.all(items.map(({ metered, audioMs }) => metered.fail(error, audioMs)));
   }
 
-  /** Returns the id by which the upstream names the event when it refuses it. */
+  /** Returns the id by which the upstream refers to the event if it refuses it. */
   #send(event: object, causeId: string | null): string {
     this.#sent += 1;
     const event_id = causeId ?? `${ownNamePrefix}${this.#sent}`;
@@ -386,14 +391,14 @@ export class RelayBackend implements Backend {
     return event_id;
   }
 
-  /** Resolves once there is room for more, or nobody is there to take it. */
+  /** Resolves once there is room for more, or nobody is left to take it. */
   async #room(): Promise<void> {
     const hasRoom = (bytesMax: number): boolean =>
       this.#socket.waitingBytes <= bytesMax && this.#items.size + this.#commits.length < itemsMax / 2;
     if (!hasRoom(waitingBytesMax)) await this.#until(() => hasRoom(waitingBytesMax / 2));
   }
 
-  /** Nobody closes this backend before it has let go of the client's last event. */
+  /** The session closes this backend only after it is done with the client's last event. */
   async #until(isSo: () => boolean): Promise<void> {
     const { signal } = this.#context;
     // The socket has no event for this.
@@ -416,7 +421,7 @@ function parsed(text: string): UpstreamEvent | null {
   }
 }
 
-/** Keeps a set or a map to so many entries: the first that were added go. */
+/** Limits a set or map to this many entries: the first ones added go. */
 function dropOldest(entries: Set<string> | Map<string, unknown>, entriesMax: number): void {
   if (entries.size > entriesMax) entries.delete(entries.keys().next().value!);
 }

@@ -19,7 +19,7 @@ const clientFaults: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.REQUEST_TOO_LARGE,
 ]);
 
-/** An error's members as they stand within events. */
+/** An error's members as they appear in events. */
 const errorFields = (error: GatewayError) => ({
   type: clientFaults.has(error.reason) ? 'invalid_request_error' : 'server_error',
   code: errorCode(error),
@@ -27,7 +27,7 @@ const errorFields = (error: GatewayError) => ({
   param: error.details.param ?? null,
 });
 
-/** An `error` event, behind which the session goes on. `causeId` is the id of the client's event that caused it. */
+/** An `error` event, after which the session goes on. `causeId` is the id of the client's event that caused it. */
 export const errorEvent = (error: GatewayError, causeId: string | null): ServerEvent => ({
   type: 'error',
   error: { ...errorFields(error), event_id: causeId },

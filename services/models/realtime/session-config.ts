@@ -18,12 +18,12 @@ type Json = Record<string, unknown>;
 /** A transcription session as its client configured it (openai-contract.md section 5). */
 export type SessionConfig = {
   format: AudioFormat;
-  /** As the client wrote it, but for `model`, which is there as soon as one was named. */
+  /** As the client wrote it, except for `model`, which is present once one was named. */
   transcription: Json | null;
   noiseReduction: unknown;
   /** Null: the client commits utterances itself. */
   turnDetection: TurnDetection | null;
-  /** The client's own words for it, for an upstream that knows more of them. */
+  /** As the client wrote it, for an upstream that supports more of it. */
   turnDetectionJson: unknown;
   include: unknown;
 };
@@ -51,10 +51,10 @@ export const initialConfig: SessionConfig = {
   include: null,
 };
 
-/** The model that a configuration names; empty before one was. */
+/** The model that a configuration names; empty until one is named. */
 export const modelOf = ({ transcription }: SessionConfig): string => String(transcription?.model ?? '');
 
-/** Bytes of the prompt that goes along with each utterance. */
+/** Bytes of the prompt sent with each utterance. */
 export const promptBytesOf = ({ transcription }: SessionConfig): number =>
   Buffer.byteLength(JSON.stringify(transcription));
 
@@ -131,7 +131,7 @@ function readFormat(value: unknown, param: string): AudioFormat {
   }
 }
 
-/** Takes the place of what was there; a model stays named when the update does not name one. */
+/** Replaces what was there; the model stays if the update names none. */
 function readTranscription(config: SessionConfig, value: unknown, param: string): Json | null {
   if (value === null) return config.transcription === null ? null : { model: modelOf(config) };
   if (!isObject(value)) throw invalid(param, 'an object');
@@ -171,7 +171,7 @@ function turnDetectionAfter(
   return { turnDetection, turnDetectionJson: json };
 }
 
-/** A session as it stands in GA events, and as an upstream is told it with its own name of the model. */
+/** A session in the form of GA events; for an upstream, with its own name of the model. */
 export const gaSession = (config: SessionConfig, model = modelOf(config)) => ({
   type: 'transcription',
   audio: {
@@ -185,7 +185,7 @@ export const gaSession = (config: SessionConfig, model = modelOf(config)) => ({
   ...(Array.isArray(config.include) && { include: config.include }),
 });
 
-/** A session as it stands in beta events. */
+/** A session in the form of beta events. */
 export const betaSession = (config: SessionConfig) => ({
   input_audio_format:
     config.format.type === 'audio/pcm' ? 'pcm16' : config.format.type === 'audio/pcmu' ? 'g711_ulaw' : 'g711_alaw',

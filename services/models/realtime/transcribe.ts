@@ -12,8 +12,8 @@ import { TranscriptionSession } from './transcription-session.ts';
 export type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
 
 /**
- * InferenceService.Transcribe: one realtime session. Its first answer is `session.created`; a model that the start names was
- * admitted by then. An error ends the session, and becomes an `error` event and a close code at the edge.
+ * InferenceService.Transcribe: one realtime session. Its first answer is `session.created`; by then, a model named in the start has been
+ * admitted. An error ends the session; the edge turns it into an `error` event and a close code.
  */
 export const transcribe = (deps: TranscribeDeps) =>
   async function* (
@@ -28,7 +28,7 @@ export const transcribe = (deps: TranscribeDeps) =>
     }
     const start = first.value.message.value;
     if (!deps.journal.healthy) throw cannotMeter();
-    // A session that names its model later would stand, and break at its first event.
+    // Otherwise a session that names its model later would open, and break at its first event.
     deps.catalog.requireSnapshot();
 
     const outbox = new Outbox();
@@ -38,7 +38,7 @@ export const transcribe = (deps: TranscribeDeps) =>
     // A session is one request; what it uses is known at its end.
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, start.constraints), 0);
     try {
-      // Whose budget is used up is refused before the socket stands; what each utterance costs is held as it comes.
+      // A caller whose budget is used up is refused before the socket opens; the cost of each utterance is held as it comes.
       const held = await deps.budgets.hold(caller, start.constraints, 1n);
       await held.settle(0n);
     } catch (refusal) {
@@ -61,7 +61,7 @@ export const transcribe = (deps: TranscribeDeps) =>
     }
   };
 
-/** Takes the client's events one by one, so that one which must wait holds those behind it back; behind the last the session ends. */
+/** Handles the client's events one by one, so that one that must wait holds back those after it; after the last the session ends. */
 async function hear(
   reader: AsyncIterator<TranscribeRequest>,
   session: TranscriptionSession,

@@ -13,9 +13,9 @@ export type Transcript = {
 
 /** An utterance that is being heard; ended by exactly one of `finish` and `abort`. */
 export type Utterance = {
-  /** Takes further samples, at the rate of the session. */
+  /** Takes further samples, at the session's rate. */
   hear(samples: Int16Array): void;
-  /** No more is said: resolves with the transcript, or rejects with a GatewayError. */
+  /** The utterance is over: resolves with the transcript, or rejects with a GatewayError. */
   finish(): Promise<Transcript>;
   abort(): void;
 };
@@ -23,7 +23,7 @@ export type Utterance = {
 export type UtteranceOptions = {
   config: SessionConfig;
   item: MeteredItem;
-  /** Takes a piece of the transcript; the client gets it before the next. */
+  /** Takes a piece of the transcript; the client gets it before the next one. */
   onDelta(text: string): void;
 };
 

@@ -24,13 +24,13 @@ export class TranscriptionSession {
   readonly #id = newSessionId();
   readonly #expiresAtSeconds: number;
   #config: SessionConfig;
-  /** The shape in which the client spoke last. */
+  /** The shape of the client's last event. */
   #shape: 'ga' | 'beta' = 'ga';
   #backend: Backend | null = null;
   #context: BackendContext | null = null;
   #tokensUsedBefore = 0;
 
-  /** Throws when the start names a model which the caller may not use now. */
+  /** Throws when the start names a model that the caller may not use now. */
   constructor(options: {
     deps: SessionDeps;
     caller: Caller;
@@ -57,7 +57,7 @@ export class TranscriptionSession {
     return { type: 'session.created', session: this.#gaSession() };
   }
 
-  /** Takes a client's event. What cannot be read is answered with an error; rejects when the session cannot go on. */
+  /** Handles a client's event. One that cannot be read is answered with an error; rejects when the session cannot go on. */
   async take(text: string): Promise<void> {
     let json: unknown;
     let event: ClientEvent;
@@ -83,7 +83,7 @@ export class TranscriptionSession {
     else await this.#pass(await this.#enterBackend(), event);
   }
 
-  /** Goes by other constraints from now on: the caller's key was changed. Rejects when it may not use the session's model any more. */
+  /** Applies new constraints from now on: the caller's key was changed. Rejects when it may no longer use the session's model. */
   async constrain(constraints: CallerConstraints): Promise<void> {
     this.#constraints = constraints;
     const model = modelOf(this.#config);
@@ -115,7 +115,7 @@ export class TranscriptionSession {
     }
   }
 
-  /** What answers the session; admits its model and opens it when the first event comes that needs it. */
+  /** The backend of the session; its model is admitted, and the backend opened, at the first event that needs it. */
   async #enterBackend(): Promise<Backend> {
     if (this.#backend !== null) return this.#backend;
     this.#admit();
@@ -180,7 +180,7 @@ export class TranscriptionSession {
   }
 }
 
-/** The configuration with which a session starts: that of its client secret, and the model of its URL. */
+/** The initial configuration of a session: that of its client secret, and the model of its URL. */
 function startConfig({ sessionJson, model }: TranscribeStart): SessionConfig {
   const config = sessionJson === '' ? initialConfig : updatedConfig(initialConfig, parseSession(sessionJson));
   return model === '' ? config : { ...config, transcription: { ...config.transcription, model } };
@@ -194,7 +194,7 @@ function parseSession(json: string): unknown {
   }
 }
 
-/** Whether audio means something else behind a change, or goes to somebody else. */
+/** Whether a change makes audio mean something else, or sends it elsewhere. */
 const isHeardOtherwise = (before: SessionConfig, after: SessionConfig): boolean =>
   modelOf(before) !== modelOf(after) || JSON.stringify(before.format) !== JSON.stringify(after.format);
 

@@ -7,28 +7,31 @@ import { promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage, type Transcriber, type Utterance } from './transcriber.ts';
 import { speechMsMin, VoiceActivity } from './voice-activity.ts';
 
-/** What is kept of the sound before speech beyond the padding: the frames in which it was recognised. */
+/** How much sound before speech is kept beyond the padding: the frames in which speech was recognised. */
 const recognitionMs = 200;
-/** Utterances that are being transcribed at the same time; the client waits while there are more. */
+/** The most utterances transcribed at the same time; while there are more, the client waits. */
 const pendingMax = 4;
-/** Audio is listened to in pieces so short that no utterance begins in one behind the end of another: each can be paid for before. */
+/**
+ * Audio is processed in pieces so short that none contains both the end of one utterance and the beginning of the next: each can be paid
+ * for beforehand.
+ */
 const pieceMs = speechMsMin;
 const noBytes = Buffer.alloc(0);
 
 type Spoken = {
   itemId: string;
-  /** When it began, in milliseconds of the session. */
+  /** When it began, in milliseconds since the session's start. */
   startMs: number;
   /** Whether the client was told that speech had started. */
   isSpeech: boolean;
   item: MeteredItem;
   utterance: Utterance;
   samples: number;
-  /** What was delivered of it so far; the next delta waits for the one before. */
+  /** Resolves when everything so far is delivered; the next delta waits for it. */
   delivered: Promise<void>;
 };
 
-/** Answers a session by itself: cuts what is said into utterances, and has each transcribed. */
+/** Answers a session itself: cuts speech into utterances, and has each transcribed. */
 export class UtteranceBackend implements Backend {
   readonly #context: BackendContext;
   readonly #transcriber: Transcriber;
@@ -38,14 +41,14 @@ export class UtteranceBackend implements Backend {
   #activity: VoiceActivity | null = null;
   #current: Spoken | null = null;
   #previousItemId: string | null = null;
-  /** How long the session was when audio first came in its present format, in milliseconds. */
+  /** How much of the session was over when audio first came in its present format, in milliseconds. */
   #formatStartMs = 0;
-  /** Samples in that format so far, and the last of them which belong to no utterance. */
+  /** The samples in that format so far, and the last of those that belong to no utterance. */
   #heardSamples = 0;
   #tail: Int16Array = new Int16Array(0);
-  /** What the last append has of a sample that the next one completes. */
+  /** The first part of a sample that the next append completes. */
   #partial = noBytes;
-  /** The sample at which the voice activity began to listen. */
+  /** The sample at which voice detection started. */
   #activityStart = 0;
 
   constructor(context: BackendContext, transcriber: Transcriber, config: SessionConfig) {
@@ -126,8 +129,8 @@ export class UtteranceBackend implements Backend {
   }
 
   /**
-   * Makes sure that an utterance which begins now can be paid for. What is being said is heard to its end, and what is being transcribed is
-   * waited for: near its limit a budget holds all its room for them, and has most of it again when they are done.
+   * Makes sure that an utterance beginning now can be paid for. One that is being spoken is heard to its end, and those being transcribed
+   * are waited for: near its limit a budget holds all its room for them, and has most of it again when they are done.
    */
   async #prepare(): Promise<void> {
     while (this.#current === null || !this.#context.isRefused) {
@@ -152,7 +155,7 @@ export class UtteranceBackend implements Backend {
     this.#tail = new Int16Array(0);
   }
 
-  /** Without turn detection all that comes is one utterance, until the client commits it. */
+  /** Without turn detection everything that comes is one utterance, until the client commits it. */
   #hearBuffer(samples: Int16Array): void {
     this.#current ??= this.#begin(this.#heardSamples);
     this.#heardSamples += samples.length;
@@ -168,7 +171,7 @@ export class UtteranceBackend implements Backend {
     for (const change of activity.take(samples)) {
       const sample = this.#activityStart + change.sample;
       if (change.kind === 'started') {
-        // What was appended before anybody listened for speech is heard with it.
+        // What was appended before voice detection started is heard with it.
         if (this.#current === null) {
           cursor = Math.max(cursor, sample - this.#samplesIn(this.#config.turnDetection!.prefixPaddingMs));
           this.#current = this.#begin(cursor);
@@ -195,7 +198,7 @@ export class UtteranceBackend implements Backend {
     this.#tail = between(keepFrom, this.#heardSamples).slice();
   }
 
-  /** The client has ended what it said: neither speech nor half a sample goes on behind that. */
+  /** The client has ended its utterance: neither speech nor half a sample continues beyond this. */
   #startAfresh(): void {
     this.#activity?.reset();
     this.#partial = noBytes;
@@ -219,7 +222,7 @@ export class UtteranceBackend implements Backend {
     this.#commit(spoken);
   }
 
-  /** An utterance begins with a sample of the present format. */
+  /** An utterance begins at a sample of the present format. */
   #begin(sample: number): Spoken {
     const { outbox } = this.#context;
     const itemId = newItemId();
@@ -278,7 +281,7 @@ export class UtteranceBackend implements Backend {
     }
   }
 
-  /** Forgets what was heard and not committed. */
+  /** Forgets what was heard but not committed. */
   #drop(): void {
     const spoken = this.#current;
     this.#current = null;

@@ -22,8 +22,8 @@ const upstreamRate = 16_000;
 const finishTimeoutMs = 60_000;
 
 /**
- * Transcribes utterances while they are spoken, by the realtime endpoint of vLLM: one connection for each, since it has one
- * generation at a time. An utterance whose connection never stood goes to `fallback`.
+ * Transcribes utterances while they are spoken, with vLLM's realtime endpoint: one connection per utterance, since a connection has one
+ * generation at a time. An utterance whose connection could not be opened goes to `fallback`.
  */
 export const vllmTranscriber = (context: BackendContext, fallback: Transcriber): Transcriber => ({
   begin: (options) => new VllmUtterance(context, options, fallback),
@@ -35,7 +35,7 @@ class VllmUtterance implements Utterance {
   readonly #fallback: Transcriber;
   readonly #resampler: Resampler;
   readonly #transcript = Promise.withResolvers<Transcript>();
-  /** Until the connection stands, all that was said; then nothing. */
+  /** Everything heard until the connection is open; empty afterwards. */
   #heard: Int16Array[] = [];
   #samples = 0;
   #socket: UpstreamSocket | null = null;
@@ -51,7 +51,7 @@ class VllmUtterance implements Utterance {
     this.#options = options;
     this.#fallback = fallback;
     this.#resampler = new Resampler(sampleRateOf(options.config.format), upstreamRate);
-    // Whoever aborts does not wait for it.
+    // Nobody waits for the transcript after an abort.
     this.#transcript.promise.catch(() => {});
     context.signal.addEventListener('abort', this.#onAbort, { once: true });
     const ofDialect = context.model().deployments.filter(({ settings }) => settings.dialect === UpstreamDialect.VLLM);
@@ -159,7 +159,7 @@ class VllmUtterance implements Utterance {
     this.#socket?.send(JSON.stringify(event));
   }
 
-  /** Files work where nobody answers WebSockets. */
+  /** Transcribing files works even where WebSockets do not. */
   #fallBack(): void {
     this.#end({ kind: 'none' });
     const utterance = this.#fallback.begin(this.#options);

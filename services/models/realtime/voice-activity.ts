@@ -1,23 +1,23 @@
 import { joinSamples } from './pcm.ts';
 import type { TurnDetection } from './session-config.ts';
 
-/** What was heard: speech began or ended, at a sample counted from the first one that was listened to. */
+/** What was detected: speech began or ended, at a sample counted from the first one processed. */
 export type VoiceChange = { kind: 'started' | 'stopped'; sample: number };
 
 const frameMs = 20;
-/** Voiced frames in a row that make speech; a click is shorter. */
+/** How many voiced frames in a row make speech; a click is shorter. */
 const framesToStart = 3;
-/** No speech begins within less than this behind the end of another, in milliseconds. */
+/** No speech begins sooner than this after the end of the last, in milliseconds. */
 export const speechMsMin = framesToStart * frameMs;
-/** Below this nothing is speech, in decibels of full scale. */
+/** Nothing quieter than this is speech, in decibels of full scale. */
 const floorDb = -55;
-/** The background is the quietest frame of the last three seconds, kept as the quietest of each fifth of a second. */
+/** The background level is that of the quietest frame of the last three seconds, kept as the quietest of each fifth of a second. */
 const windowFrames = 10;
 const windows = 15;
 
 /**
- * Tells speech from background by energy: frames that are louder than the background by some decibels, which `threshold` chooses.
- * It is no match for a model, but needs none, and cuts utterances for upstreams that transcribe files only.
+ * Tells speech from background by energy: frames louder than the background by some decibels, which `threshold` chooses. It cannot compete
+ * with a model, but needs none, and cuts utterances for upstreams that only transcribe files.
  */
 export class VoiceActivity {
   readonly #frameSamples: number;
@@ -29,11 +29,11 @@ export class VoiceActivity {
   #voiced = 0;
   #silent = 0;
   #speaking: boolean;
-  /** The sample behind the last whole frame. */
+  /** The number of the sample after the last whole frame. */
   #sample = 0;
   #partial: Int16Array = new Int16Array(0);
 
-  /** `isSpeaking`: whether it begins to listen in the middle of speech. */
+  /** `isSpeaking`: whether it starts in the middle of speech. */
   constructor(detection: TurnDetection, sampleRate: number, isSpeaking = false) {
     this.#frameSamples = Math.round((sampleRate * frameMs) / 1000);
     this.#speaking = isSpeaking;
@@ -46,7 +46,7 @@ export class VoiceActivity {
     this.#framesToStop = Math.max(1, Math.ceil(silenceDurationMs / frameMs));
   }
 
-  /** Listens on; answers what changed, in order. */
+  /** Processes further samples; returns what changed, in order. */
   take(samples: Int16Array): VoiceChange[] {
     const changes: VoiceChange[] = [];
     let position = 0;
@@ -90,7 +90,7 @@ export class VoiceActivity {
     return null;
   }
 
-  /** Speech has pauses, even within words; what never pauses is the background. */
+  /** Speech has pauses, even within words; sound without pauses is background. */
   #learn(db: number): void {
     const quietest = this.#quietest;
     if (this.#frames++ % windowFrames === 0) {

@@ -5,7 +5,7 @@ import type { CatalogFeed } from '../catalog/catalog-feed.ts';
 
 const dayMs = 86_400_000;
 
-/** How long retiring models have left; beside the edges' count of their requests it shows whose users have not moved yet. */
+/** How long retiring models have left; beside the edges' count of their requests, this shows whose users have not moved yet. */
 export function retirementMetrics({
   registry,
   feed,

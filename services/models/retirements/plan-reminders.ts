@@ -4,8 +4,8 @@ import type { RetirementRow } from '../db/retirement.entities.ts';
 import { reminderPlan } from '../domain/reminder-points.ts';
 
 /**
- * Plans the points of a date that was set or moved, in the transaction of the change. Points that are behind us stay as they
- * are; mails which were not handed over yet are found anew when their point is due by the new date.
+ * Plans the points of a date that was set or moved, in the transaction of the change. Points already past stay as they are; mails that were
+ * not handed over yet are prepared again when their point is due by the new date.
  */
 export async function planReminders(
   em: SqlEntityManager,
@@ -27,7 +27,7 @@ export async function planReminders(
   }
 }
 
-/** Takes back what was not handed over, in the transaction of a withdrawal; the worker leaves withdrawn retirements alone. */
+/** Cancels what was not handed over, in the transaction of a withdrawal; the worker leaves withdrawn retirements alone. */
 export async function cancelReminders(em: SqlEntityManager, retirementId: string): Promise<void> {
   await em.execute('update retirements set recalls_mails = true where id = ?', [retirementId]);
   await em.execute('update reminders set status = ? where retirement_id = ? and status = ?', [

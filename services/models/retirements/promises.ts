@@ -11,7 +11,7 @@ const isKnown = (name: string) => `exists (
       select tenant_id from grants where model_id = model.id
       except select tenant_id from grants where model_id = successor.id)))`;
 
-/** Whether everybody who may use `model` may know of the successor as well: its name goes out to all of them. */
+/** Whether everybody who may use `model` may know of the successor too: its name is sent to all of them. */
 export async function isKnownToUsersOf(em: SqlEntityManager, successor: string, model: ModelRow): Promise<boolean> {
   const [found] = await em.execute(`select ${isKnown('?')} as known from models model where model.id = ?`, [
     successor,
@@ -20,13 +20,13 @@ export async function isKnownToUsersOf(em: SqlEntityManager, successor: string, 
   return found!.known;
 }
 
-/** What users were told of a model that retires or has retired: for whom it is there, and what comes after it. */
+/** What users were told about a model that retires or has retired: for whom it exists, and what comes after it. */
 type Told = { model: string; successor: string | null; isPublic: boolean; isSuccessorKnown: boolean };
 
 /** By the model's name. */
 export type Promises = ReadonlyMap<string, Told>;
 
-/** What users were told and not told otherwise since. */
+/** What users were last told. */
 export async function standingPromises(em: SqlEntityManager): Promise<Promises> {
   const rows = await em.execute<Told[]>(
     `select model.name as model, replacement_model_name as successor,
@@ -39,8 +39,8 @@ export async function standingPromises(em: SqlEntityManager): Promise<Promises> 
 }
 
 /**
- * Refuses a change of the catalog that breaks a promise: users of a retiring model would be told to go to one that does not exist for
- * them, or that their model never existed.
+ * Refuses a change of the catalog that breaks a promise: users of a retiring model would be sent to one that does not exist for them, or
+ * told that their model never existed.
  */
 export async function keepPromises(em: SqlEntityManager, before: Promises): Promise<void> {
   for (const { model, successor, isPublic, isSuccessorKnown } of (await standingPromises(em)).values()) {

@@ -5,15 +5,15 @@ import { asService } from '#shared/rpc/caller.ts';
 import { reminderPlan } from '../domain/reminder-points.ts';
 import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
 
-/** Shorter than whoever moves a date is willing to wait for the row. */
+/** In milliseconds; shorter than anybody who moves a date is willing to wait for the row. */
 const timeoutMs = 3_000;
 
 type Recalling = { sunset_at: Date; withdrawn_at: Date | null };
 
 /**
- * Takes mails back which wait in Auth's outbox with a date that is no longer true, as they do while the mail server is away. Their
- * users get the point by the new date instead; of a withdrawn retirement they get nothing. Auth forgets a mail only when what becomes
- * of it is committed here, so that a failure in between repeats the step, and meanwhile no point of the retirement is sent.
+ * Takes back mails that wait in Auth's outbox with a date that is no longer true, as they do while the mail server is away. Their users get
+ * the point by the new date instead, or nothing if the retirement was withdrawn. Auth forgets a mail only once the result is committed
+ * here, so a failure in between repeats the step; meanwhile no point of the retirement is sent.
  */
 export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
   const { rows } = await deps.database.query<{ id: string }>({
@@ -29,7 +29,7 @@ export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Prom
   }
 }
 
-/** Answers the dedupe keys of what it has taken back; none when all is done. */
+/** Returns the dedupe keys of the mails taken back; none when all is done. */
 async function recallSome(
   { database, auth, clock }: ReminderDeps,
   retirementId: string,

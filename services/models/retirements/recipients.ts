@@ -12,15 +12,15 @@ export type RecipientDeps = {
   auth: Pick<Client<typeof AuthService>, 'listActiveUsers'>;
 };
 
-/** How far back use of a model makes its users recipients (decisions.md, Models). */
+/** How recently an organization must have used a model for its users to be recipients (decisions.md, Models). */
 const usedWithinMs = 90 * 86_400_000;
 const timeoutMs = 30_000;
 const tenantsPerCall = 500;
 const usersPerCall = 500;
 
 /**
- * Who is told of a model's retirement, in batches: the active users of organizations which used it in the last 90 days or have it
- * on an allowlist. `grantedTo` are those who may know of a private model; anybody can write its name into an allowlist.
+ * Who is told of a model's retirement, in batches: the active users of organizations that used it in the last 90 days or have it on an
+ * allowlist. `grantedTo` limits this to organizations that may know of a private model, since anybody can write its name into an allowlist.
  */
 export async function* recipients(
   { usage, keys, auth }: RecipientDeps,

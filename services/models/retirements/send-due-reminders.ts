@@ -32,19 +32,19 @@ export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
   publicUrl: string;
 };
 
-/** Mails per hand-over; each is a transaction. */
+/** Mails per hand-over; each hand-over is a transaction. */
 const batch = 200;
-/** Shorter than an idle transaction may last, and than whoever moves a date is willing to wait. */
+/** In milliseconds; shorter than a transaction may idle, and than anybody who moves a date is willing to wait. */
 const sendTimeoutMs = 3_000;
 
-/** The key by which Auth takes each mail once; all mails of a retirement share its beginning. */
+/** The beginning of the keys by which Auth takes each mail only once; all mails of a retirement share it. */
 export const dedupePrefix = (retirementId: string): string => `retirement ${retirementId} `;
 const dedupeKey = ({ retirementId, point }: DuePoint, userId: string): string =>
   `${dedupePrefix(retirementId)}${point} ${userId}`;
 
 /**
- * Hands the mails of every point that is due to Auth's outbox. May be interrupted anywhere and run by several processes: a
- * reminder is a row of its own, the outbox takes each dedupe key once, and what is left is found again.
+ * Hands the mails of every due point to Auth's outbox. May be interrupted anywhere and run by several processes: each reminder is a row of
+ * its own, the outbox takes each dedupe key once, and what is left is found again.
  */
 export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
   const points = await findDuePoints(deps.database.pool, new Date(deps.clock.now()));
@@ -55,7 +55,7 @@ export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal):
   }
 }
 
-/** What the point would say is no longer true, or a later point says more. */
+/** Skips a point whose statement is no longer true, or about which a later point says more. */
 async function skip({ database, logger }: ReminderDeps, { retirementId, point, model }: DuePoint): Promise<void> {
   logger.warn({ model, point }, 'reminders of a retirement are too late and not sent');
   await sqlTransaction(database, async (client) => {
@@ -100,7 +100,7 @@ async function grantedTo({ database }: ReminderDeps, due: DuePoint): Promise<Rea
   return new Set(rows.map(({ tenant_id }) => tenant_id));
 }
 
-/** Hands one batch over; the point is done with the batch that finds nobody left. */
+/** Hands one batch over; the point is done when a batch finds nobody left. */
 async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): Promise<'none' | 'some'> {
   const { database, clock } = deps;
   const now = new Date(clock.now());
@@ -136,7 +136,7 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
   }
 }
 
-/** Puts mails into Auth's outbox; answers which of them it will never take, by reminder, and why. */
+/** Puts mails into Auth's outbox; returns which of them it will never accept, by reminder, and why. */
 async function send(
   { auth }: ReminderDeps,
   due: DuePoint,
@@ -158,7 +158,7 @@ async function send(
     await auth.sendMail({ mails }, options);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    // One bad address must not keep the others waiting.
+    // One bad address must not hold up the others.
     for (const [index, one] of mails.entries()) {
       try {
         await auth.sendMail({ mails: [one] }, options);

@@ -5,7 +5,7 @@ import { operatorCaller } from '#shared/rpc/caller.ts';
 import { withState } from '../catalog/listing.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
-/** Answered from the snapshot, as all reads of the catalog are. A model whose name is the search itself comes first. */
+/** Answered from the snapshot, like all reads of the catalog. A model whose name equals the search comes first. */
 export const adminListModels =
   ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>): ModelsRpc<'adminListModels'> =>
   ({ page, search }, context) => {

@@ -26,7 +26,7 @@ export const createDeployment =
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);
     requireSecret(deps, settings!.secretReference);
-    // Asked before the catalog is locked, so that a slow upstream holds nobody up.
+    // Probed before the catalog is locked, so that a slow upstream holds nobody up.
     const first = await firstStatus(deps.connectUpstream, settings!, context.signal);
     return changeCatalog(
       deps,

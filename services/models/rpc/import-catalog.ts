@@ -37,7 +37,7 @@ export const importCatalog =
     }
   };
 
-/** Refuses what is named twice: which of the two is meant nobody can tell. */
+/** Refuses anything named twice, since nobody can tell which of the two is meant. */
 function refuseTwice(models: readonly ImportedModel[]): void {
   const named = new Set<string>();
   const note = (name: string) => {
@@ -53,7 +53,7 @@ function refuseTwice(models: readonly ImportedModel[]): void {
   }
 }
 
-/** Those whose name no model has or had. */
+/** The models whose names are new: no model has or had them. */
 async function neverKnown(em: SqlEntityManager, models: readonly ImportedModel[]): Promise<ImportedModel[]> {
   const known = await em.find(ModelEntity, { name: { $in: models.map(({ name }) => name) } });
   const names = new Set(known.map(({ name }) => name));
@@ -73,7 +73,7 @@ const auditOf = (models: readonly ImportedModel[], done: ImportCounts) => ({
   },
 });
 
-/** Rolls the transaction of a dry run back, and carries what it would have done out of it. */
+/** Rolls back the transaction of a dry run, and carries its result out of it. */
 class DryRun extends Error {
   readonly counts: ImportCounts;
 

@@ -13,7 +13,7 @@ export const listRetirements =
     operatorCaller(context);
     const em = database.em();
     const rows = pageRows(page);
-    // A name may have been used again: the retirements of all who bore it.
+    // A name may have been reused: this finds the retirements of all models that bore it.
     const where =
       model === '' ? {} : { modelId: { $in: (await em.find(ModelEntity, { name: model })).map(({ id }) => id) } };
     const [retirements, total] = await em.findAndCount(RetirementEntity, where, {

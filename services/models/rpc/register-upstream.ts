@@ -18,7 +18,9 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { foundOperations } from '../domain/found-operations.ts';
 import type { ListedModel } from '../upstream/upstream.ts';
 
-/** How long an upstream may take to list its models, in milliseconds: less than the call itself, so that its caller is told why it failed. */
+/**
+ * How long an upstream may take to list its models, in milliseconds: less than the call itself, so that the caller learns why it failed.
+ */
 const discoveryTimeoutMs = 8_000;
 
 export const registerUpstream =
@@ -59,7 +61,7 @@ export const registerUpstream =
         deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
       const wanted = request.onlyNew ? listed.filter(({ id }) => !settled.has(id)) : listed;
       const imported = wanted.map(({ id: name, contextWindow, kinds, dialect }) => {
-        // What was found out or guessed replaces nothing that an operator may have corrected.
+        // What was discovered or guessed replaces nothing that an operator may have corrected.
         const found = standing.has(name) ? {} : { operations: [...foundOperations(name, kinds)], contextWindow };
         const foundDialect = hasDeployment(name) ? UpstreamDialect.UNSPECIFIED : dialect;
         return create(ImportedModelSchema, {
@@ -104,8 +106,8 @@ export const registerUpstream =
   };
 
 /**
- * The models that stand, by name; and the names that are settled for an upstream: it was registered for them before, whatever operators
- * have made of that, or they are those of models that were deleted.
+ * The existing models, by name; and the names that are settled for an upstream: they were registered from it before, whatever operators
+ * have done since, or they belong to deleted models.
  */
 async function knownModels(
   em: SqlEntityManager,
@@ -118,10 +120,10 @@ async function knownModels(
   return { standing, settled: new Set(settled.map(({ name }) => name)) };
 }
 
-/** Gives deployments at an upstream its secret where they name none, as after a start without one; answers to how many. */
+/** Gives the upstream's secret to deployments there that name none, as after a start without one; returns to how many. */
 function giveSecret({ secretReference }: DeploymentSettings, deployments: readonly DeploymentRow[]): number {
   if (secretReference === undefined) return 0;
-  // An operator's empty one stays.
+  // An empty reference that an operator chose stays.
   const without = deployments.filter(({ settings }) => settings.secretReference === undefined);
   for (const row of without) row.settings = { ...row.settings, secretReference };
   return without.length;

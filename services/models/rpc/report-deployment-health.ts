@@ -9,8 +9,8 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
 
 /**
- * Takes an edge's report and moves the status of deployments by what all edges say. What they said is kept in memory: a status
- * that a restart makes wrong is set right by the next reports.
+ * Takes an edge's report and updates deployments' statuses by what all edges report. Reports are kept in memory: a status that a restart
+ * leaves wrong is corrected by the next reports.
  */
 export function reportDeploymentHealth({
   database,
@@ -24,7 +24,7 @@ export function reportDeploymentHealth({
     requireService(callerOf(context), 'inference');
     const nowMs = clock.monotonic();
     const states = currentStates(feed.snapshot);
-    // Deployments that were deleted are forgotten.
+    // Forgets deleted deployments.
     for (const id of healthOf.keys()) if (!states.has(id)) healthOf.delete(id);
 
     const changes = new Map<string, Judged>();

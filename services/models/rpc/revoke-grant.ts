@@ -5,7 +5,7 @@ import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
-/** Taking back what was never granted changes nothing. */
+/** Revoking what was never granted changes nothing. */
 export const revokeGrant =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'revokeGrant'> =>
   ({ model: name, tenantId }, context) =>

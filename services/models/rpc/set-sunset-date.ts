@@ -11,7 +11,7 @@ import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 
-/** Setting the date which stands already changes nothing. */
+/** Setting the current date again changes nothing. */
 export const setSunsetDate =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'setSunsetDate'> =>
   (request, context) =>

@@ -11,7 +11,7 @@ export const watchCatalog = ({ database, feed }: Pick<ModelsDeps, 'database' | '
     let version = request.knownVersion;
     if (version > feed.snapshot.version) await feed.refresh();
     if (version > feed.snapshot.version) {
-      // A backup was restored. Edges take later catalogs only, and the next version is later than any before: it is a time.
+      // A backup was restored. Edges accept only later catalogs, and the next version is later than any before: it is a time.
       await transaction(database, touchCatalog);
       await feed.refresh();
     }

@@ -10,7 +10,7 @@ import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { cancelReminders } from '../retirements/plan-reminders.ts';
 
-/** Withdrawing what is withdrawn already changes nothing. */
+/** Withdrawing a second time changes nothing. */
 export const withdrawRetirement =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'withdrawRetirement'> =>
   (request, context) =>

@@ -28,7 +28,7 @@ export const connectUpstream =
     return secretReference && apiKey === undefined ? withoutSecret(upstream, secretReference) : upstream;
   };
 
-/** An upstream whose secret is not there: a call without it would be refused, or taken for anybody's. */
+/** An upstream whose secret is missing: a call without it would be refused, or taken for anybody's. */
 function withoutSecret(upstream: Upstream, secretReference: string): Upstream {
   const fault = `${variableOf(secretReference)} is not set`;
   const refuse = () => Promise.reject(new Error(fault));
@@ -39,8 +39,8 @@ function withoutSecret(upstream: Upstream, secretReference: string): Upstream {
 export const variableOf = (secretReference: string): string => secretReference.replace(/^env:/, '');
 
 /**
- * Resolves `env:UPSTREAM_…` from the environment, where the secrets of upstreams are kept. The gateway's own are there too: no other
- * name is looked up, since a deployment's upstream may be anybody's.
+ * Resolves `env:UPSTREAM_…` from the environment, which holds the secrets of upstreams. It also holds the gateway's own, so no other name
+ * is looked up: a deployment's upstream may be anybody's.
  */
 export const environmentSecrets =
   (source: Readonly<Record<string, string | undefined>>) =>
@@ -53,7 +53,7 @@ function sandboxKnobs({ sandbox }: DeploymentSettings) {
     latencyMs: sandbox.latencyMs,
     chunkDelayMs: sandbox.chunkDelayMs,
     errorRate: sandbox.errorPerMillion / 1_000_000,
-    // A body that was cut after no piece would be none.
+    // 0 would cut a body before its first piece.
     cutAfterChunks: sandbox.cutAfterChunks || undefined,
   };
 }

@@ -1,11 +1,14 @@
 import { isObject } from '#shared/is-object.ts';
 
-/** The most of an upstream's error body that is read, in bytes. */
+/** How much of an upstream's error body is read, in bytes. */
 export const errorBytesMax = 64 * 1024;
 
 export type SaidError = {
   message: string;
-  /** What an operator is told where there is no message: of a body with an error nothing else, since the rest may be an answer, which is for no log. */
+  /**
+   * What operators are told where there is no message; if the body has an error, only that, since the rest may be an answer, which must not
+   * be logged.
+   */
   quote: string;
   param: string | undefined;
   code: string | undefined;
@@ -13,7 +16,10 @@ export type SaidError = {
   status: number | undefined;
 };
 
-/** Codes and types that stand for a status. The code counts first: what is said of our key and our name for the model has the type of a bad request. */
+/**
+ * Codes and types that stand for a status. The code counts first, since an error about our key or our name for the model has the type of a
+ * bad request.
+ */
 const statusesByName = new Map<unknown, number>([
   ['invalid_api_key', 401],
   ['model_not_found', 404],
@@ -25,8 +31,8 @@ const statusesByName = new Map<unknown, number>([
 ]);
 
 /**
- * What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and the rest
- * say nothing. `redact` takes what is told to nobody out of texts, which are whole by then and as they read: JSON may spell them otherwise.
+ * What an error body says, in the form `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and
+ * anything else says nothing. `redact` removes secrets from the texts, which must be decoded by then: JSON may spell them in other ways.
  */
 export function readErrorBody(body: string, redact: (text: string) => string): SaidError {
   const nothing: SaidError = {
@@ -58,17 +64,17 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
   return {
     message: redact((message as string | undefined) ?? '').slice(0, 2000),
     quote: outer.error ? redact(JSON.stringify({ error: outer.error })).slice(0, 300) : nothing.quote,
-    // vLLM names a field by its place in the request.
+    // vLLM names a field by its path in the request.
     param: nameOrNone(error.param, redact)?.replace(/^body\./, ''),
     code: numeric === undefined ? nameOrNone(error.code, redact) : undefined,
     status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
   };
 }
 
-/** The status that a code is: a number of vLLM and llama.cpp, a text of LiteLLM. */
+/** The status in a code: a number in vLLM and llama.cpp, a string in LiteLLM. */
 const statusIn = (code: unknown): number | undefined => (/^[45]\d\d$/.test(String(code)) ? Number(code) : undefined);
 
-/** FastAPI's list of what it does not accept, as `messages.0.role: Field required`. */
+/** FastAPI's list of complaints, as `messages.0.role: Field required`. */
 function complaints(detail: unknown): string {
   if (!Array.isArray(detail)) return '';
   const texts = detail.map((complaint: { loc?: unknown; msg?: unknown } | null) => {
@@ -82,6 +88,6 @@ function complaints(detail: unknown): string {
 const isPlaceInBody = (part: unknown): boolean =>
   typeof part === 'number' || (typeof part === 'string' && part !== 'body');
 
-/** What clients branch on, and usage events keep: a code, or the path of a field. Anything else could be of any length and content. */
+/** A code, or the path of a field: clients branch on it and usage events keep it. Anything else could have any length and content. */
 const nameOrNone = (value: unknown, redact: (text: string) => string): string | undefined =>
   typeof value === 'string' && /^[\w.\-[\]]{1,64}$/.test(redact(value)) ? redact(value) : undefined;

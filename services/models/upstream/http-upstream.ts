@@ -14,21 +14,24 @@ export type HttpUpstreamOptions = {
   baseUrl: string;
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
-  /** Connections at the same time. */
+  /** The most connections at the same time. */
   connectionsMax: number;
   connectTimeoutMs: number;
 };
 
-/** The longest list of models that is read; those of the largest hosts, with descriptions, have one or two. */
+/** The longest model list that is read, in MiB; those of the largest hosts, with descriptions, have one or two. */
 const listMibMax = 4;
 
-/** An OpenAI-compatible server over HTTP: calls go by our own client, the rest by undici. Redirects are not followed: a 3xx is an answer like any other. */
+/**
+ * An OpenAI-compatible server over HTTP: calls go through our own client, the rest through undici. Redirects are not followed: a 3xx is an
+ * answer like any other.
+ */
 export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   const { apiKey, connectTimeoutMs } = options;
   const base = new URL(options.baseUrl);
   const basePath = base.pathname === '/' ? '' : base.pathname;
   const calls = new Http1Pool({ base, apiKey, connectTimeoutMs });
-  // For all but the calls themselves: what is asked seldom need not be quick.
+  // For everything but the calls themselves, which is rare and need not be fast.
   const pool = new Pool(base.origin, {
     connections: options.connectionsMax,
     connect: { timeout: connectTimeoutMs },
@@ -71,7 +74,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     async probe(signal) {
       const { statusCode, body } = await getModels(signal);
       await body.dump();
-      // Not every server lists its models; a 404 is a sign of life as well. One that refuses the credential refuses all calls.
+      // Not every server lists its models; a 404 is a sign of life too. A server that refuses the credential here refuses all calls.
       if (statusCode >= 500 || statusCode === 401 || statusCode === 403) {
         throw new Error(`GET ${basePath}/models answered ${statusCode}`);
       }
@@ -86,17 +89,17 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   };
 }
 
-/** Shorter keys, such as the `EMPTY` of a server that asks for none, are words which any text may have. */
+/** Shorter keys, such as `EMPTY` for a server that needs none, are words that any text may contain. */
 const secretLengthMin = 8;
 
 function redactor(base: URL, { baseUrl, apiKey = '' }: HttpUpstreamOptions): (text: string) => string {
   const keys = apiKey.length < secretLengthMin ? [] : [apiKey];
-  // A host by a plain word, as in a container's network, tells nothing, and stands in many a sentence.
+  // A host that is a plain word, as in a container network, reveals nothing and occurs in many sentences.
   const hosts = [base.host, base.hostname].filter((name) => !/^[a-z]+$/.test(name));
   return (text) => [...keys, baseUrl, ...hosts].reduce((rest, own) => rest.replaceAll(own, '[redacted]'), text);
 }
 
-/** A body, as far as the piece with which it has so many bytes. */
+/** The beginning of a body: its pieces up to the one that reaches this many bytes. */
 async function beginningOf(body: AsyncIterable<Buffer>, bytesMin: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;
@@ -108,19 +111,19 @@ async function beginningOf(body: AsyncIterable<Buffer>, bytesMin: number): Promi
   return Buffer.concat(pieces);
 }
 
-/** What servers write into `owned_by` of whatever model they run. */
+/** What servers put into `owned_by`, whatever model they run. */
 const dialectsByOwner = new Map<unknown, UpstreamDialect>([
   ['vllm', UpstreamDialect.VLLM],
   ['llamacpp', UpstreamDialect.LLAMA_CPP],
 ]);
 
-/** What servers call the context window of a model: vLLM and SGLang, OpenRouter and Together, Groq, Mistral. */
+/** How servers name a model's context window: vLLM and SGLang, OpenRouter and Together, Groq, Mistral. */
 const contextWindowNames = ['max_model_len', 'context_length', 'context_window', 'max_context_length'];
 
-/** Where servers write what a model is for: Together, Xinference, those that keep to the tasks of Hugging Face, Infinity and llama.cpp. */
+/** Where servers say what a model is for: Together, Xinference, those that use Hugging Face's tasks, Infinity and llama.cpp. */
 const kindNames = ['type', 'model_type', 'task', 'capabilities'];
 
-/** The models in a model list; anything that is not an OpenAI model list is an error. */
+/** The models in a model list; anything but an OpenAI model list is an error. */
 function listedModels(list: unknown): ListedModel[] {
   const data = isObject(list) ? list.data : undefined;
   if (!Array.isArray(data)) throw new Error('the model list has no `data` array');

@@ -2,21 +2,21 @@ import type { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 
 /**
- * The one interface to whatever answers model calls: an OpenAI-compatible server over HTTP, or the sandbox.
- * Push style, so that a chunk costs neither a promise nor a stream object.
+ * The one interface to anything that answers model calls: an OpenAI-compatible server over HTTP, or the sandbox. Push style, so that a
+ * chunk costs neither a promise nor a stream object.
  */
 export type Upstream = {
-  /** Why it must be sent nothing, for operators; undefined: it may. */
+  /** Why it must not be sent anything, for operators; undefined: it may. */
   fault?: string;
   /** Starts one exchange. Never throws; failures arrive at `handler.onError`. */
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
-  /** Opens a WebSocket at a path below the base URL. Never throws; failures arrive at `handler.onClose`. Null: there are none here. */
+  /** Opens a WebSocket at a path below the base URL. Never throws; failures arrive at `handler.onClose`. Null: it has none. */
   openSocket: ((path: string, handler: SocketHandler) => UpstreamSocket) | null;
-  /** The models which the upstream offers (GET /models). */
+  /** The models that the upstream offers (GET /models). */
   listModels(signal: AbortSignal): Promise<ListedModel[]>;
-  /** Whether anybody answers there who would take a call. Rejects with why not. */
+  /** Resolves if something there would accept a call. Rejects with the reason why not. */
   probe(signal: AbortSignal): Promise<void>;
-  /** A text of the upstream's without our key for it and without its address, which are not for clients. */
+  /** A text from the upstream without our key for it and its address, which clients must not see. */
   redact(text: string): string;
   /** Closes idle connections and ends what is running. */
   close(): Promise<void>;
@@ -30,11 +30,11 @@ export type ListedModel = {
   contextWindow: number | undefined;
   /** What it is for, in the words of the list: a type, a task, capabilities. */
   kinds: readonly string[];
-  /** The kind of server, where `owned_by` tells it. */
+  /** The kind of server, if `owned_by` tells it. */
   dialect: UpstreamDialect;
 };
 
-/** A range of a file, which is sent without being held in memory. The file must stay until the exchange has ended. */
+/** A range of a file, sent without being held in memory. The file must stay until the exchange has ended. */
 export type FileRange = { file: string; start: number; end: number };
 
 export type BodyPiece = Uint8Array | FileRange;
@@ -45,11 +45,11 @@ export type UpstreamRequest = {
   /** Path below the deployment's base URL, e.g. `/chat/completions`. */
   path: string;
   contentType: string;
-  /** The body, already in the upstream's words, as one piece or as the pieces of a spliced one. */
+  /** The body, already in the upstream's terms: one piece, or the pieces of a spliced one. */
   body: readonly BodyPiece[];
-  /** Milliseconds until the response head must be there. */
+  /** How long the response head may take, in milliseconds. */
   headTimeoutMs: number;
-  /** Milliseconds between two pieces of the body. */
+  /** The longest pause between two pieces of the body, in milliseconds. */
   idleTimeoutMs: number;
 };
 
@@ -62,13 +62,13 @@ export type UpstreamHead = {
 /** Receives one exchange: onHead, then any number of onData, then exactly one of onEnd and onError. onError may also come first. */
 export type UpstreamHandler = {
   onHead(head: UpstreamHead): void;
-  /** Bytes of the body. They belong to the receiver. */
+  /** Bytes of the body, owned by the receiver. */
   onData(chunk: Uint8Array): void;
   onEnd(): void;
   onError(error: UpstreamFailure): void;
 };
 
-/** Control over a running exchange. All three do nothing once it has ended. */
+/** Control over a running exchange. All three do nothing after its end. */
 export type UpstreamExchange = {
   /** Stops reading from the upstream (back-pressure). At most one more onData follows. */
   pause(): void;

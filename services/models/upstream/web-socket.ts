@@ -7,11 +7,11 @@ export type WebSocketOptions = {
   url: string;
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
-  /** How long the connection may take, and then the upgrade, in milliseconds each. */
+  /** How long the connection, and then the upgrade, may take, in milliseconds each. */
   connectTimeoutMs: number;
 };
 
-/** An upstream that does not end the closing handshake is cut off after this, in milliseconds, as a client is. */
+/** An upstream that does not finish the closing handshake is cut off after this, in milliseconds, like a client. */
 const closeTimeoutMs = 5_000;
 
 /** The address of a WebSocket below an HTTP base URL. */
@@ -21,7 +21,7 @@ export const socketUrl = (base: URL, path: string): string =>
 /** Opens a WebSocket to an upstream. Redirects are not followed. */
 export function openWebSocket(options: WebSocketOptions, handler: SocketHandler): UpstreamSocket {
   const connect = buildConnector({ timeout: options.connectTimeoutMs });
-  // undici's WebSocket cannot be ended but by its handshake, and its dispatcher lets go of a connection that was upgraded.
+  // undici's WebSocket can only be ended by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
   let cutOff: NodeJS.Timeout | undefined;
   const dispatcher = new Agent({

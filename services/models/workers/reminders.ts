@@ -5,7 +5,7 @@ import { type ReminderDeps, sendDueReminders } from '../retirements/send-due-rem
 
 const everyMs = 1_000;
 
-/** Tells users of retirements, at the points and only then, until it is closed. One process at a time does the work. */
+/** Tells users of retirements when a point is due, until it is closed. Only one process at a time does the work. */
 export const startReminders = (deps: ReminderDeps): RecurringWork =>
   startRecurringWork({
     name: 'the sending of reminders of retirements',
@@ -14,7 +14,7 @@ export const startReminders = (deps: ReminderDeps): RecurringWork =>
     logger: deps.logger,
   });
 
-/** One round: takes back what is no longer true, then sends what is due. */
+/** One round: takes back mails that are no longer true, then sends those that are due. */
 const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
   alone(deps.database, async () => {
     await recallMails(deps, signal);
@@ -22,8 +22,8 @@ const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
   });
 
 /**
- * Runs `work` unless another process does. Postgres keeps the lock for as long as the connection lives, so that a worker that
- * dies is replaced at once. The lock only saves work: should it be lost, no mail is sent twice.
+ * Runs `work` unless another process does. Postgres keeps the lock for as long as the connection lives, so a worker that dies is replaced
+ * at once. The lock only saves work: if it were lost, no mail would be sent twice.
  */
 async function alone(database: Pick<ServiceDatabase, 'pool'>, work: () => Promise<void>): Promise<void> {
   const client = await database.pool.connect();

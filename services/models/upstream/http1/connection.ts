@@ -4,7 +4,7 @@ import type { BodyPiece, UpstreamExchange, UpstreamFailure, UpstreamHandler } fr
 import { ProtocolError } from './response-head.ts';
 import { ResponseParser } from './response-parser.ts';
 
-/** One request as it is sent. */
+/** A request ready to be sent. */
 export type OutgoingRequest = {
   /** The head up to the value of Content-Length, which is its last header. Latin1. */
   headStart: string;
@@ -16,24 +16,26 @@ export type OutgoingRequest = {
 /** What a connection tells its pool. */
 export type ConnectionOwner = {
   onIdle(connection: Connection): void;
-  /** A request has been given to it; `send` lets it go. */
+  /** The connection has been given a request; `send` sends it. */
   onReady(connection: Connection): void;
-  /** Its server closed it as idle while the request was on its way to it. */
+  /** The server closed the connection as idle while the request was on its way. */
   onStale(exchange: Exchange): void;
   onClosed(connection: Connection): void;
 };
 
-/** Bodies up to this size are copied behind their heads, which costs less than a second buffer to write. */
+/** Bodies up to this size are copied into one buffer with their heads, which is cheaper than writing two. */
 const copiedBytesMax = 16 * 1024;
-/** How long an idle connection is kept when its server does not say, and at most. Uvicorn, under most model servers, keeps them for 5 s. */
+/**
+ * How long an idle connection is kept if its server does not say, and at most. Uvicorn, which most model servers use, keeps them for 5 s.
+ */
 export const idleMsDefault = 4_000;
 const idleMsMax = 600_000;
-/** So much sooner than its server a connection is given up, lest a request crosses its end. */
+/** A connection is given up this much sooner than its server would, lest a request crosses its end. */
 const idleMarginMs = 2_000;
-/** A connection that was kept and breaks so soon behind a request, before any answer, was closed as idle; later, something failed. */
+/** If a kept connection breaks this soon after a request, before any answer, its server had closed it as idle; later, something failed. */
 const staleMs = 1_000;
 
-/** One exchange. It lets go of its connection when it ends, so that nothing reaches the next one there. */
+/** One exchange. It lets go of its connection when it ends, so that it cannot affect the next one there. */
 export class Exchange implements UpstreamExchange {
   readonly request: OutgoingRequest;
   readonly handler: UpstreamHandler;
@@ -59,23 +61,23 @@ export class Exchange implements UpstreamExchange {
   }
 }
 
-/** One connection and the exchange that runs on it. It has no timer: its pool looks at `deadlineMs` and calls `expire`. */
+/** One connection and the exchange that runs on it. It has no timer: its pool checks `deadlineMs` and calls `expire`. */
 export class Connection {
-  /** When its time is over, on the clock of performance.now(). */
+  /** When its time is up, on the clock of performance.now(). */
   deadlineMs: number;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #parser = new ResponseParser();
   #phase: 'connecting' | 'ready' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
   #exchange: Exchange;
-  /** It was idle before this exchange, of whose answer nothing has come. */
+  /** It was idle before this exchange, and nothing of the answer has come yet. */
   #mayBeStale = false;
-  /** A body is still read from its files. */
+  /** A body is still being read from its files. */
   #sending = false;
   #paused = false;
   #wakeSender: (() => void) | null = null;
 
-  /** `open` starts the socket, which calls back with what it reads; `readyEvent` is when it may be written to. */
+  /** `open` starts the socket, which calls back with what it reads; `readyEvent` is emitted when it can be written to. */
   constructor(
     owner: ConnectionOwner,
     exchange: Exchange,
@@ -128,7 +130,9 @@ export class Connection {
     this.#socket.resume();
   }
 
-  /** The deadline has passed. A reader that pauses is waited for; a request that is about to leave has yet to set its own. */
+  /**
+   * The deadline has passed. It does not count for a paused reader, nor for a request that is about to leave, which has yet to set its own.
+   */
   expire(): void {
     if (this.#paused || this.#phase === 'ready') return;
     const failures = {
@@ -140,13 +144,13 @@ export class Connection {
     else this.#fail(failures[this.#phase]);
   }
 
-  /** Ends the connection; what runs on it fails. */
+  /** Ends the connection; a running exchange fails. */
   close(): void {
     this.#mayBeStale = false;
     this.#broken('the gateway closes its connections');
   }
 
-  /** Ends the connection. Nobody is called back. */
+  /** Ends the connection without a callback. */
   destroy(): void {
     if (this.#phase === 'closed') return;
     this.#phase = 'closed';
@@ -156,7 +160,7 @@ export class Connection {
     this.#owner.onClosed(this);
   }
 
-  /** Lets its request go, unless that has ended since. */
+  /** Sends its request, unless the exchange has ended in the meantime. */
   send(): void {
     if (this.#phase !== 'ready') return;
     this.#phase = 'head';
@@ -192,7 +196,7 @@ export class Connection {
       for await (const piece of bodyStream(body) as AsyncIterable<Uint8Array>) {
         if (exchange.connection !== this) return;
         left -= piece.byteLength;
-        // A file that grew must not run into the next request.
+        // A file that has grown must not run into the next request.
         if (left < 0) break;
         if (!this.#socket.write(piece)) {
           await new Promise<void>((resolve) => {
@@ -216,7 +220,7 @@ export class Connection {
 
   #read(bytes: Buffer): void {
     if (this.#phase === 'idle' || this.#phase === 'closed') {
-      // Nothing was asked for: whatever it is, it must not become the next answer.
+      // Nothing was asked for: whatever this is, it must not become the next answer.
       this.destroy();
       return;
     }
@@ -251,7 +255,7 @@ export class Connection {
     const { head, surplus } = this.#parser;
     const said = head?.keepAliveSeconds;
     const idleMs = said === undefined ? idleMsDefault : Math.min(said * 1000 - idleMarginMs, idleMsMax);
-    // An answer that came before its request was sent leaves bytes which the server may still want or not.
+    // If the answer came before the request was fully sent, the server may or may not want the unsent bytes.
     const unsent = this.#sending || this.#socket.writableLength > 0;
     if (head?.keepsAlive && !surplus && !unsent && idleMs > 0) {
       exchange.connection = null;
@@ -267,7 +271,7 @@ export class Connection {
     exchange.handler.onEnd();
   }
 
-  /** The server will send no more. */
+  /** The server will send nothing more. */
   #ended(): void {
     if (this.#phase === 'body' && this.#parser.doneAtClose) this.#finish();
     else this.#broken('the upstream closed the connection');
@@ -286,7 +290,7 @@ export class Connection {
     return performance.now() - sentMs < staleMs;
   }
 
-  /** The exchange goes on elsewhere, as if it had not begun. */
+  /** The exchange continues on another connection, as if it had not begun. */
   #handBack(): void {
     const exchange = this.#exchange;
     this.destroy();

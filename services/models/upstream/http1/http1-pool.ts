@@ -14,25 +14,25 @@ export type Http1PoolOptions = {
   ca?: string;
 };
 
-/** How often deadlines are looked at: no time-out comes sooner than it says, and later by less than this. */
+/** How often deadlines are checked: no time-out comes early, and none later than this. */
 const sweepMs = 100;
-/** How long a request may wait for others to leave with it, where a turn of the event loop is long. */
+/** How long a request may wait to be sent together with others, when a turn of the event loop is long. */
 const waitMsMax = 5;
 const readBytes = 64 * 1024;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * Keep-alive connections to one upstream, over which POST requests go by HTTP/1.1 (RFC 9112): one write for a request, no stream
- * and no promise for an answer's pieces. A request is sent once, and once more only if the connection kept for it turns out to have been
- * closed as idle; whoever calls decides whether to try elsewhere. An answer that is not strict HTTP is a failure, and so is an upgrade.
- * Concurrency is limited by the caller.
+ * Keep-alive connections to one upstream for POST requests over HTTP/1.1 (RFC 9112): one write per request, and neither a stream nor a
+ * promise for the pieces of an answer. A request is sent once; a second time only if the connection kept for it turns out to have been
+ * closed as idle. The caller decides whether to try elsewhere, and limits concurrency. An answer that is not strict HTTP is a failure, and
+ * so is an upgrade.
  */
 export class Http1Pool implements ConnectionOwner {
   readonly #options: Http1PoolOptions;
-  /** The connection that was used last is the next to be used, so that those which are not needed time out. */
+  /** The last used connection is the first to be used again, so that unneeded ones time out. */
   readonly #idle: Connection[] = [];
   readonly #all = new Set<Connection>();
-  /** Those with a request that has not left yet. */
+  /** Connections whose request has not been sent yet. */
   #ready: Connection[] = [];
   readonly #leaving = new EndOfTurn(waitMsMax, () => {
     const ready = this.#ready;
@@ -40,7 +40,7 @@ export class Http1Pool implements ConnectionOwner {
     for (const connection of ready) connection.send();
   });
   readonly #headStarts = new Map<string, string>();
-  /** All connections read into it: libuv reads and calls back in one go, and the parser keeps copies only. */
+  /** All connections read into it: libuv reads and calls back in one go, and the parser keeps only copies. */
   readonly #buffer = Buffer.allocUnsafeSlow(readBytes);
   #sweep: NodeJS.Timeout | undefined;
   #tlsSession: Buffer | undefined;
@@ -49,7 +49,7 @@ export class Http1Pool implements ConnectionOwner {
     this.#options = options;
   }
 
-  /** Starts one exchange. Never throws; no callback comes before it has returned. */
+  /** Starts one exchange. Never throws; no callback comes before this has returned. */
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange {
     const headStart = this.#headStart(request);
     const { body, headTimeoutMs, idleTimeoutMs } = request;
@@ -76,15 +76,15 @@ export class Http1Pool implements ConnectionOwner {
   }
 
   /**
-   * Requests leave together behind what the event loop has at hand: one after the other they wake a sleeping upstream once, while
-   * each wake-up of a process on another core costs more CPU time than all else of a write.
+   * Requests are sent together, after the work of the current turn: sent one by one they would each wake a sleeping upstream, and waking a
+   * process on another core costs more CPU time than the rest of a write.
    */
   onReady(connection: Connection): void {
     this.#ready.push(connection);
     this.#leaving.ask();
   }
 
-  /** Once at most for an exchange: a new connection was never idle. */
+  /** At most once per exchange: a new connection was never idle. */
   onStale(exchange: Exchange): void {
     this.#connect(exchange);
   }
@@ -99,7 +99,7 @@ export class Http1Pool implements ConnectionOwner {
     }
   }
 
-  /** Fails what runs and closes all connections. */
+  /** Fails running exchanges and closes all connections. */
   close(): void {
     for (const connection of [...this.#all]) connection.close();
   }
@@ -151,8 +151,8 @@ export class Http1Pool implements ConnectionOwner {
   }
 
   /**
-   * The constant part of a request's head, made once for each path and for JSON only: multipart has boundaries of its own. Who names no
-   * coding takes any (RFC 9110 section 12.5.3); the gateway reads none.
+   * The constant part of a request's head, prepared once per path, for JSON only: multipart has its own boundaries. A request that names no
+   * coding accepts any (RFC 9110 section 12.5.3), and the gateway reads none.
    */
   #headStart({ path, contentType }: UpstreamRequest): string {
     const isJson = contentType === 'application/json';

@@ -1,28 +1,28 @@
 import type { UpstreamHead } from '../upstream.ts';
 
-/** An answer that is not strict HTTP/1.1 (RFC 9112): what follows on its connection cannot be trusted. */
+/** An answer that is not strict HTTP/1.1 (RFC 9112): nothing further on its connection can be trusted. */
 export class ProtocolError extends Error {}
 
 const headersMax = 256;
 
 /**
- * A whole head, without its last empty line. Refuses bare CR and LF, obs-fold, white space before a colon and control characters
- * (RFC 9112 sections 2.2, 4, 5.1 and 5.2), by which heads are read one way here and another way elsewhere.
+ * A whole head, without its last empty line. Refuses bare CR and LF, obs-fold, white space before a colon and control characters (RFC 9112
+ * sections 2.2, 4, 5.1 and 5.2), which different parsers read differently.
  */
 const strictHead =
   /^HTTP\/1\.[01] [1-9][0-9]{2}(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)*$/;
 const strictTrailers = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n$/;
 
-/** How the end of a body is known: by its length, by its last chunk, or by the end of the connection (RFC 9112 section 6.3). */
+/** How the end of a body is recognised: by its length, by its last chunk, or by the end of the connection (RFC 9112 section 6.3). */
 export type Framing = { kind: 'length'; length: number } | { kind: 'chunked' } | { kind: 'close' };
 
-/** The head of one answer, and what it says about its body and its connection. */
+/** The head of one answer, and what it implies for its body and its connection. */
 export class ResponseHead implements UpstreamHead {
   readonly status: number;
   readonly framing: Framing;
   /** Whether another request may follow on the connection. */
   readonly keepsAlive: boolean;
-  /** How long the server says that it keeps an idle connection, in seconds. */
+  /** How long the server keeps an idle connection, as it says, in seconds. */
   readonly keepAliveSeconds: number | undefined;
   readonly #text: string;
 
@@ -41,7 +41,7 @@ export class ResponseHead implements UpstreamHead {
       const start = end + 2;
       end = text.indexOf('\r\n', start);
       if (++count > headersMax) throw new ProtocolError(`more than ${headersMax} headers`);
-      // Names of other lengths are none of those that matter here.
+      // No header that matters has a name of another length.
       const nameLength = text.indexOf(':', start) - start;
       if (nameLength !== 10 && nameLength !== 14 && nameLength !== 17) continue;
       const name = text.slice(start, start + nameLength).toLowerCase();
@@ -79,11 +79,11 @@ function framingOf(status: number, length: string | undefined, coding: string | 
   if (length !== undefined && coding !== undefined)
     throw new ProtocolError('both Content-Length and Transfer-Encoding');
   if (length !== undefined && !/^\d{1,15}$/.test(length)) throw new ProtocolError('a malformed Content-Length');
-  // No other coding was asked for, and HTTP/1.0 has none (RFC 9112 section 6.1).
+  // No other coding was requested, and HTTP/1.0 has none (RFC 9112 section 6.1).
   if (coding !== undefined && (coding !== 'chunked' || isOld)) throw new ProtocolError('an unknown Transfer-Encoding');
   if (status < 200) return { kind: 'length', length: 0 };
   if (status === 204 || status === 304) {
-    // There is no body whatever the headers say; where they promise one, the connection is not used again.
+    // There is no body whatever the headers say; if they promise one, the connection is not reused.
     return coding === undefined && Number(length ?? 0) === 0 ? { kind: 'length', length: 0 } : { kind: 'close' };
   }
   if (coding !== undefined) return { kind: 'chunked' };

@@ -1,10 +1,10 @@
 import { checkTrailers, ProtocolError, ResponseHead } from './response-head.ts';
 
-/** The largest response head that is read, the heads of 1xx answers before it included; trailers have the same bound. */
+/** The longest response head that is read, including those of 1xx answers before it; trailers have the same bound. */
 export const headBytesMax = 32 * 1024;
-/** Bodies of a known length, up to this, come together in one buffer. */
+/** Bodies of a known length, up to this one, are gathered in one buffer. */
 export const gatheredBytesMax = 1024 * 1024;
-/** The longest line before a chunk: its size and its extensions. */
+/** The longest line before a chunk, with its size and extensions. */
 const chunkLineBytesMax = 1024;
 
 const cr = 0x0d;
@@ -27,23 +27,23 @@ type State =
   | 'done';
 
 /**
- * Reads one answer (RFC 9112) from pieces as they come. After each `push`: `head` once it is whole, `data` for what the piece
- * holds of the body, in memory of its own, and `done`. The pieces of a body of known length stand one behind the other in one
- * buffer, so that whoever wants it whole need not copy it once more.
+ * Reads one answer (RFC 9112) from pieces as they come. After each `push`: `head` once it is complete, `data` with the piece's part of the
+ * body, in memory of its own, and `done`. The pieces of a body of known length are adjacent in one buffer, so that nobody who wants it
+ * whole has to copy it again.
  */
 export class ResponseParser {
   head: ResponseHead | null = null;
   data: Buffer = nothing;
-  /** Whether bytes came behind the end of the answer. */
+  /** Whether bytes came after the end of the answer. */
   surplus = false;
   #state: State = 'head';
-  /** Bytes that are left of the body or of its chunk. */
+  /** Bytes left of the body, or of its current chunk. */
   #left = 0;
   /** A body of known length that comes in several pieces. */
   #gathered: Buffer | null = null;
   #lineBytes = 0;
   #headBytes = 0;
-  /** A head of which only a part has come, and how much of it. */
+  /** A head that has arrived only in part, and how much of it. */
   #partial: Buffer | null = null;
   #partialBytes = 0;
   #trailers = '';
@@ -52,12 +52,12 @@ export class ResponseParser {
     return this.#state === 'done';
   }
 
-  /** Whether the whole answer has been read, given that the connection has ended. */
+  /** Whether the answer is complete, given that the connection has ended. */
   get doneAtClose(): boolean {
     return this.#state === 'close' || this.done;
   }
 
-  /** Makes ready for the next answer on the same connection. */
+  /** Prepares for the next answer on the same connection. */
   reset(): void {
     this.head = null;
     this.data = nothing;
@@ -69,7 +69,7 @@ export class ResponseParser {
     this.#trailers = '';
   }
 
-  /** Throws ProtocolError, behind which nothing may be read any more. `piece` may be written over afterwards. */
+  /** Throws ProtocolError, after which nothing more may be read. `piece` may be overwritten afterwards. */
   push(piece: Buffer): void {
     this.data = nothing;
     let at = 0;
@@ -93,7 +93,7 @@ export class ResponseParser {
     return end + 4;
   }
 
-  /** Byte by byte, since heads seldom come in parts; what can be no head is found out before it ends. */
+  /** Byte by byte, since heads seldom come in parts; what cannot be a head is detected before its end. */
   #readPartialHead(piece: Buffer, from: number, partial: Buffer): number {
     let length = this.#partialBytes;
     for (let at = from; at < piece.length; at++) {
@@ -177,13 +177,13 @@ export class ResponseParser {
         } else this.#readFrame(piece[at++]!);
       }
     } finally {
-      // What came before a malformed chunk is part of the body all the same.
+      // What came before a malformed chunk still belongs to the body.
       this.data = data.subarray(0, filled);
     }
     return at;
   }
 
-  /** One byte of what stands around the chunks (RFC 9112 section 7.1). */
+  /** One byte of the framing around the chunks (RFC 9112 section 7.1). */
   #readFrame(byte: number): void {
     switch (this.#state) {
       case 'size': {
