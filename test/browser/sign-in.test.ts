@@ -61,7 +61,7 @@ test('signing in warns where no session outlives a reload, since the cookie trav
   await close();
 });
 
-test.each(['https://evil.example', '//evil.example', '/\\evil.example', 'javascript:alert(1)'])(
+test.each(['https://evil.example', '//evil.example', '/\\evil.example', '/\t/evil.example', 'javascript:alert(1)'])(
   'signing in never leads out of the portal: %s',
   async (next) => {
     const { page, close } = await openPage(browser);

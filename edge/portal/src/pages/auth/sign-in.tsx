@@ -99,8 +99,8 @@ export function SignIn() {
   );
 }
 
-/** Only an address of this portal: a link that somebody sent must not lead out of it. */
+/** Only an address of this portal: a link that somebody sent must not lead out of it. Browsers read a backslash as a slash, and leave tabs and line breaks out. */
 function safeNext(next: string | null): string {
-  if (next === null || !next.startsWith('/') || next.startsWith('//') || next.includes('\\')) return '/';
+  if (next === null || !/^\/(?!\/)[^\\\t\r\n]*$/.test(next)) return '/';
   return next.startsWith('/sign-in') ? '/' : next;
 }
