@@ -123,6 +123,41 @@ test('what is asked for without a network is refused at once, and not done behin
   await close();
 });
 
+test('a change whose answer never comes is given up, and tried again in a form that was opened anew it is made once', async () => {
+  const { page, close } = await openPage(browser);
+  // Half a minute, shortened.
+  await page.addInitScript(`
+    const real = AbortSignal.timeout;
+    AbortSignal.timeout = (ms) => real.call(AbortSignal, ms === 30_000 && window.isHurried ? 300 : ms);
+  `);
+  const organization = `/operator/organizations/${portal.world.people.tenantId}`;
+  await signIn(page, portal.url, users.operator, organization);
+  const granted: number[] = [];
+  await page.route('**/credits', async (route) => {
+    const response = await route.fetch();
+    if (granted.push(response.status()) === 2) await route.fulfill({ response });
+  });
+  const grant = async () => {
+    await page.getByLabel('Amount in USD').first().fill('3.21');
+    await page.getByRole('button', { name: 'Grant credit' }).click();
+  };
+  await grant();
+  await expect.poll(() => granted).toEqual([201]);
+  await goWithin(page, '/operator/plans');
+  await goWithin(page, organization);
+  await grant();
+  await page.getByText('The credit is granted.', { exact: true }).waitFor();
+  await goWithin(page, `${organization}?tab=transactions`);
+  await page.getByText('$3.21').first().waitFor();
+  expect(await page.getByRole('row').filter({ hasText: '$3.21' }).count()).toBe(1);
+
+  await goWithin(page, organization);
+  await page.evaluate('window.isHurried = true');
+  await grant();
+  await page.getByRole('alert').getByText('The gateway cannot be reached. Check your connection.').waitFor();
+  await close();
+});
+
 test('the overview says that nothing needs attention, or that there is no key, only once it has been told', async () => {
   const { page, close } = await openPage(browser);
   const answer = Promise.withResolvers<void>();

@@ -37,6 +37,8 @@ export type Api = {
   session(): SessionState;
   /** Whether the last request reached the gateway. */
   reachable(): boolean;
+  /** The Idempotency-Keys of POSTs that are on their way, by path: their forms may be closed meanwhile, and opened to try once more. */
+  readonly onTheirWay: Map<string, string>;
   subscribe(listener: () => void): () => void;
 };
 
@@ -51,8 +53,8 @@ const refreshAheadMs = 30_000;
  */
 const refreshTimeoutMs = 5_000;
 
-/** No read takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
-const readTimeoutMs = 30_000;
+/** Neither a read nor a change takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
+const answerTimeoutMs = 30_000;
 
 export function createApi(): Api {
   let session: SessionState = { status: 'starting' };
@@ -164,7 +166,7 @@ export function createApi(): Api {
   return {
     fetch: authorizedFetch,
     request: async <Answer>(path: string, options: RequestOptions = {}) => {
-      const response = await authorizedFetch(path, options.method === undefined ? timely(options) : options);
+      const response = await authorizedFetch(path, timely(options));
       return response.status === 204 ? (undefined as Answer) : bodyOf<Answer>(response);
     },
     token: async () => {
@@ -180,20 +182,21 @@ export function createApi(): Api {
       }
     },
     signIn: async (email, password) => {
-      const response = await send('/api/v1/auth/login', { method: 'POST', body: { email, password } }, null);
+      const response = await send('/api/v1/auth/login', timely({ method: 'POST', body: { email, password } }), null);
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
       tabs?.postMessage(claimsOf(result.access_token).userId);
       await accept(result);
     },
     signOut: async () => {
-      await authorizedFetch('/api/v1/auth/logout', { method: 'POST' });
+      await authorizedFetch('/api/v1/auth/logout', timely({ method: 'POST' }));
       setSession({ status: 'signed-out' });
       tabs?.postMessage(null);
     },
     forget: () => setSession({ status: 'signed-out' }),
     session: () => session,
     reachable: () => reached,
+    onTheirWay: new Map(),
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -201,9 +204,9 @@ export function createApi(): Api {
   };
 }
 
-/** A read, which is given up when its caller does or when no answer comes. */
+/** A request that is given up when its caller does or when no answer comes. */
 function timely(options: RequestOptions): RequestOptions {
-  const timeout = AbortSignal.timeout(readTimeoutMs);
+  const timeout = AbortSignal.timeout(answerTimeoutMs);
   return { ...options, signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]) };
 }
 

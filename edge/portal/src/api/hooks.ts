@@ -119,7 +119,7 @@ type ActionOptions<Answer> = {
 
 /**
  * Changes something. A second call while the first is on its way does nothing, and a repeat after a lost answer carries
- * the same Idempotency-Key: a double click makes one thing.
+ * the same Idempotency-Key, as does one from a form that was opened anew meanwhile: a double click makes one thing.
  */
 export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
   const api = useApi();
@@ -135,7 +135,8 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
   const mutation = useMutation<Answer, ApiError, Change>({
     mutationFn: ({ method, path, body }) => {
       if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body });
-      idempotencyKey.current ??= randomKey();
+      idempotencyKey.current ??= api.onTheirWay.get(path) ?? randomKey();
+      api.onTheirWay.set(path, idempotencyKey.current);
       const headers = { 'idempotency-key': idempotencyKey.current };
       return api.request<Answer>(`/api/v1${path}`, { method, body, headers }).catch((error: unknown) => {
         throw isReused(error) ? carriedOut(error) : error;
@@ -152,8 +153,9 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
       options.onError?.(error);
       if (error.status === 404 || isTransient(error) || isReused(error)) readAgain();
     },
-    onSettled: () => {
+    onSettled: (_answer, _error, { path }) => {
       running.current = false;
+      api.onTheirWay.delete(path);
     },
   });
   return {
