@@ -20,6 +20,6 @@ export type PaymentEvent = {
 
 /** Reads webhooks of one payment provider. */
 export type PaymentProvider = {
-  /** The event in a payload. INVALID_REQUEST for one that is forged, too old or unreadable. */
-  read(payload: Uint8Array, signature: string, nowMs: number): PaymentEvent;
+  /** The event in a payload. INVALID_REQUEST for one that is forged, too old or unreadable; only of a genuine one the time is asked. */
+  read(payload: Uint8Array, signature: string, now: () => Promise<number>): Promise<PaymentEvent>;
 };

@@ -32,14 +32,16 @@ type StripeObject = {
  * payment by both its session and its intent, whose id the session names.
  */
 export const stripeProvider = (secret: string): PaymentProvider => ({
-  read(payload, signature, nowMs) {
-    requireSignature(payload, signature, secret, nowMs);
+  async read(payload, signature, now) {
+    const signedAtMs = signatureTimeMs(payload, signature, secret);
+    if (Math.abs((await now()) - signedAtMs) > toleranceMs) throw refused('The signature of the webhook is too old.');
     const event = parse(payload);
     return { id: event.id, ...paymentIn(event.type, event.object) };
   },
 });
 
-function requireSignature(payload: Uint8Array, header: string, secret: string, nowMs: number): void {
+/** When a payload was signed, as its signature says, which must hold. */
+function signatureTimeMs(payload: Uint8Array, header: string, secret: string): number {
   const parts = header.split(',').map((part) => part.trim().split('=', 2) as [string, string | undefined]);
   const time = parts.find(([name]) => name === 't')?.[1] ?? '';
   const expected = createHmac('sha256', secret).update(`${time}.`).update(payload).digest();
@@ -48,7 +50,7 @@ function requireSignature(payload: Uint8Array, header: string, secret: string, n
     return timingSafeEqual(Buffer.from(value, 'hex'), expected);
   });
   if (!/^\d{1,12}$/.test(time) || !isSigned) throw refused('The signature of the webhook does not hold.');
-  if (Math.abs(nowMs - Number(time) * 1000) > toleranceMs) throw refused('The signature of the webhook is too old.');
+  return Number(time) * 1000;
 }
 
 function parse(payload: Uint8Array): { id: string; type: string; object: StripeObject } {

@@ -27,7 +27,7 @@ export const receivePaymentEvent =
   async ({ provider: name, payload, signature }) => {
     const provider = paymentProviders.get(name);
     if (provider === undefined) throw notFound('payment provider');
-    const event = provider.read(payload, signature, await databaseNow(database.pool));
+    const event = await provider.read(payload, signature, () => databaseNow(database.pool));
     if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
       const { tenantId, amountNanoUsd } = event.payment;
       const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };

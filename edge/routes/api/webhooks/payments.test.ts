@@ -62,6 +62,16 @@ test('a payment whose signature does not hold or is old is refused and not booke
   expect(await balance()).toBe(0);
 });
 
+test('what anybody sends who knows no secret is refused without Postgres, which calls need', async () => {
+  const { pool } = edge.billing.deps.database;
+  const taken = await Promise.all(Array.from({ length: pool.options.max }, () => pool.connect()));
+  const body = payment('evt_10');
+  const answers = [await receive(body, paymentSignature(body, undefined, 'another secret')), await receive(body)];
+  for (const client of taken) client.release();
+  expect(answers.map(({ status }) => status)).toEqual([400, 503]);
+  expect((await receive(body)).status).toBe(200);
+});
+
 test('a payment of no amount, or in another currency, is taken, lest it be sent for ever, and books nothing', async () => {
   for (const [index, cents] of [0, -5, 1.5, '7', null].entries()) {
     expect((await receive(payment(`evt_odd_${index}`, cents))).status).toBe(200);
