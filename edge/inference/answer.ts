@@ -72,7 +72,7 @@ export async function answerInference(
         else end(raw, part.body);
         // Its memory is counted until then (services/models/inference/answer-room.ts).
         if (part.body.byteLength > countedBytesMin) await taken(raw);
-      } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
+      } else if (part.body.byteLength > 0 && !(isChunked ? writeChunk(raw, part.body) : raw.write(part.body))) {
         await drained(raw, gone);
       }
     }
@@ -110,6 +110,17 @@ function end(raw: ServerResponse, body: Uint8Array): void {
 
 const lineEnd = '\r\n';
 const lastChunk = '0\r\n\r\n';
+
+/** Writes one chunk; a large one without copying it, since a client that reads nothing would make both stay in memory. */
+function writeChunk(raw: ServerResponse, body: Uint8Array): boolean {
+  if (body.byteLength <= countedBytesMin) return raw.write(chunk(body));
+  raw.cork();
+  raw.write(body.byteLength.toString(16) + lineEnd, 'latin1');
+  raw.write(body);
+  const isTaken = raw.write(lineEnd, 'latin1');
+  raw.uncork();
+  return isTaken;
+}
 
 /** Bytes in chunked coding (RFC 9112 section 7.1), in one buffer: Node would write the size, the line ends and the bytes separately. */
 function chunk(body: Uint8Array, isLast = false): Buffer {

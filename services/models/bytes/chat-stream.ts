@@ -117,6 +117,11 @@ export class ChatStream {
     });
   }
 
+  /** Bytes of the event that has begun. */
+  get heldBytes(): number {
+    return this.#splitter.heldBytes;
+  }
+
   /** Takes the upstream's next bytes; returns what goes to the client now. Check `state` afterwards. */
   push(chunk: Uint8Array): readonly Uint8Array[] {
     if (this.state !== 'open') return nothing;

@@ -68,6 +68,11 @@ export class SseSplitter {
     };
   }
 
+  /** Bytes of the frame that has begun. */
+  get heldBytes(): number {
+    return this.#held.length;
+  }
+
   /** Takes the next bytes; returns false, from then on, when a frame is too long. */
   push(chunk: Buffer): boolean {
     if (this.#broken) return false;

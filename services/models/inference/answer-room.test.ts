@@ -5,6 +5,7 @@ import { ManualClock } from '#shared/clock.ts';
 import { MeteredCall } from '../metering/metered-call.ts';
 import { AnswerRoom, type AnswerShare } from './answer-room.ts';
 import { Delivery } from './delivery.ts';
+import { EventStreamReader } from './event-stream-reader.ts';
 import { PulledExchange } from './exchange.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
@@ -14,14 +15,14 @@ const shareOf = (userId: string): AnswerShare => ({ userId, bytes: 0, wake() {} 
 test('who came first may always go on, and others while one user leaves a third of what he has', () => {
   const room = new AnswerRoom(8 * mebibyte);
   const [first, second, other, small] = ['one', 'one', 'other', 'one'].map(shareOf) as [AnswerShare, ...AnswerShare[]];
-  room.add(first, 5 * mebibyte);
-  room.add(second!, mebibyte);
+  room.hold(first, 5 * mebibyte);
+  room.hold(second!, mebibyte);
   expect(room.hasRoom(second!)).toBe(true);
-  room.add(second!, 1);
-  room.add(other!, mebibyte);
-  room.add(small!, 64 * 1024);
+  room.hold(second!, mebibyte + 1);
+  room.hold(other!, mebibyte);
+  room.hold(small!, 64 * 1024);
   expect([first, second!, other!, small!].map((share) => room.hasRoom(share))).toEqual([true, false, true, true]);
-  room.giveBack(first);
+  room.hold(first, 0);
   expect(room.hasRoom(second!)).toBe(true);
 });
 
@@ -53,8 +54,8 @@ const meteredBy = (userId: string): MeteredCall =>
     null,
   );
 
-/** An answer of 4 MiB that its upstream sends as fast as it is taken. */
-function answer(room: AnswerRoom, userId: string, { isAnswer = true } = {}) {
+/** An answer of 4 MiB that its upstream sends as fast as it is taken, whole or in events of 1 MiB. */
+function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = false } = {}) {
   const signal = { aborted: false };
   const exchange = new PulledExchange();
   const sent = { bytes: 0, isPaused: false };
@@ -76,14 +77,17 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true } = {}) {
           goOn = resolve;
         });
       }
-      exchange.onData(Buffer.alloc(mebibyte / 16));
+      const piece = Buffer.alloc(mebibyte / 16, 'x');
+      if (streamed && sent.bytes % mebibyte === 0) piece.write('data: {"b64_json":"');
+      if (streamed && (sent.bytes + piece.length) % mebibyte === 0) piece.write('"}\n\n', piece.length - 4);
+      exchange.onData(piece);
       await nextTurn();
     }
     exchange.onEnd();
   };
-  const reader = new WholeAnswerReader((body) =>
-    isAnswer ? { forward: [body], reported: {}, counted: async () => ({}) } : null,
-  );
+  const reader = streamed
+    ? new EventStreamReader({ lastEvent: '', deltaEvent: null, measure: () => ({}) })
+    : new WholeAnswerReader((body) => (isAnswer ? { forward: [body], reported: {}, counted: async () => ({}) } : null));
   const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
   const head = { status: 200, header: () => undefined };
   const upstream = { redact: (text: string) => text };
@@ -106,6 +110,22 @@ test('answers without room pause their upstreams, and all are given, one after t
     delivery.close();
     held += 4 * mebibyte;
   }
+});
+
+test('streams of large events whose callers take none pause their upstreams, and go on once others have taken theirs', async () => {
+  const room = new AnswerRoom(6 * mebibyte);
+  const answers = Array.from({ length: 20 }, () => answer(room, 'user', { streamed: true }));
+  const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);
+  await expect.poll(() => answers.every(({ sent }) => sent.isPaused)).toBe(true);
+  // What waits in each exchange comes on top.
+  expect(bytesSent()).toBeLessThan((6 + 20 * 0.375) * mebibyte);
+  const taking = answers.map(async ({ given, delivery }) => {
+    let bytes = 0;
+    for (let part = await given; part!.end === undefined; part = await delivery.next()) bytes += part!.body.byteLength;
+    delivery.close();
+    return bytes;
+  });
+  expect(await Promise.all(taking)).toEqual(answers.map(() => 4 * mebibyte));
 });
 
 test('what turns out to be no answer makes room for another', async () => {

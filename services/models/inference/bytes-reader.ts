@@ -10,6 +10,7 @@ const writingBytes = 64;
 export class BytesReader implements AnswerReader {
   readonly contentType: string;
   readonly passesOn = true;
+  readonly heldBytes = 0;
   readonly complete = false;
   readonly outputTokensSoFar = 0;
   readonly #measure: (bytes: number) => Partial<Measures>;

@@ -44,6 +44,10 @@ export class ChatStreamReader implements AnswerReader {
     return this.#stream.deltas;
   }
 
+  get heldBytes(): number {
+    return this.#stream.heldBytes;
+  }
+
   push(chunk: Uint8Array): readonly Uint8Array[] {
     return this.#stream.push(chunk);
   }

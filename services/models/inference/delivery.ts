@@ -95,7 +95,7 @@ export class Delivery {
 
   /** The caller has taken the answer, as far as there is one. */
   close(): void {
-    this.#room.giveBack(this.#share);
+    this.#room.hold(this.#share, 0);
   }
 
   /** The answer in one message, once it is whole. */
@@ -106,7 +106,7 @@ export class Delivery {
       if (event.kind === 'data') {
         this.#metered.firstByte();
         this.#reader.push(event.chunk);
-        this.#room.add(this.#share, event.chunk.byteLength);
+        this.#room.hold(this.#share, this.#reader.heldBytes);
         while (!this.#room.hasRoom(this.#share) && !this.#exchange.failed) {
           if (this.#signal.aborted) throw cancelled();
           await this.#exchange.arrival();
@@ -133,8 +133,11 @@ export class Delivery {
 
   /** The next piece of an answer that is passed on as it comes. */
   async #nextPiece(): Promise<InvokeResponse | null> {
+    // The caller has taken the one before.
+    this.#room.hold(this.#share, this.#reader.heldBytes);
     while (!this.#reader.complete) {
-      const event = this.#exchange.take();
+      const mayGoOn = this.#room.hasRoom(this.#share) || this.#exchange.failed;
+      const event = mayGoOn ? this.#exchange.take() : undefined;
       if (event === undefined) {
         if (this.#signal.aborted) throw cancelled();
         await this.#exchange.arrival();
@@ -144,12 +147,13 @@ export class Delivery {
         }
       } else if (event.kind === 'data') {
         this.#metered.firstByte();
-        const pieces = this.#read(event.chunk);
-        if (pieces.length === 0) continue;
+        const piece = oneBuffer(this.#read(event.chunk));
+        this.#room.hold(this.#share, this.#reader.heldBytes + piece.byteLength);
+        if (piece.byteLength === 0) continue;
         await this.#metered.progress(this.#reader.outputTokensSoFar);
         this.#delivered = true;
         this.#sentMs = this.#clock.monotonic();
-        return this.#part(oneBuffer(pieces));
+        return this.#part(piece);
       } else if (event.kind === 'failed') {
         return this.#lastPiece(failedBy(exchangeError(event.failure)));
       } else if (event.kind === 'end') {

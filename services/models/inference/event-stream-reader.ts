@@ -79,6 +79,10 @@ export class EventStreamReader implements AnswerReader {
     return this.#seen.deltas;
   }
 
+  get heldBytes(): number {
+    return this.#splitter.heldBytes;
+  }
+
   push(chunk: Uint8Array): readonly Uint8Array[] {
     if (!this.#splitter.push(asBuffer(chunk)) && !this.complete) {
       this.#failure = 'the upstream sent an event that is too long';

@@ -73,6 +73,8 @@ export type AnswerReader = {
   passesOn: boolean;
   /** Takes a piece of the upstream's body; returns what may be passed on now. */
   push(chunk: Uint8Array): readonly Uint8Array[];
+  /** Bytes that were pushed and are held until the rest of a whole answer, or of an event, has come. */
+  readonly heldBytes: number;
   /** True once the answer is complete although the upstream has not closed it, e.g. after `[DONE]`. */
   readonly complete: boolean;
   /** The least number of output tokens in the pieces passed on so far; journaled before they are sent. */

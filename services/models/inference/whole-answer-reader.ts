@@ -63,6 +63,10 @@ export class WholeAnswerReader implements AnswerReader {
     this.#bytesExpected = Math.min(Number(head?.header('content-length')) || 0, bytesMax);
   }
 
+  get heldBytes(): number {
+    return this.#bytes;
+  }
+
   push(chunk: Uint8Array): readonly Uint8Array[] {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > this.#bytesMax) throw upstreamFailed('the answer is larger than any of its operation');
