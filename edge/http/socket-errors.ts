@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody } from '../openai/errors.ts';
-import { newRequestId, unknownMethod } from './headers.ts';
+import { endpointMethods, newRequestId, unknownMethod } from './headers.ts';
 
 /** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. */
 export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
@@ -11,15 +11,21 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
     socket.destroy();
     return;
   }
-  const method = error.code === 'HPE_INVALID_METHOD' ? requestLine.exec(headOf(error.rawPacket))?.[1] : undefined;
+  const isMethod = error.code === 'HPE_INVALID_METHOD';
+  const method = isMethod ? requestLine.exec(headOf(error.rawPacket))?.[1] : undefined;
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  if (method !== undefined) refuseMethod(method, socket);
+  // Behind a request in the same packet, the packet begins with its method.
+  if (method !== undefined && !endpointMethods.has(method)) refuseMethod(method, socket);
   else if (tooLarge)
     refuseOnSocket(socket, '431 Request Header Fields Too Large', 'The request headers are too large.');
   else if (timedOut) refuseOnSocket(socket, '400 Bad Request', 'The request took too long to arrive.');
+  else if (isMethod) refuseOnSocket(socket, '400 Bad Request', notRequest);
   else refuseOnSocket(socket, '400 Bad Request', 'The request is not valid HTTP.');
 }
+
+/** A client that counts its body in characters sends more bytes than it announced; they begin no request. */
+const notRequest = 'The request is not valid HTTP, or the body before it is longer than its Content-Length.';
 
 /** A request in which only the method is unknown to the parser; anything may be sent to a port. */
 const requestLine = /^([A-Za-z-]{1,32}) \S+ HTTP\/1\.[01]\r?\n/;

@@ -300,6 +300,21 @@ describe('an address that leads nowhere', () => {
     });
   });
 
+  test('a body longer than its Content-Length, as of one that counts characters, is refused as that and not for a method', async () => {
+    const text = '{"model":"sandbox-chat","messages":[{"role":"user","content":"Grüße"}]}';
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
+    const raw = await rawRequest(gateway.url, `${head}content-length: ${text.length}\r\n\r\n${text}`);
+    expect(raw).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toEqual({
+      error: {
+        message: expect.stringContaining('longer than its Content-Length'),
+        type: 'invalid_request_error',
+        param: null,
+        code: null,
+      },
+    });
+  });
+
   test('OPTIONS that asks for no method is answered as a browser would be, and not in plain text', async () => {
     for (const path of ['/v1/models', '/v1/chat/completions', '/api/v1/api-keys']) {
       const answer = await gateway.call('OPTIONS', path);
