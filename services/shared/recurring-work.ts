@@ -8,18 +8,20 @@ export type RecurringWork = {
 };
 
 /**
- * Does a piece of work at once and then again and again, `everyMs` milliseconds behind the end of each round, so that no two rounds of a
+ * Does a piece of work at once, or after `firstAfterMs`, and then again and again, `everyMs` milliseconds behind the end of each round, so that no two rounds of a
  * process run at the same time. One that fails is logged, and made up for by the next. Keeps no process alive.
  */
 export function startRecurringWork(work: {
   /** What it is, for the log, e.g. `the housekeeping of Jobs`. */
   name: string;
   everyMs: number;
+  /** How long the first round waits for what starts behind this. */
+  firstAfterMs?: number;
   /** `signal` aborts when the work is closed: what takes long should end then. */
   round(signal: AbortSignal): Promise<unknown>;
   logger: Pick<Logger, 'warn'>;
 }): RecurringWork {
-  const { name, everyMs, round, logger } = work;
+  const { name, everyMs, firstAfterMs, round, logger } = work;
   const closing = new AbortController();
   let running: Promise<void> | null = null;
   let isWanted = false;
@@ -47,7 +49,8 @@ export function startRecurringWork(work: {
       else timer = setTimeout(wake, everyMs).unref();
     });
   };
-  wake();
+  if (firstAfterMs === undefined) wake();
+  else timer = setTimeout(wake, firstAfterMs).unref();
 
   return {
     wake,

@@ -6,8 +6,10 @@ import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
 import { sessionOf, silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import type { AuditEvent } from './audit-event.ts';
 import { recordAuditEvent } from './record-audit-event.ts';
 import { type AuditRelayDeps, relayAuditEvents, startAuditRelay } from './relay.ts';
@@ -118,6 +120,22 @@ test('what waits is shown on /metrics, of each service of a process', async () =
   expect(metrics).toMatch(/^gateway_outbox_oldest_seconds\{service="keys",outbox="audit_events"\} 0\.\d+$/m);
   await Promise.all(relays.map((relay) => relay.close()));
   await database.query({ text: 'delete from audit_outbox', values: [] });
+});
+
+test('what a process left in the outbox is no warning at the next start, where Auth starts behind the relay', async () => {
+  const { auth, state, stored } = unreliableAuth();
+  state.failure = 'before storing';
+  await record([event()]);
+  const warnings: unknown[] = [];
+  const logger = { ...silentLogger, warn: (...line: unknown[]) => void warnings.push(line) } as unknown as Logger;
+  const relay = startAuditRelay({ database, auth, logger, registry: new Registry() });
+  // As long as a query of the relay would take, and longer.
+  await waiting();
+  await waiting();
+  state.failure = null;
+  await waitFor(() => stored.size === 1, { description: 'the event to be handed on' });
+  await relay.close();
+  expect(warnings).toEqual([]);
 });
 
 test('an event which Auth refuses for good is set aside, and the others go on', async () => {

@@ -37,6 +37,8 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
   return startRecurringWork({
     name: `the relay of ${service}'s audit events`,
     everyMs,
+    // What an earlier process left waits for Auth, which may start behind this service in the same process.
+    firstAfterMs: everyMs,
     round: () => relayAuditEvents(deps),
     logger,
   });
