@@ -13,7 +13,7 @@ import { runCommand } from './admin/run-command.ts';
 import { bootstrap } from './bootstrap.ts';
 import { Switchboard } from './switchboard.ts';
 
-// `npm run admin -- …`: what operators do in the portal, from a shell of a machine that has SERVICE_SECRET. It calls the running
+// `npm run admin -- …`: what operators do in the portal, from the shell of a machine that has SERVICE_SECRET. It calls the running
 // services, at RPC_URLS or at RPC_HOST and RPC_PORT.
 try {
   const env = readEnv(process.env, ['SERVICE_SECRET']);

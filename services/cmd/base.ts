@@ -15,7 +15,7 @@ import { metricsOfAll } from './metrics-of-all.ts';
 import { revisionOf } from './revision.ts';
 import { Switchboard } from './switchboard.ts';
 
-/** What all parts of a process stand on. */
+/** What all parts of a process are built on. */
 export type Base = {
   env: Env;
   logger: Logger;
@@ -28,22 +28,22 @@ export type Base = {
   upstreamSecret(reference: string): string | undefined;
   connectUpstream: ReturnType<typeof connectUpstream>;
   progress: Progress;
-  /** Each part adds its own as soon as it is open, so that a start which fails later closes it too. */
+  /** Each part adds its own as soon as it is open, so that a start that fails later closes it too. */
   closers: Closer[];
 };
 
-/** How far the process is between its start and its end. */
+/** Where the process is between its start and its end. */
 export type Progress = {
   closing: boolean;
   /** How long an edge goes on, as not ready, before it closes. */
   closeDelayMs: number;
-  /** The oldest catalog to serve by; undefined before everything is set up. */
+  /** The oldest catalog that may be served; undefined until everything is set up. */
   catalogVersionMin: bigint | undefined;
   /** The inference part, once it is open. */
   inference: StartedInference | undefined;
 };
 
-/** How long requests and calls may go on once the process was told to stop, in milliseconds. */
+/** How long requests and calls may go on after the process was told to stop, in milliseconds. */
 export const drainMs = 20_000;
 
 /** The largest message that carries a request body, in bytes: an audio upload and its form. */
@@ -52,17 +52,17 @@ export const bodyReadMaxBytes = 36 * 1024 * 1024;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const sources = ['edge', 'gen', 'services', 'package-lock.json'];
 
-/** Node's own metrics, once for a process: nothing takes away what watches its event loop and its garbage collector, nor what those hold. */
+/** Node's own metrics, once per process: its watchers of the event loop and the garbage collector cannot be removed, nor what they hold. */
 const nodeMetrics = new Registry();
 collectDefaultMetrics({ register: nodeMetrics });
 
-/** Says on `/metrics` which version runs; whoever rolls one out sees where it has arrived. */
+/** Shows on `/metrics` which version runs, so that a roll-out can be followed. */
 function showBuild(registry: Registry): void {
   new Gauge({
     name: 'gateway_build_info',
     help: 'Always 1; the labels say which version runs, and of which commit or other state of the sources.',
     labelNames: ['version', 'revision'],
-    // One for all processes of WORKERS.
+    // One value for all processes of WORKERS.
     aggregator: 'first',
     registers: [registry],
   }).set({ version: project.version, revision: revisionOf(root, sources) }, 1);
@@ -98,7 +98,7 @@ export function openBase(env: Env, logger: Logger): Base {
   };
 }
 
-/** Waits for a listener; a port that cannot be had is told by the variable that chooses it. */
+/** Waits for a listener; if the port cannot be used, the error names the variable that chooses it. */
 export async function listening(variable: string, port: number, listen: Promise<string>): Promise<string> {
   try {
     return await listen;

@@ -18,16 +18,16 @@ import { StartError } from '#shared/start-error.ts';
 import { type SandboxModel, sandboxBaseUrl, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
 
-/** What the first start made; `password` is set only when it was made up just now. */
+/** What the first start created; `password` is set only if it was generated just now. */
 export type Bootstrapped = {
   created: boolean;
   email: string;
   password: string | undefined;
-  /** A catalog of this version has the models. */
+  /** The version of a catalog that contains the models. */
   catalogVersion: bigint;
 };
 
-/** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
+/** Creates what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
 export async function bootstrap(
   env: Env,
   switchboard: Pick<Switchboard, 'client'>,
@@ -48,13 +48,13 @@ export async function bootstrap(
       );
       logger.info({ models: answer.models.map(({ name }) => name) }, 'models of UPSTREAM_BASE_URL');
     } catch (err) {
-      // The upstream may come later; models which it had at an earlier start are in the catalog.
+      // The upstream may come up later; models found at an earlier start are in the catalog.
       logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed');
     }
   }
   const catalogVersion = await currentVersion(models);
 
-  // Last of all: who made up a password has to tell it, and whatever could still fail or hang might keep it from that.
+  // Last of all: a generated password has to be shown, which anything that could still fail or hang might prevent.
   const password = env.bootstrapPassword ?? makePassword();
   const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization', userId: uuidv7() };
   const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
@@ -68,7 +68,7 @@ export async function bootstrap(
   return {
     created: first.created,
     email: first.email,
-    // One that was given is somebody's secret already, and what a start prints is kept in logs.
+    // A given password is somebody's secret already, and logs keep what a start prints.
     password: first.created && env.bootstrapPassword === undefined ? password : undefined,
     catalogVersion,
   };
@@ -86,7 +86,7 @@ async function currentVersion(models: Client<typeof ModelsService>): Promise<big
   }
 }
 
-/** A password that meets the rule of service.md (Invitation flow). */
+/** Satisfies the password rule of service.md (Invitation flow). */
 const makePassword = (): string => `${randomBytes(12).toString('base64url')}-aA1`;
 
 const importedSandboxModel = (model: SandboxModel): ImportedModel =>

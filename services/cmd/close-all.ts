@@ -1,6 +1,6 @@
 export type Closer = () => Promise<void> | void;
 
-/** Closes the last one first, each also when another fails. Throws what failed, once all are closed. */
+/** Closes all, the last one first, even if some fail. Throws the failures once all are closed. */
 export async function closeAll(closers: readonly Closer[]): Promise<void> {
   const errors: unknown[] = [];
   for (const close of closers.toReversed()) {

@@ -6,7 +6,7 @@ import type { Logger } from '#shared/logger.ts';
 /** Where the schemas are. */
 export type OpenDatabase = { connection: DatabaseUrl; close(): Promise<void> };
 
-/** The database of the environment, or the embedded one. Imports little, so that it can start beside the import of all else. */
+/** The environment's database, or the embedded one. Imports little, so that it can start while everything else is imported. */
 export async function openDatabase(env: Env, logger: Logger): Promise<OpenDatabase> {
   if (env.databaseUrl !== undefined) {
     await checkReachable(env.databaseUrl);

@@ -12,11 +12,11 @@ import { listening } from './base.ts';
 export type EdgeWorkers = {
   /** Where all of them listen. */
   url: string;
-  /** Has each close as it would by itself, with `delayMs` by its SHUTDOWN_DELAY_SECONDS or without, and waits for their ends. */
+  /** Makes each close as it would by itself, after its SHUTDOWN_DELAY_SECONDS unless `delayMs` is 0, and waits for their ends. */
   close(delayMs: number): Promise<void>;
 };
 
-/** Whether there can be a listener is asked once, before it is a matter of each worker. */
+/** Checks once, before the workers try, whether the port can be listened on. */
 async function tryListening({ host, port }: Env): Promise<string> {
   const server = createServer().listen({ host, port });
   await once(server, 'listening');
@@ -25,12 +25,12 @@ async function tryListening({ host, port }: Env): Promise<string> {
   return host;
 }
 
-/** What Node's cluster tells a worker with a connection, and is answered with `ack`. */
+/** The message by which Node's cluster hands a worker a connection, which the worker answers with `ack`. */
 type Handover = { act?: string; seq?: number; ack?: number };
 
 /**
- * Node waits for the word of a worker that was handed a connection, for ever if it dies before: whoever made it would hear nothing. Its own
- * copy of such a one is closed as if the worker had taken it; then its client sees what all clients of that worker see.
+ * Node waits for a worker's answer to a connection it was handed, forever if the worker dies first: the client would hear nothing. So the
+ * primary's copy of such a connection is closed as if the worker had accepted it; its client then sees what all clients of that worker see.
  */
 function closeWhatItWasHanded(worker: Worker): void {
   const child = worker.process;
@@ -47,20 +47,20 @@ function closeWhatItWasHanded(worker: Worker): void {
     if (worker.isConnected()) return;
     for (const ack of handed) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: true });
   };
-  // The second may come first, or never.
+  // The second event may come first, or never.
   worker.on('exit', close).on('disconnect', close);
 }
 
 type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
-/** A worker that dies sooner than this after its start is not simply replaced: something is wrong with all of them. */
+/** A worker that dies sooner than this after its start is not replaced at once: something is wrong with all of them. */
 const shortLifeMs = 2_000;
 
 /**
- * Starts WORKERS edges that share the port, each with its own journal and feeds, in front of the services of this process.
- * One that dies is replaced; its journal is adopted by the others.
+ * Starts WORKERS edges that share the port, each with its own journal and feeds, in front of the services of this process. One that dies is
+ * replaced; the others adopt its journal.
  *
- * @throws StartError, with none of them left, when one cannot start.
+ * @throws StartError, with none of them left running, when one cannot start.
  */
 export async function startEdgeWorkers(options: {
   cluster: Cluster;
@@ -78,7 +78,7 @@ export async function startEdgeWorkers(options: {
       RPC_URLS: serviceNames.map((name) => `${name}=${rpcUrl}`).join(','),
       KEY_PEPPER: env.keyPeppers.map(({ version, secret }) => `${version}:${secret}`).join(','),
       SERVICE_SECRET: env.serviceSecrets.join(','),
-      // The primary's own address, which PORT=0 would not give.
+      // The primary's actual address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
     });
     closeWhatItWasHanded(worker);
@@ -99,7 +99,7 @@ export async function startEdgeWorkers(options: {
     const ended = exited.then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
-    // What edge.ts says once it should get traffic.
+    // Sent by edge.ts once it should get traffic.
     const ready = new Promise<void>((resolve) => worker.on('message', (message) => message === 'ready' && resolve()));
     const [address] = await Promise.race([once(worker, 'listening'), ended]);
     await Promise.race([ready, ended]);

@@ -11,21 +11,24 @@ import { readinessOf } from './parts/readiness.ts';
 import { serveServices } from './parts/rpc-server.ts';
 import type { Switchboard } from './switchboard.ts';
 
-/** Which parts of the gateway a process carries. */
+/** The parts of the gateway that a process carries. */
 export type GatewayParts = {
   services: readonly ServiceName[];
   edge: boolean;
-  /** Whether it answers InferenceService by itself; an edge and a worker have an inference part anyway. */
+  /** Whether it serves InferenceService to others; an edge and a worker have an inference part anyway. */
   inference?: boolean;
-  /** Whether it starts WORKERS, processes with an edge each, in front of its services. */
+  /** Whether it starts WORKERS, processes with one edge each, in front of its services. */
   edgeWorkers?: boolean;
   /** Whether it runs background jobs. */
   worker: boolean;
-  /** Makes what a new gateway needs, once the services run. The edge is not ready before, nor with a catalog older than what this answers. */
+  /**
+   * Creates what a new gateway needs, once the services run. The edge is not ready before that, nor with a catalog older than the returned
+   * one.
+   */
   bootstrap?: (switchboard: Switchboard) => Promise<{ catalogVersion: bigint }>;
-  /** The database, when it was started already; the gateway closes it. */
+  /** The database, if it was started already; the gateway closes it. */
   database?: Promise<OpenDatabase>;
-  /** The folder of the built portal, once it is built; undefined: the edge serves none. */
+  /** Resolves with the folder of the built portal; undefined: the edge serves none. */
   portal?: Promise<string>;
 };
 
@@ -34,14 +37,14 @@ export type Gateway = {
   url: string | undefined;
   /** Where other processes connect; undefined for an edge or a worker alone. */
   rpcUrl: string | undefined;
-  /** Where a process without an edge shows its health and metrics, from its start to its end, if it is to. */
+  /** Where a process without an edge shows its health and metrics, if it does. */
   healthUrl: string | undefined;
   switchboard: Switchboard;
-  /** Waits until `/readyz` says yes. False when the gateway closes before. */
+  /** Resolves with true when `/readyz` says yes, with false when the gateway closes first. */
   ready(): Promise<boolean>;
   /**
-   * Refuses new work, lets what runs end, ships the last usage events and closes. For `delayMs` an edge goes on before, as not ready:
-   * whoever still comes is served, and told to come back by another connection.
+   * Refuses new work, lets running work end, ships the last usage events and closes. Before that an edge goes on for `delayMs`, as not
+   * ready: whoever still comes is served, and told to come back on another connection.
    */
   close(delayMs?: number): Promise<void>;
 };
@@ -49,8 +52,8 @@ export type Gateway = {
 const readyPollMs = 5;
 
 /**
- * Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot.
- * Each is loaded as it is started: an edge alone does without all that the database needs, and a service without the edge.
+ * Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. Parts are imported as they are
+ * started: an edge alone loads nothing that only the database needs, and a service nothing of the edge.
  */
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
   const hasServices = parts.services.length > 0;
@@ -77,7 +80,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       : [];
     const hasInference = parts.inference || parts.edge || parts.worker;
     const inference = hasInference ? await (await import('./parts/inference.ts')).startInferencePart(base) : undefined;
-    // Jobs would be tried in vain, and one of WORKERS would be given connections that others could serve.
+    // Before that jobs would fail, and one of WORKERS would be given connections that others could serve.
     if (parts.worker || cluster.isWorker) await inference?.prepared;
     const rpcUrl =
       hasServices || parts.inference

@@ -3,22 +3,25 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AggregatorRegistry, type MetricObject, type Registry } from 'prom-client';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 
-/** What WORKERS' processes say to each other, each with the number of the request that it belongs to. */
+/** Messages between the processes of WORKERS, each with the number of its request. */
 type Message =
-  /** To the first process: somebody asked this worker for the metrics of all. */
+  /** To the first process: this worker was asked for the metrics of all. */
   | { metrics: 'wanted'; request: number }
-  /** To a worker: what are yours? */
+  /** To a worker: asks for its metrics. */
   | { metrics: 'asked'; request: number }
   | { metrics: 'own'; request: number; values: MetricObject[] }
-  /** To the worker that wanted them, as Prometheus reads them; absent when a process did not answer. */
+  /** To the worker that was asked, in Prometheus' format; absent if a process did not answer. */
   | { metrics: 'all'; request: number; text?: string };
 
 export type MetricsOfAll = { text(): Promise<string>; close(): void };
 
-/** A process that is too busy to answer is left for the next time that Prometheus asks: sums without it would seem to fall. */
+/**
+ * In milliseconds. If a process is too busy to answer, the scrape fails and Prometheus asks again: sums without that process would seem to
+ * fall.
+ */
 const answerMsMax = 2_000;
 
-/** The metrics of this process, and with WORKERS those of all processes added up: a scrape meets any of them. */
+/** The metrics of this process or, with WORKERS, the sum over all processes: a scrape reaches any one of them. */
 export function metricsOfAll(registry: Registry): MetricsOfAll {
   return cluster.isWorker ? inWorker(registry) : inFirst(registry);
 }
@@ -55,7 +58,7 @@ function inFirst(registry: Registry): MetricsOfAll {
     await Promise.all(
       workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
     );
-    // Each worker is in one of them, whenever it dies.
+    // Each worker is in exactly one of these, whenever it dies.
     return AggregatorRegistry.aggregate([own, ...lastByWorker.values(), counted]).metrics();
   }
 
@@ -71,7 +74,7 @@ function inFirst(registry: Registry): MetricsOfAll {
       () => send(worker, { metrics: 'all', request }),
     );
   };
-  // A sum that falls is to Prometheus a counter that began anew, and all the others' would count once more.
+  // To Prometheus a sum that falls is a counter that started anew, and the counts of all the others would be added once more.
   const keepCounts = (worker: Worker): void => {
     const values = lastByWorker.get(worker.id) ?? [];
     lastByWorker.delete(worker.id);
@@ -88,13 +91,13 @@ function inFirst(registry: Registry): MetricsOfAll {
   };
 }
 
-/** What has been counted stays when its process ends; what it measured does not. The types of prom-client have numbers for these words. */
+/** Counts stay when their process ends; gauges do not. prom-client's types have numbers for these words. */
 const isCount = ({ type }: MetricObject): boolean => (type as unknown as string) !== 'gauge';
 
-/** A process may die with a message on its way to it. Without a listener that would end the one which sent it. */
+/** A process may die with a message on its way to it; without a listener that would end the sender. */
 const nobodyThere = (): void => {};
 
-/** Requests by number, each waiting for its answer. */
+/** Open requests by number, each waiting for its answer. */
 class Waiting<Answer> {
   readonly #resolvers = new Map<number, (answer: Answer) => void>();
   #last = 0;
@@ -130,17 +133,20 @@ const tooBusy = () =>
     },
   );
 
-/** What `registry.metrics()` answers. */
+/** The same text as `registry.metrics()`. */
 async function textOf(registry: Registry): Promise<string> {
   const texts = await oneByOne(registry, (name) => registry.getSingleMetricAsString(name));
   return `${texts.join('\n\n')}\n`;
 }
 
-/** What `registry.getMetricsAsJSON()` answers. */
+/** The same values as `registry.getMetricsAsJSON()`. */
 const valuesOf = (registry: Registry): Promise<MetricObject[]> =>
   oneByOne(registry, (name) => registry.getSingleMetric(name)!.get());
 
-/** Reads each metric in a turn of its own: all at once take milliseconds, at each scrape, for which every call would wait. */
+/**
+ * Reads each metric in its own turn of the event loop: reading all at once takes milliseconds at each scrape, which every call would wait
+ * for.
+ */
 async function oneByOne<Value>(registry: Registry, read: (name: string) => Promise<Value>): Promise<Value[]> {
   const values: Value[] = [];
   for (const { name } of registry.getMetricsAsArray()) {

@@ -6,7 +6,7 @@ import { migrations as keys } from '../keys/db/migrations/index.ts';
 import { migrations as models } from '../models/db/migrations/index.ts';
 import { migrations as usage } from '../usage/db/migrations/index.ts';
 
-/** Every service's migrations. Schemas know nothing of each other, so the order is of no consequence. */
+/** Every service's migrations. Schemas do not depend on each other, so the order does not matter. */
 export const serviceMigrations: readonly ServiceMigrations[] = [
   { service: 'keys', migrations: keys },
   { service: 'auth', migrations: auth },

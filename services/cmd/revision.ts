@@ -5,13 +5,13 @@ import { hashOfFiles } from '#shared/hash-of-files.ts';
 const digits = 12;
 
 /**
- * What tells one state of the sources in `folder` from another: the commit that git has checked out there, or where there is none, as in
- * most images, a hash of the files and folders that are named.
+ * Identifies a state of the sources in `folder`: the commit that git has checked out there or, without git, as in most images, a hash of
+ * the named files and folders.
  */
 export const revisionOf = (folder: string, names: readonly string[]): string =>
   (commitIn(join(folder, '.git')) ?? hashOfFiles(folder, names)).slice(0, digits);
 
-/** Read without git's program, which need not be there, and costs a start more. Undefined where it is kept otherwise, as for worktrees. */
+/** Read without the git program, which may be missing and would slow the start. Undefined if it is stored differently, as in worktrees. */
 function commitIn(repository: string): string | undefined {
   const read = (name: string): string => {
     const path = join(repository, name);

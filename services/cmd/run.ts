@@ -5,27 +5,26 @@ import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import './compile-cache.js';
 
-/** `delayMs`: how long it goes on first, as not ready. */
+/** `delayMs`: how long it first goes on, as not ready. */
 type Running = { close(delayMs: number): Promise<void> };
 
-/** A signal so soon after the first is the same one by another way: npm passes on what the terminal has sent to the whole group. */
+/** A signal this soon after the first is the same one on another path: npm passes on what the terminal has sent to the whole group. */
 const sameSignalMs = 1_000;
 
 /**
- * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT; a second signal ends it at once, and so does
- * one before it serves anything. One of WORKERS leaves that to the process that started it, whose end is its own: what is sent to the
- * group it is told twice.
- * What stops a start is told in one line, with exit code 1. `start` imports what it needs by itself, once the environment is known
- * to be good: a bad variable costs no second, and later starts find the compiled modules in the cache.
+ * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT. A second signal ends it at once, and so does one
+ * before it serves anything. A process of WORKERS ignores signals: the process that started it ends it, and a signal to the group would
+ * reach it twice. A failed start prints one line and exits with code 1. `start` does its imports itself, once the environment is known to
+ * be valid: a bad variable is reported at once, and later starts find the compiled modules in the cache.
  */
 export async function run(name: string, start: (env: Env, logger: Logger) => Promise<Running>): Promise<void> {
-  // A reader that goes away, as `head` does, ends no gateway; pino goes on likewise.
+  // A reader of the output that goes away, as `head` does, must not end the gateway; pino behaves alike.
   process.stdout.on('error', () => {});
   try {
     const env = readEnv(process.env);
     let stop = (_signal: 'SIGTERM' | 'SIGINT'): void => {
-      // What a start was in the middle of, the next one does anew, as after a crash. A container's first process must say so itself:
-      // Linux keeps from it every signal that it has no handler for.
+      // An interrupted start is repeated by the next one, as after a crash. The exit is explicit for the first process of a container:
+      // Linux withholds from it every signal that it has no handler for.
       process.exit(0);
     };
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal));
@@ -42,7 +41,7 @@ export async function run(name: string, start: (env: Env, logger: Logger) => Pro
       }
       stoppingSinceMs = performance.now();
       logger.info({ signal }, 'stopping');
-      // Nobody at a terminal waits for balancers to find out.
+      // At a terminal nobody waits for load balancers to notice.
       running.close(signal === 'SIGTERM' ? env.shutdownDelayMs : 0).then(
         () => process.exit(0),
         (err) => {
@@ -51,7 +50,7 @@ export async function run(name: string, start: (env: Env, logger: Logger) => Pro
         },
       );
     };
-    // A process that is killed writes nothing at its end.
+    // A killed process writes nothing at its end.
     flushCompileCache();
   } catch (error) {
     const text = error instanceof StartError ? error.message : `The gateway could not start: ${(error as Error).stack}`;

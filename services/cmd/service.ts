@@ -2,7 +2,7 @@ import { inferencePart, isServiceName, requireUrls, rpcNames } from '#shared/ser
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
-// `npm run service -- keys,auth`: the named services alone; RPC_URLS says where the others are.
+// `npm run service -- keys,auth`: only the named services; RPC_URLS says where the others are.
 await run('service', async (env, logger) => {
   const names = (process.argv[2] ?? '')
     .split(',')
@@ -18,7 +18,7 @@ await run('service', async (env, logger) => {
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services, inference, edge: false, worker: false }, logger);
   const metrics = gateway.healthUrl ? `, metrics at ${gateway.healthUrl}/metrics` : '';
-  // An inference part may wait long for Models, as an edge does.
+  // Like an edge, an inference part may wait long for Models.
   void gateway.ready().then((isReady) => {
     if (isReady) process.stdout.write(`${names.join(', ')} at ${gateway.rpcUrl}${metrics}\n`);
   });

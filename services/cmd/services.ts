@@ -16,7 +16,7 @@ import { startModels } from '../models/start.ts';
 import { startUsage } from '../usage/start.ts';
 import { type Base, bodyReadMaxBytes } from './base.ts';
 
-/** Who may call each service over the network, besides itself. */
+/** Who may call each service over the network, besides the service itself. */
 const callers: Record<ServiceName, readonly string[]> = {
   keys: ['edge', 'auth', 'usage', 'models', 'jobs', 'admin'],
   auth: ['edge', 'keys', 'usage', 'billing', 'models', 'jobs', 'admin', 'bootstrap'],
@@ -26,7 +26,7 @@ const callers: Record<ServiceName, readonly string[]> = {
   jobs: ['edge'],
 };
 
-/** Starts services for this process; serveServices lets others call them. */
+/** Starts services in this process; serveServices lets others call them. */
 export async function startServices(
   base: Base,
   names: readonly ServiceName[],

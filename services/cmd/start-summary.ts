@@ -1,12 +1,12 @@
 import type { Bootstrapped } from './bootstrap.ts';
 
-/** What the first `npm start` prints as soon as it has made up a password. */
+/** Printed by the first `npm start` as soon as it has generated a password. */
 export const firstLogin = (email: string, password: string): string => `
 First sign-in    ${email}  ${password}
                  (the password is shown this once)
 `;
 
-/** What `npm start` prints: where everything is, and calls to paste. */
+/** Printed by `npm start`: where everything is, and calls to paste. */
 export function startSummary(started: {
   url: string;
   rpcUrl: string;

@@ -15,8 +15,8 @@ import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 
 /**
- * Connects the services of a process with each other and with those elsewhere. Services may be added after their clients were
- * made, since services call each other; what is here is called by the local transport, the rest over the network.
+ * Connects the services of a process with each other and with those elsewhere: local ones are called by the local transport, the rest over
+ * the network. Services may be added after clients for them were made, since services call each other.
  */
 export class Switchboard {
   readonly #options: SwitchboardOptions;
@@ -32,7 +32,7 @@ export class Switchboard {
     this.#local.set(service.service.typeName, createLocalTransport([service], deps));
   }
 
-  /** A client by which `issuer` calls a service, wherever that is. */
+  /** A client with which `issuer` calls a service, wherever that is. */
   client<Service extends DescService>(issuer: string, service: Service): Client<Service> {
     const transport = (): Transport => this.#local.get(service.typeName) ?? this.#network(issuer, service);
     return createRpcClient(service, {
@@ -43,7 +43,7 @@ export class Switchboard {
   }
 
   #network(issuer: string, service: DescService): Transport {
-    // modelgateway.keys.v1.KeysService is `keys`; InferenceService, which lives beside the edge, has an address of its own.
+    // modelgateway.keys.v1.KeysService is `keys`; InferenceService, which runs beside the edge, has its own address.
     const name = service.name === 'InferenceService' ? 'inference' : service.typeName.split('.')[1]!;
     const url = this.#options.urls.get(name);
     if (url === undefined) {
@@ -52,7 +52,7 @@ export class Switchboard {
         retryAfterMs: 5_000,
       });
     }
-    // A connection for each service: what is large, as jobs are, holds up no feed of keys and no metering on its way.
+    // One connection per service: large messages, such as jobs, then delay neither a feed of keys nor metering.
     const key = `${issuer} ${service.typeName} ${url}`;
     let transport = this.#remote.get(key);
     if (transport === undefined) {
@@ -73,13 +73,13 @@ export type SwitchboardOptions = {
   clock: Clock;
   /** SERVICE_SECRET, newest first. */
   secrets: readonly string[];
-  /** Base URLs of the services elsewhere, by name. */
+  /** Base URLs of the services in other processes, by name. */
   urls: ReadonlyMap<string, string>;
-  /** RPC_TLS_CERT, as PEM: one of WORKERS, or a shell on the machine, has the services' own. */
+  /** RPC_TLS_CERT, as PEM: a process of WORKERS, or a shell on the same machine, knows the services' own certificate. */
   ownCertificate: string | undefined;
 };
 
-/** Trusts what Node does, and one certificate besides, whichever name the server was called by and whoever signed it. */
+/** Trusts what Node does and, in addition, one certificate, whatever name the server was called by and whoever signed it. */
 function trusting(pem: string): RpcClientTransportOptions['tls'] {
   const { fingerprint256 } = new X509Certificate(pem);
   return {

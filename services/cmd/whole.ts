@@ -4,14 +4,14 @@ import { serviceNames } from '#shared/service-names.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
 import { firstLogin, startSummary } from './start-summary.ts';
-// Loaded here, while Postgres starts, and not by each part when it is started.
+// Imported here, while Postgres starts, not by each part when it is started.
 import './parts/database.ts';
 import './parts/edge.ts';
 import './parts/inference.ts';
 import './parts/worker.ts';
 import './services.ts';
 
-/** Starts all parts, with the edges in this process or in WORKERS of their own, and tells how to use them once they are ready. */
+/** Starts all parts, with the edges in this process or in WORKERS, and prints how to use them once they are ready. */
 export async function startWhole(
   env: Env,
   begun: Pick<GatewayParts, 'database' | 'portal'>,
@@ -29,7 +29,7 @@ export async function startWhole(
       worker: true,
       bootstrap: async (switchboard) => {
         first = await bootstrap(env, switchboard, logger);
-        // At once: it is made up once, and the start may yet fail.
+        // At once: it is generated only once, and the start may still fail.
         if (first.password !== undefined) process.stdout.write(firstLogin(first.email, first.password));
         return first;
       },

@@ -2,8 +2,7 @@ import { requireUrls } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
-// `npm run worker`: runs background jobs from the queue in DATABASE_URL, with an inference part of its own; RPC_URLS says where the
-// services are.
+// `npm run worker`: runs background jobs from the queue in DATABASE_URL, with its own inference part; RPC_URLS says where the services are.
 await run('worker', async (env, logger) => {
   if (env.databaseUrl === undefined) {
     throw new StartError('Set DATABASE_URL to the database of the gateway: the queue of jobs is there.');

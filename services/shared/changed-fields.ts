@@ -1,11 +1,11 @@
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Lists up to this length are told whole. */
+/** Lists up to this length are shown whole. */
 const wholeListMax = 20;
 
 /**
- * The fields that differ, before and after, for an audit event; null when none does. They are compared as JSON shows them. Of a longer
- * list how many entries there were and are, and those that left or joined: the trail must not hold a list anew for each change of it.
+ * The fields that differ, before and after, for an audit event; null when none does. They are compared as JSON shows them. For a longer
+ * list: how many entries there were and are, and those added or removed, so that the trail does not repeat a list for each change of it.
  */
 export function changedFields(before: Fields, after: Fields): { before: Fields; after: Fields } | null {
   const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));

@@ -1,7 +1,7 @@
 /*
- * Addresses and CIDR ranges as 32-bit integers. The reading is strict (RFC 4291 section 2.2, RFC 4632 section 3.1): what two
- * parsers could read in two ways, such as 010.0.0.1 or 10.1, is no address at all. An IPv4-mapped IPv6 address (RFC 4291
- * section 2.5.5.2) is the IPv4 address within it, so that a dual-stack listener sees the client it would see without IPv6.
+ * Addresses and CIDR ranges as 32-bit integers. Parsing is strict (RFC 4291 section 2.2, RFC 4632 section 3.1): what two parsers could read
+ * differently, such as 010.0.0.1 or 10.1, is not an address. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) counts as the IPv4
+ * address in it, so that a dual-stack listener sees the client it would see without IPv6.
  */
 
 /** An IPv4 address as one unsigned 32-bit word, or an IPv6 address as four. */
@@ -11,7 +11,7 @@ export type Ipv6Words = readonly [number, number, number, number];
 /** A network and the length of its prefix in bits: up to 32 when the network is a number, else up to 128. */
 export type IpRange = { network: IpAddress; prefix: number };
 
-/** Reads an address; null when the text is none. Zone ids are not taken. */
+/** Reads an address; null when the text is none. Zone ids are not accepted. */
 export function parseAddress(text: string): IpAddress | null {
   const dotted = parseIpv4(text);
   if (dotted !== null) return dotted;
@@ -20,8 +20,8 @@ export function parseAddress(text: string): IpAddress | null {
 }
 
 /**
- * Reads an address or a range in CIDR notation; an address is the range of itself. Null when it is neither, or when bits are
- * set behind the prefix: 10.1.2.3/8 may mean the address or the network.
+ * Reads an address or a range in CIDR notation; an address is a range of its own. Null when it is neither, or when bits are set after the
+ * prefix: 10.1.2.3/8 may mean the address or the network.
  */
 export function parseRange(text: string): IpRange | null {
   const slash = text.indexOf('/');
@@ -38,7 +38,7 @@ export function parseRange(text: string): IpRange | null {
   return typeof network === 'number' ? { network, prefix: prefix - mappedPrefix } : { network, prefix };
 }
 
-/** The mask of a prefix within one word, as the signed integer that bit operations give. */
+/** The mask of a prefix within one word, as a signed integer, which is what bit operations return. */
 export const maskOf = (prefix: number): number => (prefix <= 0 ? 0 : prefix >= 32 ? -1 : -1 << (32 - prefix));
 
 /** Bits before the IPv4 address in an IPv4-mapped IPv6 address. */

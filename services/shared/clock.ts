@@ -1,15 +1,15 @@
-/** Where all code takes the time from, so that a test can move it. */
+/** The source of the time for all code, so that a test can control it. */
 export type Clock = {
   /** Milliseconds since the Unix epoch (wall clock; may jump). */
   now(): number;
-  /** Milliseconds on a clock that never goes back; only differences mean anything. */
+  /** Milliseconds on a clock that never goes back; only differences are meaningful. */
   monotonic(): number;
 };
 
-/** How far the clocks of two machines may differ: behind a machine that is not synchronized nothing at all would work. */
+/** How far the clocks of two machines may differ: if they differ more, calls between them are refused. */
 export const clockDifferenceMsMax = 30_000;
 
-/** Timers fire at once above this (2^31 - 1 ms, 24 days). */
+/** Timers with a longer delay fire at once (2^31 - 1 ms, 24 days). */
 export const timerMsMax = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -17,7 +17,7 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
 };
 
-/** A clock that starts at `startMs` and runs at the pace of the system clock (setting CLOCK of the environment). */
+/** A clock that starts at `startMs` and runs at the speed of the system clock (setting CLOCK of the environment). */
 export function clockStartingAt(startMs: number): Clock {
   const offset = startMs - Date.now();
   return { now: () => Date.now() + offset, monotonic: () => performance.now() };
@@ -41,7 +41,7 @@ export class ManualClock implements Clock {
     this.#monotonicMs += ms;
   }
 
-  /** Sets the wall clock alone, as an administrator or a time server would. */
+  /** Sets only the wall clock, as an administrator or a time server would. */
   set(ms: number): void {
     this.#nowMs = ms;
   }

@@ -1,6 +1,6 @@
 /**
- * Does at the end of the event loop's turn, once, what was asked for in it. A turn may take seconds when thousands of connections
- * have something to say: what has been waiting for longer than `waitMsMax` is done as soon as more is asked for.
+ * Does at the end of the event loop's turn, once, what was asked for during it. A turn may take seconds when thousands of connections are
+ * active: what has waited for longer than `waitMsMax` is done as soon as more is asked for.
  */
 export class EndOfTurn {
   readonly #waitMsMax: number;

@@ -14,26 +14,26 @@ export type Env = {
   host: string;
   rpcPort: number;
   rpcHost: string;
-  /** With what services answer other processes by TLS, as PEM; undefined: in clear text (h2c). */
+  /** The certificate and key with which services answer other processes over TLS, as PEM; undefined: clear text (h2c). */
   rpcTls: { cert: string; key: string } | undefined;
   /** Where a process without an edge shows its health and metrics; undefined: nowhere. */
   metricsPort: number | undefined;
-  /** Where each service answers, when it is not in this process; empty in the one-process mode. */
+  /** Where each service in another process answers; empty in the one-process mode. */
   rpcUrls: ReadonlyMap<string, string>;
   /** Undefined: the embedded Postgres under `dataDir`. */
   databaseUrl: string | undefined;
   dataDir: string;
-  /** The origin which clients use, without a trailing slash; links in mails and headers start with it. */
+  /** The origin that clients use, without a trailing slash; links in mails and headers start with it. */
   publicUrl: string;
   bootstrapEmail: string;
   /** Undefined: one is generated at the first start and printed once. */
   bootstrapPassword: string | undefined;
   upstreamBaseUrl: string | undefined;
   upstreamApiKey: string | undefined;
-  /** Every variable whose name begins with UPSTREAM_: those that deployments may name as their secrets. */
+  /** All variables whose names begin with UPSTREAM_: deployments may refer to them as secrets. */
   upstreamSecrets: Readonly<Record<string, string | undefined>>;
   smtpUrl: string | undefined;
-  /** Signs the payment provider's webhooks; undefined: none are taken. */
+  /** Signs the payment provider's webhooks; undefined: none are accepted. */
   paymentWebhookSecret: string | undefined;
   /** Newest first; the first makes new digests, all of them are looked up. */
   keyPeppers: readonly KeyPepper[];
@@ -46,30 +46,29 @@ export type Env = {
   logLevel: string;
   journalSync: 'group' | 'always';
   workers: number;
-  /** How long an edge waits for the next request on a connection of a client. */
+  /** How long an edge waits for the next request on a client's connection. */
   keepAliveMs: number;
-  /** How long a process that was told to end by SIGTERM goes on as not ready, so that balancers find out. */
+  /** How long a process goes on, as not ready, after SIGTERM, so that load balancers notice. */
   shutdownDelayMs: number;
   clock: Clock;
   production: boolean;
 };
 
-/** A pepper of API key digests; its version stands in each digest's row. */
+/** A pepper of API key digests; each digest's row has its version. */
 export type KeyPepper = { version: number; secret: string };
 
 type Source = Readonly<Record<string, string | undefined>>;
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
-/** The shortest secret that is taken, in characters; 32 random bytes in hex are 64. */
+/** The shortest accepted secret, in characters; 32 random bytes in hex are 64. */
 const secretLengthMin = 32;
 
 const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'];
 
 /**
- * Reads and checks the environment once. A bad value throws a StartError that names the variable.
- * Those of `secretsNeeded` that are absent are made and kept in DATA_DIR, but for production, where they are required; others are
- * left empty.
+ * Reads and checks the environment once. A bad value throws a StartError that names the variable. Missing ones of `secretsNeeded` are
+ * generated and kept in DATA_DIR, except in production, where they are required; other secrets that are missing stay empty.
  */
 export function readEnv(given: Source, secretsNeeded: readonly string[] = secretNames): Env {
   // Mounted files and `echo` end with a newline.
@@ -137,7 +136,7 @@ function readChoice(source: Source, name: string, choices: readonly string[], fa
   return text;
 }
 
-/** To a URL such a character is the end of its host and port. */
+/** In a URL such a character ends the host and port. */
 const encodedPassword = ', with `#`, `/` and `?` in a password written as `%23`, `%2F` and `%3F`';
 
 function readUrl(source: Source, name: string, protocols: readonly string[]): string | undefined {
@@ -150,7 +149,7 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
   return text;
 }
 
-/** The rest of a model call's path is put behind it. */
+/** The rest of a model call's path is appended to it. */
 function readUpstreamUrl(source: Source, name: string): string | undefined {
   const text = readUrl(source, name, ['http:', 'https:']);
   if (text === undefined) return undefined;
@@ -159,15 +158,15 @@ function readUpstreamUrl(source: Source, name: string): string | undefined {
   return text.replace(/\/+$/, '');
 }
 
-/** Whether a URL names a place and nothing else, so that the path of a call can be put behind it. */
+/** Whether a URL is only an address, so that the path of a call can be appended. */
 function isAddressAlone(url: string): boolean {
   const { username, password, search, hash } = new URL(url);
   return username + password + search + hash === '';
 }
 
-/** libpq takes several hosts with commas between them and tries each; pg takes one. */
+/** libpq accepts several hosts separated by commas and tries each; pg accepts one. */
 function readDatabaseUrl(source: Source, name: string): string | undefined {
-  // As text, since no URL has several ports.
+  // Checked as text, since the URL parser refuses several ports.
   const hosts = /^[^:]*:\/\/(?:[^/?#]*@)?([^/?#]*)|[?&]host=([^&#]*)/g;
   for (const [, authority = '', parameter = ''] of (source[name] ?? '').matchAll(hosts)) {
     if (/,|%2c/i.test(authority + parameter))
@@ -175,13 +174,13 @@ function readDatabaseUrl(source: Source, name: string): string | undefined {
   }
   const text = readUrl(source, name, ['postgres:', 'postgresql:']);
   if (text === undefined || !source.PGSSLMODE) return text;
-  // pg reads the variable by itself, and takes `require` for `verify-full`.
+  // pg reads the variable itself, and treats `require` as `verify-full`.
   const url = new URL(text);
   if (!url.searchParams.get('sslmode')) url.searchParams.set('sslmode', source.PGSSLMODE);
   return url.href;
 }
 
-/** A URL without path, query and user, which links and the issuer of tokens begin with, as browsers and headers spell it; no slash at its end. */
+/** A URL without path, query and user, for links and the issuer of tokens, spelled as browsers and headers do; without a trailing slash. */
 function readOrigin(source: Source, name: string, protocols: readonly string[]): string | undefined {
   const text = readUrl(source, name, protocols)?.replace(/\/+$/, '');
   if (text === undefined) return undefined;
@@ -197,7 +196,7 @@ function readHost(source: Source, name: string): string {
   return text;
 }
 
-/** Where clients on this machine reach a listener; one on all addresses by its loopback. */
+/** Where clients on this machine reach a listener; one that listens on all addresses, at the loopback address. */
 export const originAt = (host: string, port: number, scheme: 'http' | 'https' = 'http'): string =>
   `${scheme}://${urlHost(host)}:${port}`;
 
@@ -235,7 +234,7 @@ function readTrustedProxies(source: Source): string[] {
   if (entries.some((entry) => parseRange(entry) === null)) {
     throw bad('TRUSTED_PROXIES', 'addresses and CIDR ranges, separated by commas');
   }
-  // Whoever is trusted says whose address a key's allowlist is held against.
+  // A trusted proxy decides which address is checked against a key's allowlist.
   if (entries.some((entry) => entry.endsWith('/0'))) {
     throw bad('TRUSTED_PROXIES', 'ranges of your own proxies, not of everybody');
   }
@@ -276,7 +275,7 @@ function readRpcTls(source: Source): Env['rpcTls'] {
     throw new StartError('RPC_TLS_CERT and RPC_TLS_KEY are not a certificate and its key in PEM.', { cause });
   }
   const { validFrom, validTo } = new X509Certificate(cert);
-  // Whoever calls goes by the machine's clock too.
+  // Callers check it by the machine's clock too.
   if (Date.now() < Date.parse(validFrom) || Date.now() > Date.parse(validTo))
     throw bad('RPC_TLS_CERT', `a certificate of today, which the one from ${validFrom} to ${validTo} is not`);
   return { cert, key };
@@ -291,7 +290,7 @@ function readPem(source: Source, name: string): string {
   } catch (cause) {
     throw new StartError(`${name} is not valid: expected the path of a file that can be read.`, { cause });
   }
-  // OpenSSL takes it for none.
+  // OpenSSL would accept it as no certificate at all.
   if (pem === '') throw bad(name, 'the path of a file that is not empty');
   return pem;
 }
@@ -313,7 +312,7 @@ function readPrivateKey(source: Source, isRequired: boolean): string | undefined
 function readWebhookSecret(source: Source): string | undefined {
   const text = source.PAYMENT_WEBHOOK_SECRET;
   if (text === undefined || text === '') return undefined;
-  // The provider makes it, and its own are of this length or more.
+  // Generated by the provider, whose secrets are at least this long.
   if (text.length < 16)
     throw bad('PAYMENT_WEBHOOK_SECRET', "the payment provider's signing secret, of at least 16 characters");
   return text;
@@ -335,7 +334,7 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
   const file = join(dataDir, 'secrets', name.toLowerCase());
   if (!existsSync(file)) createSecret(file, name);
   const kept = readFileSync(file, 'utf8');
-  // A start may have been cut off while it wrote; empty, it would be a secret that everybody knows.
+  // A start may have been cut off while writing it; an empty secret would be one that everybody knows.
   if (kept.length < secretLengthMin)
     throw new StartError(
       `${name} in ${file} is shorter than ${secretLengthMin} characters: restore the file, or remove it to have another made.`,
@@ -349,13 +348,13 @@ function createSecret(file: string, name: string): void {
     makeFolder(join(file, '..'), 0o700);
     writeFileSync(draft, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
     try {
-      // By one step, so that nobody reads a part of it.
+      // In one step, so that nobody reads a part of it.
       linkSync(draft, file);
     } finally {
       rmSync(draft);
     }
   } catch (error) {
-    // Another process of the same DATA_DIR was quicker: its secret is the one.
+    // Another process with the same DATA_DIR was faster: its secret counts.
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     const { code } = error as NodeJS.ErrnoException;
     throw new StartError(
@@ -374,7 +373,7 @@ function readPeppers(text: string): readonly KeyPepper[] {
     return match === null ? { version: 1, secret: part } : { version: Number(match[1]), secret: match[2]! };
   });
   const versions = new Set(peppers.map(({ version }) => version));
-  // Of two with one version, the second would know none of the keys that it made.
+  // If two had the same version, the keys made under the second would not be recognised.
   if (versions.size < peppers.length || versions.has(0) || Math.max(...versions) > pepperVersionMax) {
     throw bad('KEY_PEPPER', `version:secret each, with versions that differ, from 1 to ${pepperVersionMax}`);
   }

@@ -1,11 +1,11 @@
 import { ErrorReason, type GatewayError } from './errors.ts';
 
-/** The reasons of the vocabulary; the generated type also allows numbers that are not in it. */
+/** The reasons of the vocabulary; the generated type also allows unknown numbers. */
 export type KnownReason = (typeof ErrorReason)[keyof typeof ErrorReason];
 
 /**
- * The platform's error code of each reason (openai-contract.md section 2): what clients branch on, and what usage events and
- * jobs keep of a failure. Null: the reason has none of its own.
+ * The platform's error code for each reason (openai-contract.md section 2): clients branch on it, and usage events and jobs keep it. Null:
+ * the reason has no code.
  */
 const codes: Readonly<Record<KnownReason, string | null>> = {
   [ErrorReason.UNSPECIFIED]: 'internal_error',
@@ -15,7 +15,7 @@ const codes: Readonly<Record<KnownReason, string | null>> = {
   [ErrorReason.INVALID_TOKEN]: 'invalid_token',
   [ErrorReason.EXPIRED_TOKEN]: 'expired_token',
   [ErrorReason.INVALID_CREDENTIALS]: 'invalid_credentials',
-  // A service token is the gateway's own affair: a client may be served by another part of it, or once this one is set right.
+  // Service tokens are the gateway's own affair: another part may serve the client, or this one once it is repaired.
   [ErrorReason.UNAUTHENTICATED_SERVICE]: 'server_is_overloaded',
   [ErrorReason.ENDPOINT_NOT_ALLOWED]: 'endpoint_not_allowed',
   [ErrorReason.MISSING_SCOPE]: 'missing_scope',

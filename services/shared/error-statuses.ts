@@ -1,7 +1,7 @@
 import type { KnownReason } from './error-codes.ts';
 import { ErrorReason, type GatewayError } from './errors.ts';
 
-/** The HTTP status of each reason (openai-contract.md section 2): what clients are sent, and what usage events keep of a failure. */
+/** The HTTP status of each reason (openai-contract.md section 2): sent to clients, and kept in usage events. */
 const statuses: Readonly<Record<KnownReason, number>> = {
   [ErrorReason.UNSPECIFIED]: 500,
   [ErrorReason.MISSING_API_KEY]: 401,
@@ -47,14 +47,14 @@ const statuses: Readonly<Record<KnownReason, number>> = {
   [ErrorReason.UPSTREAM_REFUSED]: 400,
   [ErrorReason.UPSTREAM_ERROR]: 502,
   [ErrorReason.UPSTREAM_TIMEOUT]: 504,
-  // Nobody is left to read it; the number is what access logs know for "client closed request".
+  // Nobody is left to read it; access logs know the number as "client closed request".
   [ErrorReason.CANCELLED]: 499,
   [ErrorReason.DEADLINE_EXCEEDED]: 504,
   [ErrorReason.UNIMPLEMENTED]: 501,
   [ErrorReason.INTERNAL]: 500,
 };
 
-/** The HTTP status of an error. A newer service may send a reason which this process does not know. */
+/** The HTTP status of an error. A newer service may send a reason that this process does not know. */
 export const statusOf = (error: GatewayError): number =>
   error.reason === ErrorReason.UPSTREAM_REFUSED && error.details.upstream !== undefined
     ? error.details.upstream.status

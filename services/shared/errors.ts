@@ -21,8 +21,8 @@ export type GatewayErrorDetails = {
 };
 
 /**
- * The one error of the gateway: a reason for machines, a public text for clients, an internal text for operators.
- * It crosses RPC unchanged but for the internal text, and becomes HTTP by error-statuses.ts and edge/openai/errors.ts alone.
+ * The one error class of the gateway: a reason for machines, a public text for clients, an internal text for operators. It crosses RPC
+ * unchanged except for the internal text, and only error-statuses.ts and edge/openai/errors.ts turn it into HTTP.
  */
 export class GatewayError extends Error {
   readonly reason: ErrorReason;
@@ -36,11 +36,11 @@ export class GatewayError extends Error {
   }
 }
 
-/** Makes a GatewayError; reads better than `new` behind `throw`. */
+/** Makes a GatewayError; reads better than `new` after `throw`. */
 export const gatewayError = (reason: ErrorReason, publicText: string, details?: GatewayErrorDetails): GatewayError =>
   new GatewayError(reason, publicText, details);
 
-/** Whether something thrown is the gateway's error with this reason. */
+/** Whether something thrown is a GatewayError with this reason. */
 export const hasReason = (thrown: unknown, reason: ErrorReason): thrown is GatewayError =>
   thrown instanceof GatewayError && thrown.reason === reason;
 
@@ -48,7 +48,7 @@ export const hasReason = (thrown: unknown, reason: ErrorReason): thrown is Gatew
 export const invalidRequest = (param: string | undefined, publicText: string, code?: string): GatewayError =>
   new GatewayError(ErrorReason.INVALID_REQUEST, publicText, { param, code });
 
-/** There is no such resource, or it is somebody else's: the two read the same. */
+/** The resource does not exist, or belongs to somebody else: the two read the same. */
 export const notFound = (what: string): GatewayError => new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`);
 
 /** The organization is suspended: nothing that costs is begun for it. */
@@ -58,17 +58,17 @@ export const tenantSuspended = (): GatewayError =>
     'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
   );
 
-/** A model that the key's allowlist leaves out. */
+/** The key's allowlist does not include the model. */
 export const modelNotAllowed = (model: string): GatewayError =>
   new GatewayError(ErrorReason.MODEL_NOT_ALLOWED, `This API key may not use the model \`${model}\`.`, {
     param: 'model',
   });
 
-/** Whoever asked has left; the cause goes to the log only. */
+/** The caller has left; the cause goes only to the log. */
 export const cancelled = (cause?: Error): GatewayError =>
   new GatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', cause && { internal: cause.message, cause });
 
-/** The bare error for anything unexpected; the cause goes to the log only. */
+/** The bare error for anything unexpected; the cause goes only to the log. */
 export const internalError = (cause: unknown): GatewayError =>
   new GatewayError(
     ErrorReason.INTERNAL,

@@ -7,11 +7,11 @@ import { makeFolder } from './make-folder.ts';
 /** A folder that belongs to this process until it releases the lock or dies. */
 export type FolderLock = {
   release(): void;
-  /** Deletes the folder with all that is in it, and releases the lock. */
+  /** Deletes the folder with its contents, and releases the lock. */
   removeFolder(): void;
 };
 
-/** The lock's file. Never open it by node:fs: closing any descriptor of it would drop this process's lock (POSIX fcntl). */
+/** The lock's file. Never open it with node:fs: closing any descriptor of it would drop this process's lock (POSIX fcntl). */
 const lockFile = 'lock';
 
 /** Names of folders whose deletion has begun. */
@@ -20,24 +20,24 @@ export const removedPrefix = 'removed-';
 const sqliteBusy = 5;
 const sqliteCannotOpen = 14;
 
-/** A new folder below `directory` that belongs to this process. Throws the file system's error if there can be none. */
+/** A new folder below `directory` that belongs to this process. Throws the file system's error if it cannot be made. */
 export function lockNewFolder(directory: string): { name: string; path: string; lock: FolderLock } {
   makeFolder(directory, 0o700);
   for (;;) {
     const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
     const path = join(directory, name);
     mkdirSync(path, { mode: 0o700 });
-    // Who looks for folders of the dead may have seen the empty one first; it then belongs to it, and we take another.
+    // A process that looks for dead ones' folders may have seen the empty folder first; then it belongs to that one, and we take another.
     const lock = lockFolder(path);
     if (lock !== null) return { name, path, lock };
   }
 }
 
 /**
- * Takes the folder, or answers null when a living process has it or it is gone.
+ * Takes the folder; null when a living process has it or it is gone.
  *
- * The lock is the kernel's, so that it ends with its process, whatever killed it, and needs no guess from process ids
- * (which containers share and systems reuse). Node has no call for it; SQLite's exclusive lock on an empty file is one.
+ * The lock is the kernel's, so it ends with its process, whatever killed it, and needs no guess based on process ids (which containers
+ * share and systems reuse). Node has no call for it; SQLite's exclusive lock on an empty file is one.
  */
 export function lockFolder(folder: string): FolderLock | null {
   const path = join(folder, lockFile);
@@ -56,7 +56,7 @@ export function lockFolder(folder: string): FolderLock | null {
     if (isSqlite(error, sqliteBusy) || isSqlite(error, sqliteCannotOpen)) return null;
     throw error;
   }
-  // Its last owner may have taken the folder away between our open and our lock.
+  // Its last owner may have removed the folder between our open and our lock.
   if (!existsSync(path)) {
     release();
     return null;
@@ -64,9 +64,9 @@ export function lockFolder(folder: string): FolderLock | null {
   return {
     release,
     removeFolder() {
-      // Windows renames no folder with an open file in it.
+      // Windows cannot rename a folder with an open file in it.
       if (process.platform === 'win32') release();
-      // Gone by one step and while the lock holds, so that nobody can take what is half deleted.
+      // Renamed in one step while the lock holds, so that nobody can take a half-deleted folder.
       const renamed = join(dirname(folder), `${removedPrefix}${basename(folder)}`);
       renameSync(folder, renamed);
       rmSync(renamed, { recursive: true, force: true });

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
-/** A hash over the names and contents of the given files of a folder, and of all below its given folders but what is built or hidden. */
+/**
+ * A hash over the names and contents of the given files of a folder, and of everything in its given folders except built and hidden files.
+ */
 export function hashOfFiles(folder: string, names: readonly string[]): string {
   const hash = createHash('sha256');
   for (const file of names.flatMap((name) => filesAt(join(folder, name))).sort()) {

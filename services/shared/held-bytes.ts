@@ -1,10 +1,12 @@
 /** Smaller bodies are not worth counting: there are no more of them than connections. */
 export const countedBytesMin = 64 * 1024;
 
-/** One user may hold so many times what they leave to others: more users leave less, and there is always room for one more. */
+/**
+ * One user may hold this many times what they leave to others: with more users each may hold less, and there is always room for one more.
+ */
 const timesLeftMax = 3;
 
-/** Bytes of memory that are held, and for whom. */
+/** How many bytes of memory are held, and for whom. */
 export class HeldBytes {
   readonly #of = new Map<string, number>();
   #total = 0;
@@ -17,7 +19,7 @@ export class HeldBytes {
     return this.#of.get(userId) ?? 0;
   }
 
-  /** Whether somebody may hold so many bytes more, where all together may hold `bytesMax`. */
+  /** Whether a user may hold this many bytes more, when all together may hold `bytesMax`. */
   hasRoom(userId: string, bytes: number, bytesMax: number): boolean {
     return this.of(userId) + bytes <= (bytesMax - this.#total - bytes) * timesLeftMax;
   }

@@ -13,13 +13,13 @@ import { takeTurn } from './db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError } from './errors.ts';
 import type { Caller } from './rpc/caller.ts';
 
-/** For how long an Idempotency-Key is honoured (decisions.md, Common), in milliseconds. */
+/** How long an Idempotency-Key is honoured (decisions.md, Common), in milliseconds. */
 export const idempotencyMs = 24 * 3_600_000;
 
-/** Callers who are no users, such as the operators' command line. */
+/** The user of callers that are not users, such as the operators' command line. */
 const nobody = NIL;
 
-/** Whose request is done once, under which Idempotency-Key. */
+/** Whose request is done only once, and under which Idempotency-Key. */
 export type OnceCall<Request extends DescMessage> = {
   caller: Pick<Caller, 'userId'>;
   key: string;
@@ -29,7 +29,7 @@ export type OnceCall<Request extends DescMessage> = {
 };
 
 /**
- * Does the work once per caller and Idempotency-Key, in the work's own transaction: a repeat gets the first answer, the same key with
+ * Does the work once per caller and Idempotency-Key, in the work's own transaction: a repeat gets the first answer; the same key with
  * another request fails with IDEMPOTENCY_KEY_REUSED. Without a key the work is simply done.
  */
 export async function once<Request extends DescMessage, Response extends DescMessage>(
@@ -41,7 +41,9 @@ export async function once<Request extends DescMessage, Response extends DescMes
   return fromBinary(schema, await onceKept(tx, call, async () => toBinary(schema, create(schema, await work()))));
 }
 
-/** The same for an answer that must not be kept, as it holds a secret, or shows what may change: a text is, by which it is made again. */
+/**
+ * The same for an answer that must not be kept, because it holds a secret or may change: a text is kept from which it can be made again.
+ */
 export async function onceNamed<Request extends DescMessage>(
   tx: StatementRunner,
   call: OnceCall<Request>,
@@ -58,7 +60,7 @@ async function onceKept<Request extends DescMessage>(
   const { requestSchema, nowMs } = call;
   if (call.key === '') return work();
   const userId = call.caller.userId || nobody;
-  // What cannot be made again without the key cannot be made by whoever reads the table.
+  // Not stored in clear text: what can be made again only with the key cannot be made by a reader of the table.
   const key = createHash('sha256').update(call.key).digest('hex');
   const requestHash = createHash('sha256')
     .update(requestSchema.typeName)
@@ -76,7 +78,7 @@ async function onceKept<Request extends DescMessage>(
     return kept.response;
   }
   const response = await work();
-  // One that has expired may still be there.
+  // An expired one may still be there.
   await run(
     tx,
     `insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)
@@ -88,10 +90,10 @@ async function onceKept<Request extends DescMessage>(
   return response;
 }
 
-/** As many as a statement deletes in a few milliseconds: where they have piled up, no request waits for all of them. */
+/** As many as one statement deletes in a few milliseconds, so that no request waits for a large backlog. */
 const forgottenAtOnce = 1_000;
 
-/** Forgets the requests whose time is over, so many at a time; answers whether there may be more. */
+/** Forgets expired requests, a limited number at a time; returns whether there may be more. */
 export async function forgetExpired(tx: StatementRunner, nowMs: number): Promise<boolean> {
   const forgotten = await run(
     tx,

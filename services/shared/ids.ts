@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 
 const idBytes = 16;
-/** Random bytes of 256 ids: drawing them one id at a time costs more than the rest of it. */
+/** Random bytes for 256 ids: drawing them one id at a time costs more than everything else. */
 let random = randomBytes(0);
 let randomUsed = 0;
 
-/** Where the next 16 random bytes stand in `random`. */
+/** The position of the next 16 random bytes in `random`. */
 function takeRandom(): number {
   if (randomUsed === random.length) {
     random = randomBytes(256 * idBytes);
@@ -27,13 +27,13 @@ const bytes = Buffer.alloc(idBytes);
 let lastMs = 0;
 let sequence = 0;
 
-/** A clock that is set back by no more is waited for: ids count on from the moment that they had reached. */
+/** If the clock is set back by at most this, ids keep counting from the moment they had reached, until it catches up. */
 const setBackMsMax = 10_000;
 
 /**
- * A new UUIDv7 (RFC 9562 section 5.7), later in order than any before it in this process, unless the machine's clock was set back by more
- * than ten seconds: then events would be dated by the wrong time for as long (section 6.2 leaves it open). Ids of rows and events are v7,
- * so that indexes grow at their end and the partition of an event can be read from its id.
+ * A new UUIDv7 (RFC 9562 section 5.7). It sorts after all earlier ones of this process, unless the machine's clock was set back by more
+ * than ten seconds: continuing would then misdate events for as long (section 6.2 leaves it open). Ids of rows and events are v7, so
+ * indexes grow at their end and an event's partition can be read from its id.
  */
 export function uuidv7(): string {
   const start = takeRandom();
@@ -41,13 +41,13 @@ export function uuidv7(): string {
   const nowMs = Date.now();
   if (nowMs > lastMs || nowMs < lastMs - setBackMsMax) {
     lastMs = nowMs;
-    // The upper half of the range is room to count up in.
+    // The upper half of the range is left for counting up.
     sequence = bytes.readUInt32BE(0) >>> 1;
   } else if (++sequence > 0xffff_ffff) {
     lastMs += 1;
     sequence = 0;
   }
-  // Written into the bytes that were drawn, and turned into text in one go: the package's own text costs as much as the rest of a call's ids.
+  // Written into the drawn bytes and converted to text in one go: the package's own conversion costs as much as the rest of a call's ids.
   return dashed(v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex'));
 }
 
@@ -56,8 +56,8 @@ const dashed = (hex: string): string =>
   `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 
 /**
- * A new UUIDv7 that is later in order than `last`, which may come from a process whose clock is ahead: then it counts on from that one's
- * random bits (RFC 9562 section 6.2, method 2).
+ * A new UUIDv7 that sorts after `last`, which may come from a process whose clock is ahead: then it increments that one's random bits (RFC
+ * 9562 section 6.2, method 2).
  */
 export function uuidv7After(last: string | null): string {
   const id = uuidv7();
@@ -66,7 +66,7 @@ export function uuidv7After(last: string | null): string {
   return dashed(hex);
 }
 
-/** A new id in the form of OpenAI's: a prefix such as `chatcmpl-`, and a UUIDv7 without its dashes. */
+/** A new id in OpenAI's form: a prefix such as `chatcmpl-`, and a UUIDv7 without dashes. */
 export const prefixedId = (prefix: string): string => prefix + uuidv7().replaceAll('-', '');
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -76,7 +76,7 @@ export const isUuid = (text: string): boolean => uuidPattern.test(text);
 /** Whether a UUID is of version 7. */
 export const isUuidv7 = (uuid: string): boolean => uuid[14] === '7';
 
-/** The moment in a UUIDv7, in milliseconds since the Unix epoch. */
+/** The time in a UUIDv7, in milliseconds since the Unix epoch. */
 export const uuidv7Ms = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 
 /** The largest time that fits into the 48 bits of a UUIDv7, in milliseconds. */

@@ -1,4 +1,4 @@
-/** Whether there is a process of that id in sight of this one, be it somebody else's. */
+/** Whether this process can see a process with that id, even another user's. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -3,7 +3,7 @@ import { invalidRequest } from './errors.ts';
 
 const isoTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-/** Of the times that a Timestamp holds, and that are written with four digits of a year. */
+/** The bounds of times that a Timestamp can hold and that have a four-digit year. */
 const msMin = Date.parse('0001-01-01T00:00:00.000Z');
 const msMax = Date.parse('9999-12-31T23:59:59.999Z');
 
@@ -27,7 +27,7 @@ export function parseDay(text: string): Temporal.PlainDate | null {
 }
 
 /**
- * The day that a parameter names, of years in which something can have happened and which the arithmetic of zones can reach; null for
+ * The day that a parameter names, within the years in which something can have happened and that time zone arithmetic can handle; null for
  * none.
  *
  * @throws GatewayError INVALID_REQUEST that names the parameter.

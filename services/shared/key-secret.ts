@@ -3,8 +3,8 @@ import { crc32 } from 'node:zlib';
 import type { KeyPepper } from './env.ts';
 
 /*
- * The secret of an API key: `sk-proj-`, 43 base62 digits that hold 256 random bits, and 6 base62 digits of a CRC-32 over
- * all before it. The tail lets a mistyped or invented key be refused without a look-up.
+ * The secret of an API key: `sk-proj-`, 43 base62 digits with 256 random bits, and 6 base62 digits with a CRC-32 of everything before them.
+ * The checksum lets a mistyped or invented key be refused without a look-up.
  */
 
 const prefix = 'sk-proj-';
@@ -21,25 +21,25 @@ export function makeKeySecret(random: Uint8Array): string {
   return body + checksum(body);
 }
 
-/** Whether the text has the form of a secret that this gateway issued: length, alphabet and checksum. */
+/** Whether the text has the form of a secret issued by this gateway: length, alphabet and checksum. */
 export function isKeySecret(text: string): boolean {
   if (text.length !== secretLength || !shape.test(text)) return false;
   const body = text.slice(0, -checksumDigits);
   return checksum(body) === text.slice(-checksumDigits);
 }
 
-/** What identifies a key in lists and logs: `sk-proj-<first 4>...<last 4>` (service.md, API key). */
+/** Identifies a key in lists and logs: `sk-proj-<first 4>...<last 4>` (service.md, API key). */
 export const keyPreview = (secret: string): string =>
   `${prefix}${secret.slice(prefix.length, prefix.length + 4)}...${secret.slice(-4)}`;
 
-/** HMAC-SHA-256 of the secret under a pepper that is kept outside the database. */
+/** HMAC-SHA-256 of the secret under a pepper kept outside the database. */
 export const keyDigest = (secret: string, pepper: KeyPepper): Buffer =>
   createHmac('sha256', pepper.secret).update(secret).digest();
 
-/** Keeps it apart from digests and derived secrets, which are made with the same pepper. */
+/** Separates it from digests and derived secrets, which use the same pepper. */
 const fingerprintPurpose = 'modelgateway/keys/pepper-fingerprint/v1\0';
 
-/** By what a pepper is recognized by whoever does not have it: HMAC-SHA-256, 32 bytes. */
+/** Lets a process recognise a pepper without having it: HMAC-SHA-256, 32 bytes. */
 export const pepperFingerprint = (pepper: KeyPepper): Buffer =>
   createHmac('sha256', pepper.secret).update(fingerprintPurpose).digest();
 

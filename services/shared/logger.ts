@@ -2,7 +2,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type { Logger };
 
-/** Fields that may hold a secret, wherever they stand in a log line. */
+/** Fields that may hold a secret, at any depth of a log line. */
 const secretFields = [
   'authorization',
   'cookie',
@@ -18,19 +18,19 @@ const secretFields = [
 const secretNames: ReadonlySet<string> = new Set(secretFields.map((field) => field.toLowerCase()));
 const removed = '[removed]';
 
-/** For the fields of a child, which pass no formatter. */
+/** For a child logger's own fields, which pass through no formatter. */
 const serializersOfSecrets = Object.fromEntries(
   secretFields
     .flatMap((field) => [field, `${field[0]!.toUpperCase()}${field.slice(1)}`])
     .map((field) => [field, () => removed]),
 );
 
-/** How far below a line's own fields secrets are looked for. */
+/** How many levels below a line's own fields are searched for secrets. */
 const depthMax = 3;
 
 /**
- * The fields without secrets in them, or in what they hold; copied where there is one. pino's own redaction follows each path through
- * each line, which took nine tenths of the line's time.
+ * The fields without secrets, at any searched depth; copied only if there are any. pino's own redaction follows each path through each
+ * line, which took nine tenths of the line's time.
  */
 function redacted<Fields extends object>(fields: Fields, depth = depthMax): Fields {
   let copy: Record<string, unknown> | undefined;
@@ -44,19 +44,19 @@ function redacted<Fields extends object>(fields: Fields, depth = depthMax): Fiel
 }
 
 function redactedWithin(name: string, value: unknown, depth: number): unknown {
-  // Of an error its serializer takes what names it, and knows it by its class.
+  // The error serializer takes only naming fields, and recognises errors by their class.
   if (typeof value !== 'object' || value === null || depth === 0 || name === 'err') return value;
   return redacted(value, depth - 1);
 }
 
-/** Issued secrets have recognisable prefixes; should one reach a message or a stack, it is cut there. */
+/** Issued secrets have recognisable prefixes; one that gets into a message or a stack is cut there. */
 const issuedSecret = /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[\w-]{4})[\w-]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
 
 /** Removes issued secrets from a text, keeping enough of a key to recognise it. */
 const withoutSecrets = (text: string): string =>
   text.replace(issuedSecret, (_match, key?: string, ephemeral?: string) => `${key ?? ephemeral ?? 'jwt'}[removed]`);
 
-/** What of an error names it and says where it happened. Drivers hang on more: connections, and the values of statements that they run. */
+/** The fields of an error that name it and its origin. Drivers attach more: connections, and the values of their statements. */
 const namingFields = ['type', 'message', 'stack', 'code', 'errno', 'syscall', 'constraint', 'aggregateErrors'];
 
 function namedPart(error: Error): unknown {

@@ -1,4 +1,4 @@
-/** What an error says. A host with several addresses fails once for each of them, and the message of it all is empty. */
+/** The message of an error. For a host with several addresses there is one error per address, and the message of the whole is empty. */
 export const messageOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
   const { message, errors } = error as Partial<AggregateError>;

@@ -1,8 +1,8 @@
 import { Counter, type LabelValues, type Metric, type Registry } from 'prom-client';
 
 /*
- * Metrics of what happens with every request. prom-client looks the labels up at each observation, even of a child that was bound to
- * them, which costs microseconds; a cell is a number that is added to, and read when somebody scrapes.
+ * Metrics of what happens on every request. prom-client looks up the labels at each observation, even of a bound child, which costs
+ * microseconds; a cell is a number that is added to, and read at a scrape.
  */
 
 /** One series of a counter. */
@@ -13,7 +13,7 @@ class CounterCell {
     this.#count += by;
   }
 
-  /** What came since it was last taken. */
+  /** What was counted since the last call. */
   take(): number {
     const count = this.#count;
     this.#count = 0;
@@ -21,7 +21,7 @@ class CounterCell {
   }
 }
 
-/** A counter of prom-client which also adds up what its cells have counted. */
+/** A prom-client counter that also adds up what its cells have counted. */
 export class CellCounter<Label extends string> extends Counter<Label> {
   readonly #cells: { labels: LabelValues<Label>; cell: CounterCell }[] = [];
 
@@ -30,7 +30,10 @@ export class CellCounter<Label extends string> extends Counter<Label> {
     for (const { labels, cell } of this.#cells) this.inc(labels, cell.take());
   }
 
-  /** The series of these labels, to be kept by the caller: a second cell of the same ones would be as good, and cost as much again. */
+  /**
+   * The series with these labels, to be kept by the caller: a second cell with the same labels would also be correct, but cost as much
+   * again.
+   */
   cell(labels: LabelValues<Label>): CounterCell {
     const cell = new CounterCell();
     this.#cells.push({ labels, cell });
@@ -42,7 +45,7 @@ export class CellCounter<Label extends string> extends Counter<Label> {
 export class HistogramCell {
   readonly labels: Readonly<Record<string, string>>;
   readonly #upperBounds: readonly number[];
-  /** By bucket, not yet added up; the last is for what is above all bounds. */
+  /** By bucket, not accumulated; the last one is for values above all bounds. */
   readonly #counts: Float64Array;
   #sum = 0;
 
@@ -59,7 +62,7 @@ export class HistogramCell {
     this.#sum += value;
   }
 
-  /** The series as Prometheus wants them: each bucket with all that is below it, then sum and count. */
+  /** The series as Prometheus wants it: each bucket including all below it, then sum and count. */
   values(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
     let count = 0;
     const buckets = [...this.#upperBounds, '+Inf' as const].map((le, bucket) => {
@@ -85,11 +88,11 @@ export class CellHistogram {
     this.name = name;
     this.#help = help;
     this.#buckets = buckets;
-    // A registry asks nothing of a metric but its name and `get`; the type names prom-client's own classes.
+    // A registry uses only a metric's name and `get`; the type demands prom-client's own classes.
     registry.registerMetric(this as unknown as Metric);
   }
 
-  /** The series of these labels, to be kept by the caller: there must be one cell of each. */
+  /** The series with these labels, to be kept by the caller: there must be only one cell for each. */
   cell(labels: Readonly<Record<string, string>> = {}): HistogramCell {
     const cell = new HistogramCell(labels, this.#buckets);
     this.#cells.push(cell);
@@ -103,10 +106,13 @@ export class CellHistogram {
   }
 }
 
-/** Upper bounds of buckets for what takes from a millisecond to minutes. */
+/** Bucket bounds for durations from a millisecond to minutes, in seconds. */
 export const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-/** Remembers what was made for each label value. Label values must be few: routes, statuses, models and deployments of the catalog, never what a client chose. */
+/**
+ * Remembers what was made for each label value. There must be few: routes, statuses, models and deployments of the catalog, never anything
+ * chosen by a client.
+ */
 export function bound<Label, Cell>(make: (label: Label) => Cell): (label: Label) => Cell {
   const cells = new Map<Label, Cell>();
   return (label) => {

@@ -6,12 +6,12 @@ export type NanoUsd = bigint;
 
 const nanoUsdPerUsd = 1_000_000_000n;
 
-/** The most that one call may cost, a million USD: sums of thousands of them stay within 64 bits. */
+/** The highest cost of one call, a million USD: sums of thousands of them fit into 64 bits. */
 export const costNanoUsdMax = 1_000_000n * nanoUsdPerUsd;
 
 const nanoUsdPerCent = 10_000_000n;
 
-/** An amount of 0 or more in whole cents, as money is paid: what is paid above it becomes credit. */
+/** A non-negative amount rounded up to whole cents, as money is paid: the difference becomes credit. */
 export const upToWholeCent = (nanoUsd: NanoUsd): NanoUsd =>
   ((nanoUsd + nanoUsdPerCent - 1n) / nanoUsdPerCent) * nanoUsdPerCent;
 
@@ -32,14 +32,14 @@ declare global {
 }
 
 /**
- * The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without a float in between. Its type is
- * what readers of the JSON get; here it is for nothing but to be written.
+ * The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without going through a double. Its type is
+ * what readers of the JSON get; here it can only be written.
  */
 export const usdJson = (nanoUsd: NanoUsd): number => JSON.rawJSON(usdText(nanoUsd)) as unknown as number;
 
 const decimalPattern = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 
-/** Reads a decimal text in USD; null unless it is a plain decimal with at most nine places and ten whole digits. */
+/** Reads a decimal text in USD; null unless it is a plain decimal with at most nine decimals and ten integer digits. */
 function parseUsd(text: string): NanoUsd | null {
   const match = decimalPattern.exec(text);
   if (match === null) return null;
@@ -47,7 +47,7 @@ function parseUsd(text: string): NanoUsd | null {
   return match[1] === '-' ? -magnitude : magnitude;
 }
 
-/** Reads a JSON number in USD. Its shortest decimal text decides, so that 0.1 is exactly 100,000,000 nano-USD. */
+/** Reads a JSON number in USD by its shortest decimal text, so that 0.1 is exactly 100,000,000 nano-USD. */
 export function usdFromNumber(value: number): NanoUsd | null {
   if (!Number.isFinite(value)) return null;
   const text = String(value);

@@ -1,13 +1,13 @@
 import { asBuffer } from './as-buffer.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from './errors.ts';
 
-/** One part of a form, by the positions of its bytes in the body. */
+/** One part of a form, by its byte positions in the body. */
 export type FormPart = {
   name: string;
   /** Null for a plain field. */
   fileName: string | null;
   contentType: string | null;
-  /** The line break and dashes before the part; the part reaches until its content's end. */
+  /** Where the line break and dashes before the part begin; the part ends with its content. */
   start: number;
   contentStart: number;
   contentEnd: number;
@@ -17,12 +17,12 @@ export type FormPart = {
 
 /** The largest audio file, in bytes (openai-contract.md section 4). */
 export const audioFileBytesMax = 26_214_400;
-/** How much of a file's beginning is kept for whoever looks at its format. */
+/** How much of a file's beginning is kept, for whoever needs to recognise its format. */
 const fileHeadBytes = 64 * 1024;
 const partsMax = 100;
 const partHeaderBytesMax = 8 * 1024;
 const fieldBytesMax = 1024 * 1024;
-/** All that is not the file: fields, headers, boundaries, preamble. */
+/** The most bytes outside the file: fields, headers, boundaries, preamble. */
 const restBytesMax = 4 * 1024 * 1024;
 /** The longest body that can be a form within these limits. */
 export const formBytesMax = audioFileBytesMax + restBytesMax;
@@ -32,14 +32,14 @@ const doubleLineBreak = Buffer.from('\r\n\r\n');
 const headerLine = /^[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*$/;
 
 /**
- * Reads a multipart/form-data body (RFC 7578; RFC 2046 section 5.1.1) piece by piece, strictly and within limits, and notes
- * where its parts are, so that they can be sent on byte for byte.
+ * Reads a multipart/form-data body (RFC 7578; RFC 2046 section 5.1.1) piece by piece, strictly and within limits, and notes where its parts
+ * are, so that they can be passed on byte for byte.
  */
 export class FormScanner {
   readonly #boundaryLine: string;
   readonly #delimiter: Buffer;
   #state: 'content' | 'delimiter' | 'header' | 'epilogue' = 'content';
-  /** Bytes that were given but not yet read. It begins with the line break of the first delimiter, which a body leaves out. */
+  /** Bytes received but not yet read. Starts with the line break that belongs to the first delimiter, which a body omits. */
   #pending: Buffer = Buffer.from('\r\n');
   /** Where `#pending` begins in the body. */
   #offset = -2;
@@ -48,7 +48,7 @@ export class FormScanner {
   #restBytes = 0;
   readonly parts: FormPart[] = [];
 
-  /** Throws UNSUPPORTED_CONTENT_TYPE unless it is the type of a form with a boundary. */
+  /** Throws UNSUPPORTED_CONTENT_TYPE unless the type is that of a form with a boundary. */
   constructor(contentType: string) {
     this.#boundaryLine = `--${boundaryOf(contentType)}`;
     this.#delimiter = Buffer.from(`\r\n${this.#boundaryLine}`);
@@ -60,13 +60,13 @@ export class FormScanner {
     while (this.#step());
   }
 
-  /** The body has ended. Throws INVALID_REQUEST when its last boundary is missing. */
+  /** The body has ended. Throws INVALID_REQUEST if its last boundary is missing. */
   end(): readonly FormPart[] {
     if (this.#state !== 'epilogue') throw malformed('its last boundary is missing');
     return this.parts;
   }
 
-  /** One step ahead; false when it takes more bytes. */
+  /** Advances by one step; false when that needs more bytes. */
   #step(): boolean {
     switch (this.#state) {
       case 'content':
@@ -85,7 +85,7 @@ export class FormScanner {
   #readContent(): boolean {
     const at = this.#pending.indexOf(this.#delimiter);
     if (at === -1) {
-      // The delimiter may have begun in the last bytes.
+      // A delimiter may begin in the last bytes.
       const certain = this.#pending.length - this.#delimiter.length + 1;
       if (certain > 0) this.#takeContent(certain);
       return false;
@@ -141,7 +141,7 @@ export class FormScanner {
     if (length > partHeaderBytesMax) throw malformed('the header of a part is too long');
     if (end === -1) return false;
     const lines = this.#pending.toString('utf8', 0, end).split('\r\n');
-    // Another reader would see a part begin or end where this one reads on, and a second model in it.
+    // Otherwise another reader could see a part begin or end where this one reads on, and a second model in it.
     if (!lines.every((line) => headerLine.test(line) && !line.startsWith(this.#boundaryLine))) {
       throw malformed('a part has a header that is none');
     }
@@ -159,7 +159,7 @@ export class FormScanner {
       head: noBytes,
       headPieces: [],
     };
-    // An empty content is followed by a delimiter whose line break belongs to it.
+    // Empty content is followed by a delimiter whose line break belongs to it.
     this.#state = 'content';
     return true;
   }
@@ -175,7 +175,7 @@ export class FormScanner {
   }
 }
 
-/** The text of a plain field; undefined when there is none. Throws when the field is there twice. */
+/** The text of a plain field; undefined when there is none. Throws when the field occurs twice. */
 export function formField(parts: readonly FormPart[], name: string): string | undefined {
   const found = parts.filter((part) => part.name === name && part.fileName === null);
   if (found.length > 1) throw invalidRequest(name, `\`${name}\` is given twice.`, 'duplicate_field');
@@ -193,7 +193,7 @@ const malformed = (why: string): GatewayError =>
 const tooLarge = (text: string, param?: string): GatewayError =>
   gatewayError(ErrorReason.REQUEST_TOO_LARGE, text, { param: param === undefined ? undefined : shown(param) });
 
-/** A name from outside, short enough to be shown. */
+/** A name from outside, shortened for an error text. */
 const shown = (name: string): string => name.slice(0, 64);
 
 function boundaryOf(contentType: string): string {
@@ -202,7 +202,7 @@ function boundaryOf(contentType: string): string {
       contentType,
     );
   const boundary = match?.[1] ?? match?.[2];
-  // Of two boundaries another reader could take the other.
+  // If there were two boundaries, another reader could use the other one.
   if (boundary === undefined || contentType.match(/boundary[\d*\s]*=/gi)!.length > 1) {
     throw gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'Send `multipart/form-data` with a boundary.');
   }
@@ -220,7 +220,7 @@ function dispositionOf(lines: readonly string[]): { name: string; fileName: stri
   let readTo = 0;
   for (const match of said.matchAll(parameter)) {
     const key = match[1]!.toLowerCase();
-    // Readers differ on which of two counts.
+    // Readers differ on which of the two counts.
     if (parameters.has(key)) throw malformed(`a part has two parameters \`${shown(key)}\``);
     parameters.set(key, match[2]?.replace(/\\(.)/g, '$1') ?? match[3]!);
     readTo = match.index + match[0].length;
@@ -228,6 +228,6 @@ function dispositionOf(lines: readonly string[]): { name: string; fileName: stri
   const name = parameters.get('name');
   if (name === undefined || parameters.has('name*')) throw malformed('a part has no name');
   if (!/^;?\s*$/.test(said.slice(readTo))) throw malformed('a part has a Content-Disposition that cannot be read');
-  // A name in the form of RFC 5987 says no more than that this is a file.
+  // A name in the form of RFC 5987 only shows that this is a file.
   return { name, fileName: parameters.get('filename') ?? parameters.get('filename*') ?? null };
 }

@@ -4,5 +4,5 @@ const names = new Map<Operation, string>(
   Object.entries(Operation).map(([name, operation]) => [operation, name.toLowerCase()]),
 );
 
-/** An operation as the public API names it: its enum value's name in lower case, e.g. `chat_completions`. */
+/** An operation's name in the public API: that of its enum value in lower case, e.g. `chat_completions`. */
 export const operationName = (operation: Operation): string => names.get(operation) ?? 'unspecified';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { Logger } from './logger.ts';
 
-/** How much waits in an outbox, and for how long the oldest has, in seconds; 0 when nothing waits. */
+/** How many entries wait in an outbox, and for how long the oldest has waited, in seconds; 0 when none wait. */
 export type Waiting = { count: number; oldestSeconds: number };
 
 const labelNames = ['service', 'outbox'] as const;
@@ -10,10 +10,10 @@ type Label = (typeof labelNames)[number];
 
 const name = 'gateway_outbox_waiting';
 
-/** How long a scrape waits for the database, in milliseconds: the rest of /metrics is worth more while that is slow, or away. */
+/** How long a scrape waits for the database, in milliseconds: the rest of /metrics should not wait for a slow one. */
 const readMsMax = 500;
 
-/** What waits in the outboxes of all services of a process. */
+/** The backlog in the outboxes of all services of a process. */
 class OutboxGauge extends Gauge<Label> {
   readonly oldest: Gauge<Label>;
   readonly readers: (() => Promise<void>)[] = [];
@@ -40,8 +40,8 @@ class OutboxGauge extends Gauge<Label> {
 }
 
 /**
- * Shows how much waits in an outbox of a service, and for how long the oldest has; asked for when /metrics is read. What was read last
- * stands until the database answers.
+ * Shows the backlog of a service's outbox and the age of its oldest entry, read at each scrape of /metrics. Until the database answers, the
+ * last values stay.
  */
 export function showOutbox(
   registry: Registry,

@@ -1,9 +1,9 @@
 import type { PageInfo, PageRequest } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 
-/** Items per page when none are asked for (decisions.md, Common). */
+/** Items per page by default (decisions.md, Common). */
 const limitDefault = 20;
 
-/** Which rows a page is made of. */
+/** The rows that make up a page. */
 export type PageRows = { page: number; limit: number; offset: number };
 
 /** Reads a PageRequest; unset fields take their defaults. */

@@ -1,31 +1,31 @@
-/** Limits of one subject: an API key, or the user of a session (service.md, Authentication). */
+/** The limits of one subject: an API key, or the user of a session (service.md, Authentication). */
 export type RateLimits = { requestsPerMinute: number; tokensPerMinute: number; concurrentRequests: number };
 
-/** What holds where neither plan, organization nor key says otherwise (decisions.md, Inference). */
+/** The limits where neither plan, organization nor key sets others (decisions.md, Inference). */
 export const defaultRateLimits: RateLimits = {
   requestsPerMinute: 600,
   tokensPerMinute: 200_000,
   concurrentRequests: 100,
 };
 
-/** The largest limits that can be set; messages and Usage's reckoning hold no larger ones. */
+/** The largest limits that can be set; messages and Usage's arithmetic cannot hold larger ones. */
 export const rateLimitsMax: RateLimits = {
   requestsPerMinute: 10_000_000,
   tokensPerMinute: 2_000_000_000,
   concurrentRequests: 1_000_000,
 };
 
-/** The longest time until a limit is whole again that is told, in milliseconds: seven weeks, which is what messages hold. */
+/** The longest reset time that is reported, in milliseconds: seven weeks, the most that a message can hold. */
 export const resetMsMax = 2 ** 32 - 1;
 
-/** Limits of an organization's or a key's own in the public API's spelling; null where there is none. */
+/** The limits of an organization or key itself, spelled as in the public API; null where there is none. */
 export const ownLimitFields = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits) => ({
   requests_per_minute: requestsPerMinute || null,
   tokens_per_minute: tokensPerMinute || null,
   concurrent_requests: concurrentRequests || null,
 });
 
-/** What a subject's own limits become: `changes`, where there are any, one by one, or else the whole of `limits`; 0 for one that is unset. */
+/** A subject's own limits after a change: each of `changes`, if there are any, or else `limits` as a whole; 0 means unset. */
 export function nextLimits(
   own: RateLimits,
   { limits, changes }: { limits: RateLimits | undefined; changes: Partial<RateLimits> | undefined },
@@ -40,12 +40,12 @@ export function nextLimits(
 }
 
 /*
- * Where several replicas serve the same subjects, Usage keeps the buckets, and a replica lets through what it was granted. So
- * that not every first request waits for a grant, a little may go unasked:
+ * Where several replicas serve the same subjects, Usage keeps the buckets, and a replica lets through what it was granted. A little may
+ * pass without a grant, so that not every first request waits for one:
  */
 
-/** Of a minute's requests or tokens a hundredth over all replicas (reliability.md, Promises: at most 1% global error). */
+/** A hundredth of a minute's requests or tokens, over all replicas (reliability.md, Promises: at most 1% global error). */
 export const unaskedPerMinute = (limit: number, replicas: number): number => Math.floor(limit / 100 / replicas);
 
-/** Of the requests at the same time a tenth over all replicas, which Usage keeps free for them. */
+/** A tenth of the concurrent requests, over all replicas; Usage keeps these free. */
 export const unaskedConcurrent = (limit: number, replicas: number): number => Math.floor(limit / 10 / replicas);

@@ -1,7 +1,7 @@
 import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { usdJson } from './money.ts';
 
-/** Rates as the public API spells them; what is cached costs as much as other input unless it has a rate of its own. */
+/** Rates as the public API spells them; cached input costs as much as other input unless it has its own rate. */
 export const ratesJson = (rates: PriceRates) => ({
   input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
   cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),

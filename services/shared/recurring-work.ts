@@ -1,23 +1,23 @@
 import type { Logger } from './logger.ts';
 
 export type RecurringWork = {
-  /** Has a round begin now, or one more right behind the round under way. */
+  /** Starts a round now, or another one right after the running one. */
   wake(): void;
-  /** Begins no further round; resolves when the one under way has ended. */
+  /** Starts no further round; resolves when the running one has ended. */
   close(): Promise<void>;
 };
 
 /**
- * Does a piece of work at once, or after `firstAfterMs`, and then again and again, `everyMs` milliseconds behind the end of each round, so that no two rounds of a
- * process run at the same time. One that fails is logged, and made up for by the next. Keeps no process alive.
+ * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
+ * two rounds of a process run at the same time. A failed round is logged; the next one makes up for it. Keeps no process alive.
  */
 export function startRecurringWork(work: {
-  /** What it is, for the log, e.g. `the housekeeping of Jobs`. */
+  /** Its name for the log, e.g. `the housekeeping of Jobs`. */
   name: string;
   everyMs: number;
-  /** How long the first round waits for what starts behind this. */
+  /** How long the first round waits for services that start after this one, in milliseconds. */
   firstAfterMs?: number;
-  /** `signal` aborts when the work is closed: what takes long should end then. */
+  /** `signal` aborts when the work is closed: long work should then end. */
   round(signal: AbortSignal): Promise<unknown>;
   logger: Pick<Logger, 'warn'>;
 }): RecurringWork {
@@ -44,7 +44,7 @@ export function startRecurringWork(work: {
     running = rounds().finally(() => {
       running = null;
       if (closing.signal.aborted) return;
-      // Woken while the last round came to its end.
+      // Woken while the last round was ending.
       if (isWanted) wake();
       else timer = setTimeout(wake, everyMs).unref();
     });

@@ -1,6 +1,6 @@
 /*
- * The API scopes (service.md, Scopes). A scope is a bit, so that a check is one AND; the two retired names keep a name of
- * their own, because a key stores its scopes as given, but grant the bit of their successor.
+ * The API scopes (service.md, Scopes). A scope is a bit, so that a check is one AND. The two retired scopes keep their names, because a key
+ * stores its scopes as given, but grant the bit of their successor.
  */
 
 export type KeyType = 'inference' | 'management';
@@ -48,7 +48,7 @@ const bits: ReadonlyMap<string, number> = new Map(
 /** The bit of one scope. */
 export const scopeBit = (scope: Scope): number => bits.get(scope)!;
 
-/** The bits which a key's stored scopes grant. Names that are unknown here grant nothing. */
+/** The bits granted by a key's stored scopes. Unknown names grant nothing. */
 export function scopeBits(stored: readonly string[]): number {
   let mask = 0;
   for (const name of stored) {
@@ -58,14 +58,14 @@ export function scopeBits(stored: readonly string[]): number {
   return mask;
 }
 
-/** The scopes that a key of a type may be given, retired names included. */
+/** The scopes that a key of this type may have, retired names included. */
 export function allowedScopes(keyType: KeyType): readonly StoredScope[] {
   return keyType === 'inference'
     ? inferenceScopes
     : [...managementScopes, ...(Object.keys(retiredScopes) as StoredScope[])];
 }
 
-/** What a key gets when it names no scopes (decisions.md, Keys): a member's management key goes without the tenant breakdown. */
+/** The scopes of a key for which none were named (decisions.md, Keys): a member's management key gets no tenant breakdown. */
 export function defaultScopes(keyType: KeyType, mayReadBreakdown: boolean): readonly Scope[] {
   if (keyType === 'inference') return inferenceScopes;
   return managementScopes.filter((scope) => mayReadBreakdown || scope !== 'usage:read_breakdown');

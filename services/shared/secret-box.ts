@@ -1,10 +1,10 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** Encrypts what nobody else may read or make, such as signing keys in a dump of the database. */
+/** Encrypts what nobody else may read or make, for example signing keys that a dump of the database contains. */
 export type SecretBox = {
-  /** `context` says what the text belongs to; it must be the same when the box is opened. */
+  /** `context` identifies what the text belongs to; opening requires the same one. */
   seal(plain: Uint8Array, context: string): Buffer;
-  /** Null when no secret opens it, as when the one it was sealed under was removed, or when it was sealed for something else. */
+  /** Null when no secret opens it, because the one it was sealed under was removed, or because it was sealed for something else. */
   open(sealed: Uint8Array, context: string): Buffer | null;
 };
 
@@ -12,14 +12,14 @@ const nonceBytes = 12;
 const tagBytes = 16;
 
 /**
- * AES-256-GCM under keys derived (HKDF, RFC 5869) from the service secrets, newest first: the first seals, all of them open.
- * Boxes of different purposes have different keys; a purpose must stay as it is, or what was sealed before is lost.
+ * AES-256-GCM under keys derived (HKDF, RFC 5869) from the service secrets, newest first: the first seals, all of them open. Boxes of
+ * different purposes have different keys; a purpose must never change, or what was sealed before is lost.
  */
 export function createSecretBox(secrets: readonly string[], purpose: string): SecretBox {
   const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32)));
   return {
     seal(plain, context) {
-      // The random nonce makes two boxes of the same content differ.
+      // The random nonce makes two boxes with the same content differ.
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv('aes-256-gcm', keys[0]!, nonce).setAAD(Buffer.from(context));
       return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);

@@ -1,9 +1,8 @@
 import { Role } from './rpc/caller.ts';
 
 /*
- * What Auth writes into session tokens and the edge expects to find there (decisions.md, Auth). The issuer of both tokens
- * is PUBLIC_URL. The two have types (RFC 9068 section 2.1, RFC 8725 section 3.11) and audiences of their own, so that neither passes
- * for the other.
+ * What Auth writes into session tokens and the edge expects there (decisions.md, Auth). The issuer of both tokens is PUBLIC_URL. They
+ * differ in type (RFC 9068 section 2.1, RFC 8725 section 3.11) and audience, so that neither passes for the other.
  */
 
 export const tokenAlgorithm = 'EdDSA';
@@ -20,9 +19,9 @@ const namesByRole: ReadonlyMap<Role, RoleName> = new Map([
 ]);
 const rolesByName: ReadonlyMap<string, Role> = new Map([...namesByRole].map(([role, name]) => [name, role]));
 
-/** The public spelling of a role. */
+/** The public name of a role. */
 export const roleName = (role: Role): RoleName => namesByRole.get(role) ?? 'member';
 
-/** The role of a public spelling; undefined when there is none. */
+/** The role with a public name; undefined when there is none. */
 export const roleNamed = (name: unknown): Role | undefined =>
   typeof name === 'string' ? rolesByName.get(name) : undefined;

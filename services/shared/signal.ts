@@ -1,4 +1,4 @@
-/** Something that happens again and again, to be waited for. */
+/** A recurring event that can be waited for. */
 export class Signal {
   readonly #waiting = new Set<() => void>();
 
@@ -6,7 +6,7 @@ export class Signal {
     for (const wake of this.#waiting) wake();
   }
 
-  /** The next time it happens, `ms` from now, or the abort of `signal`: whichever comes first. */
+  /** Resolves at the next occurrence, after `ms`, or when `signal` aborts, whichever comes first. */
   next(ms: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -6,26 +6,26 @@ import { heartbeatMs } from './rpc/follow-stream.ts';
 import { Signal } from './signal.ts';
 
 /**
- * What this process last read of its service's data, kept current by notifications. Reads and watches are answered from it, so that
- * they go on while the database is away.
+ * What this process last read of its service's data, kept current by notifications. Reads and watches are answered from it, so that they
+ * continue while the database is away.
  */
 export type SnapshotFeed<Snapshot> = {
   readonly snapshot: Snapshot;
-  /** Reads again. Resolves when a state that is at least as new as this call is in force. */
+  /** Reads again. Resolves when a state at least as new as this call is in force. */
   refresh(): Promise<void>;
-  /** Snapshots as they come, the first at once, and undefined as a heartbeat between them, until the signal aborts. */
+  /** Snapshots as they come, the first at once, with undefined as a heartbeat in between, until the signal aborts. */
   watch(signal: AbortSignal): AsyncGenerator<Snapshot | undefined>;
   close(): Promise<void>;
 };
 
-/** How soon a reading that failed is tried again, in milliseconds. */
+/** How soon a failed reading is tried again, in milliseconds. */
 const retryMs = 500;
 
-/** Reads the first snapshot and begins to listen for changes. */
+/** Reads the first snapshot and starts listening for changes. */
 export async function openSnapshotFeed<Snapshot extends object>(options: {
-  /** What it is, for the log, e.g. `the catalog`. */
+  /** Its name for the log, e.g. `the catalog`. */
   name: string;
-  /** Where changes are told. */
+  /** The channel on which changes are notified. */
   channel: string;
   read(): Promise<Snapshot>;
   connection: DatabaseUrl;
@@ -49,13 +49,13 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
     }
   };
   const refresh = (): Promise<void> => {
-    // The read under way may have begun before the change: one more follows it, for all who asked meanwhile.
+    // The running read may have begun before the change: one more follows it, for all who asked meanwhile.
     readAgain = reading !== null;
     reading ??= readAll();
     return reading;
   };
   let retry: NodeJS.Timeout | undefined;
-  /** A change that was told must not be lost with a reading that fails. */
+  /** A notified change must not be lost when a reading fails. */
   const reread = (): void => {
     refresh().catch((err: unknown) => {
       logger.error({ err }, `${name} could not be read again; trying again`);

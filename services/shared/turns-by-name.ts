@@ -1,13 +1,13 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { ErrorReason, gatewayError } from './errors.ts';
 
-/** Does work when it is the turn of its name. */
+/** Does work when it is its name's turn. */
 export type TurnsByName = { run<Result>(name: string, work: () => Promise<Result>): Promise<Result> };
 
-/** How many of one name may wait, and what they are, for those who come behind them: they fail with RATE_LIMITED. */
+/** How many of one name may wait, and what to call them in the error of those beyond that, who fail with RATE_LIMITED. */
 type Waiting = { max: number; what: string };
 
-/** So many at the same time of each name, whether those before succeeded or not; the others wait in the order in which they came. */
+/** Runs this many at a time for each name, whether earlier ones succeeded or not; the others wait in order of arrival. */
 export function turnsByName(atOnce: number, waiting?: Waiting): TurnsByName {
   const limits = new Map<string, LimitFunction>();
   return {

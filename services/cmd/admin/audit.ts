@@ -47,7 +47,7 @@ export const auditCommands: readonly AdminCommand[] = [
 type Auth = AdminContext['auth'];
 type Options = AdminContext['asOperator'];
 
-/** Those of all organizations. */
+/** The ids of all organizations. */
 async function organizationIds(auth: Auth, options: Options): Promise<string[]> {
   const ids = new Set<string>();
   for (let page = 1; ; page++) {
@@ -57,7 +57,7 @@ async function organizationIds(auth: Auth, options: Options): Promise<string[]> 
   }
 }
 
-/** How many events a chain has, and the first that does not hold; the platform's own has an empty id. */
+/** The length of a chain, and the first event that is not valid; the platform's own chain has an empty id. */
 async function verifyChain(auth: Auth, options: Options, tenantId: string) {
   let events = 0;
   for (let afterSequence = 0n; ; ) {

@@ -8,7 +8,7 @@ export const bootstrapCommands: readonly AdminCommand[] = [
       'Makes what the first `npm start` makes: an operator who owns the first organization, the sandbox, the models of UPSTREAM_BASE_URL.',
     async run({ bootstrap }) {
       const { created, email, password } = await bootstrap();
-      // A password is made up once, and told once.
+      // A password is generated once, and shown once.
       return { output: { operator: email, created, ...(password !== undefined && { password }) } };
     },
   },

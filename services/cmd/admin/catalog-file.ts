@@ -33,8 +33,8 @@ const rates: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads a catalog file: `models`, each with the fields of POST /api/v1/admin/models, `deployments` with those of
- * /admin/deployments, and `price` with those of /admin/prices. A mistake is told with its place.
+ * Reads a catalog file: `models`, each with the fields of POST /api/v1/admin/models, `deployments` with those of /admin/deployments, and
+ * `price` with those of /admin/prices. An error names the place of the mistake.
  */
 export function parseCatalog(text: string): ImportedModel[] {
   let file: unknown;
@@ -90,7 +90,7 @@ function enumJson({ fieldKind }: DescField, desc: DescEnum, value: JsonValue, pl
   return enumName(desc, value, place);
 }
 
-/** protobuf's name of a value: `OPERATION_CHAT_COMPLETIONS` of `chat_completions`. */
+/** The protobuf name of a value: `OPERATION_CHAT_COMPLETIONS` for `chat_completions`. */
 function enumName({ values }: DescEnum, value: unknown, place: string): string {
   const choices = values
     .filter(({ number }) => number !== 0)

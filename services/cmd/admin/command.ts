@@ -6,53 +6,53 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
-/** What a command works with. */
+/** What commands work with. */
 export type AdminContext = {
   auth: Client<typeof AuthService>;
   billing: Client<typeof BillingService>;
   keys: Client<typeof KeysService>;
   models: Client<typeof ModelsService>;
-  /** Makes each call as the platform's operator. */
+  /** Makes each call as a platform operator. */
   asOperator: CallOptions;
-  /** Where the services are looked for, as URLs. */
+  /** The URLs at which the services are expected. */
   services: readonly string[];
   /** Makes what a new gateway needs. */
   bootstrap(): Promise<Pick<Bootstrapped, 'created' | 'email' | 'password'>>;
 };
 
-/** The arguments of a command: what stands alone, and what was named. */
+/** A command's arguments: positional and named ones. */
 export type AdminArguments = {
   positionals: readonly string[];
   values: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 };
 
-/** What a command says: an object or a list of them; `isFailure` ends the program with 1. */
+/** A command's result: an object or a list of them; `isFailure` makes the program exit with 1. */
 export type AdminAnswer = { output: object | readonly object[]; isFailure?: boolean };
 
 /** One command of the operators' command line. */
 export type AdminCommand = {
-  /** The words by which it is called, e.g. `organizations suspend`. */
+  /** The words that call it, e.g. `organizations suspend`. */
   name: string;
-  /** Its arguments, as the help shows them; more without a name than these are refused. */
+  /** Its arguments, as the help shows them; more positional ones than these are refused. */
   usage: string;
   summary: string;
   options?: ParseArgsOptionsConfig;
   run(context: AdminContext, args: AdminArguments): Promise<AdminAnswer>;
 };
 
-/** A mistake in the arguments; the program says so and shows the command's usage. */
+/** A mistake in the arguments; the program reports it and shows the command's usage. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-/** The argument at a place. */
+/** The positional argument at an index. */
 export function argument(args: AdminArguments, index: number, what: string): string {
   const value = args.positionals[index];
   if (value === undefined || value === '') throw new UsageError(`${what} is missing`);
   return value;
 }
 
-/** A named text, or an empty one. */
+/** A named argument; empty if it was not given. */
 export const textOption = (args: AdminArguments, name: string): string => {
   const value = args.values[name];
   return typeof value === 'string' ? value : '';
@@ -60,12 +60,12 @@ export const textOption = (args: AdminArguments, name: string): string => {
 
 export const pageOptions: ParseArgsOptionsConfig = { page: { type: 'string' }, limit: { type: 'string' } };
 
-/** The page that `--page` and `--limit` name. */
+/** The page chosen by `--page` and `--limit`. */
 export function pageOf(args: AdminArguments): { page: number; limit: number } {
   return { page: wholeNumber(args, 'page', 1_000_000) ?? 1, limit: wholeNumber(args, 'limit', 100) ?? 100 };
 }
 
-/** A named number from 1 to `max`; undefined when it was not given. @throws UsageError for anything else. */
+/** A named number from 1 to `max`; undefined if it was not given. @throws UsageError for anything else. */
 export function wholeNumber(args: AdminArguments, name: string, max: number): number | undefined {
   const text = textOption(args, name);
   if (text === '') return undefined;

@@ -51,7 +51,7 @@ export const keyCommands: readonly AdminCommand[] = [
       const given = limitsOf(args);
       const organizationLimits = args.values['organization-limits'] === true;
       if (given === null && !organizationLimits) return withLimits(key);
-      // A Keys of a former version knows whole limits only.
+      // An older version of Keys accepts only complete limits.
       const limits =
         organizationLimits || given === null
           ? {}

@@ -9,7 +9,7 @@ const kinds: Readonly<Record<number, string>> = {
   [LedgerFaultKind.WRONG_INVOICE]: 'wrong_invoice',
 };
 
-/** The verification reads the whole ledger, in milliseconds. */
+/** In milliseconds; the verification reads the whole ledger. */
 const timeoutMs = 600_000;
 
 export const ledgerCommands: readonly AdminCommand[] = [
@@ -20,7 +20,7 @@ export const ledgerCommands: readonly AdminCommand[] = [
     options: { organization: { type: 'string' } },
     async run({ auth, billing, asOperator }, args) {
       const tenantId = textOption(args, 'organization');
-      // One that is not there has nothing that could be wrong.
+      // Otherwise an organization that does not exist would be found sound.
       if (tenantId !== '') await auth.adminGetOrganization({ tenantId }, asOperator);
       const answer = await billing.verifyLedger({ tenantId }, { ...asOperator, timeoutMs });
       const faults = answer.faults.map((fault) => ({

@@ -2,7 +2,7 @@ import type { ParseArgsOptionsConfig } from 'node:util';
 import { type RateLimits, rateLimitsMax } from '#shared/rate-limits.ts';
 import { type AdminArguments, wholeNumber } from './command.ts';
 
-/** The arguments by which rate limits are given. */
+/** The arguments that set rate limits. */
 export const limitOptions: ParseArgsOptionsConfig = {
   requests: { type: 'string' },
   tokens: { type: 'string' },
@@ -26,7 +26,7 @@ export const shownLimits = (limits: RateLimits | undefined) => ({
   concurrent_requests: limits?.concurrentRequests ?? 0,
 });
 
-/** Limits as they were set before, to be sent again with what changes. */
+/** The limits that are set, to be sent again together with changes. */
 export const givenLimits = (limits: RateLimits | undefined): Partial<RateLimits> => ({
   requestsPerMinute: limits?.requestsPerMinute,
   tokensPerMinute: limits?.tokensPerMinute,

@@ -66,7 +66,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   },
 ];
 
-/** Exactly one of the two (service.md, Model retirement fields). */
+/** Exactly one of the two is given (service.md, Model retirement fields). */
 function successorOrNote(args: AdminArguments) {
   const successor = textOption(args, 'successor');
   const note = textOption(args, 'note');

@@ -5,7 +5,7 @@ import { helpText, textOf } from './text.ts';
 
 export type Outcome = { exitCode: number; stdout: string; stderr: string };
 
-/** Finds the command in the arguments and runs it. Whatever goes wrong becomes a line for the operator and an exit code. */
+/** Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. */
 export async function runCommand(
   commands: readonly AdminCommand[],
   argv: readonly string[],
@@ -27,12 +27,12 @@ export async function runCommand(
       options: { ...command.options, json: { type: 'boolean' } },
       allowPositionals: true,
     });
-    // An organization would get half of its new name, and `audit verify <id>` would find another chain whole.
+    // Otherwise an organization would get half of its new name, and `audit verify <id>` would verify another chain.
     const surplus = positionals[positionalsIn(command.usage)];
     if (surplus !== undefined) {
       throw new UsageError(`\`${surplus}\` is one argument too many; quote a text with blanks`);
     }
-    // What a script has left unset must not verify another chain, or announce a retirement without its date.
+    // A variable that a script left unset must not verify another chain, or announce a retirement without its date.
     const empty = Object.entries(values as AdminArguments['values']).find(([, value]) => value === '');
     if (empty !== undefined) throw new UsageError(`--${empty[0]} is empty`);
     const { output, isFailure } = await command.run(context, { positionals, values });
@@ -47,9 +47,9 @@ export async function runCommand(
   }
 }
 
-/** An error in the operator's words: what a client can do nothing about is here a variable that is set otherwise than the gateway's. */
+/** An error in operators' terms: what clients cannot help is, here, often a variable that differs from the gateway's. */
 function textFor(error: GatewayError, { services }: AdminContext): string {
-  // One that answered has no internal text here: it runs, and is where it was looked for.
+  // An error from a service has no internal text here: the service runs, and is where it was expected.
   const { internal } = error.details;
   if (error.reason === ErrorReason.OVERLOADED && internal !== undefined)
     return `${error.message} ${internal.replace(/^\[\w+\] /, '')}. The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
@@ -58,7 +58,7 @@ function textFor(error: GatewayError, { services }: AdminContext): string {
   return error.message;
 }
 
-/** How many arguments without a name a usage shows: `<id> [number|default] [--page n]` has two. */
+/** The number of positional arguments in a usage: `<id> [number|default] [--page n]` has two. */
 const positionalsIn = (usage: string): number => usage.match(/<[^>]+>|\[\w[^\]]*\]/g)?.length ?? 0;
 
 const asksForHelp = (argv: readonly string[]): boolean => argv.includes('--help') || argv.includes('-h');

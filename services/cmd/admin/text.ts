@@ -1,6 +1,6 @@
 import type { AdminCommand } from './command.ts';
 
-/** Rows as an aligned table, one object as lines of field and value. */
+/** Rows as an aligned table; one object as lines of field and value. */
 export function textOf(output: object | readonly object[]): string {
   if (!Array.isArray(output)) {
     return aligned(Object.entries(output).map(([name, value]) => [name, cell(value)]));

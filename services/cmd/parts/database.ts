@@ -4,7 +4,7 @@ import type { Base } from '../base.ts';
 import { type OpenDatabase, openDatabase } from '../database.ts';
 import { serviceMigrations } from '../migrations.ts';
 
-/** Opens the database, if that was not begun already, and brings its schemas up to date. */
+/** Opens the database, unless it was opened already, and brings its schemas up to date. */
 export async function startDatabase(
   { env, logger, closers }: Base,
   begun: Promise<OpenDatabase> | undefined,

@@ -14,12 +14,17 @@ import { createEdge } from '../../../edge/server.ts';
 import { openCredentials } from '../../../edge/snapshots/credentials.ts';
 import { type Base, drainMs, listening } from '../base.ts';
 
-/** Clients that may be waiting to be let in; Linux allows fewer where net.core.somaxconn says so. With Node's 511 a crowd waits for seconds. */
+/**
+ * How many clients may wait to be accepted; Linux allows fewer if net.core.somaxconn says so. With Node's default of 511 a crowd waits for
+ * seconds.
+ */
 const backlog = 4_096;
 
 const idlePollMs = 50;
 
-/** How long those who wait are let in before the listener closes; a crowd that does not end is left out then. */
+/**
+ * How long waiting clients are still accepted before the listener closes, in milliseconds; if the crowd does not end, the rest is left out.
+ */
 const letInMsMax = 1_000;
 
 /** Starts the public face, with the portal in the given folder. */
@@ -33,7 +38,7 @@ export async function startEdge(
   const auth = switchboard.client('edge', AuthService);
   const credentials = openCredentials({ keys, auth, peppers: env.keyPeppers, publicUrl, registry, clock, logger });
   closers.push(credentials.close);
-  // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
+  // Latched: losing a feed later affects single requests, and is no reason to lose all edges at once.
   let knewCredentials = false;
   const readiness: Readiness = () => {
     const state = partsReadiness();
@@ -68,7 +73,7 @@ export async function startEdge(
     await delay(progress.closeDelayMs);
     // What arrived while the machine had no core for this process is read before anything is closed; timers come before sockets.
     await allLetIn(edge.server);
-    // Who is being answered has a connection that was promised to stay; it is idle once that is over.
+    // A client being answered was promised a kept connection, which is idle only once the answer is over.
     tidy = setInterval(() => setImmediate(() => edge.server.closeIdleConnections()), idlePollMs);
   });
   await listening('PORT', port, edge.listen({ host, port, backlog }));
@@ -84,7 +89,10 @@ export async function startEdge(
   return { url: originAt(host, (edge.server.address() as AddressInfo).port), readiness };
 }
 
-/** Resolves once a turn of the event loop has let nobody in, for it takes one at a time: a listener that closes resets who waits, request sent or not. */
+/**
+ * Resolves once a turn of the event loop has accepted nobody, since each accepts one: a closing listener resets waiting clients, whether
+ * they have sent a request or not.
+ */
 async function allLetIn(server: Server): Promise<void> {
   const endMs = performance.now() + letInMsMax;
   let cameIn: boolean;

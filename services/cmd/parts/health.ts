@@ -4,7 +4,7 @@ import type { Readiness } from '../../../edge/http/health.ts';
 import { createHealthServer } from '../../../edge/http/health-server.ts';
 import { type Base, listening } from '../base.ts';
 
-/** Shows health and metrics of a process without an edge. Returns the address. */
+/** Serves health and metrics of a process without an edge. Returns the address. */
 export async function startHealth(
   { env, logger, metricsText, closers }: Base,
   { port, readiness }: { port: number; readiness: Readiness },

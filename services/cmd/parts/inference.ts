@@ -6,7 +6,7 @@ import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { type StartedInference, startInference } from '../../models/start-inference.ts';
 import { type Base, bodyReadMaxBytes } from '../base.ts';
 
-/** Starts the inference part for this process; serveServices lets others call its `rpc`. */
+/** Starts the inference part of this process; with serveServices, others can call its `rpc`. */
 export async function startInferencePart(base: Base): Promise<StartedInference & { rpc: RpcService }> {
   const { env, logger, registry, switchboard, calls, connectUpstream, progress, closers } = base;
   const inference = await startInference({

@@ -2,8 +2,8 @@ import type { Readiness } from '../../../edge/http/health.ts';
 import type { Base } from '../base.ts';
 
 /**
- * Whether a process takes traffic; an edge asks for more. Not for Postgres: while it is away, what is in memory is served, and a lease is
- * extended by the process that granted it alone.
+ * Whether a process takes traffic; an edge requires more. It does not depend on Postgres: while that is away, what is in memory is served,
+ * and a lease can be extended only by the process that granted it.
  */
 export const readinessOf =
   ({ progress }: Pick<Base, 'progress'>): Readiness =>

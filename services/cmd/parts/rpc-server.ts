@@ -4,7 +4,7 @@ import { createRpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { type Base, drainMs, listening } from '../base.ts';
 
-/** Serves services to other processes, at the address that is returned; an inference part is healthy once it is prepared. */
+/** Serves services to other processes, at the returned address; an inference part is healthy once it is prepared. */
 export async function serveServices(
   { env, calls, progress, closers }: Base,
   services: readonly RpcService[],

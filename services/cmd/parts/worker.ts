@@ -6,7 +6,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { startJobWorker } from '../../jobs/workers/start.ts';
 import { type Base, drainMs } from '../base.ts';
 
-/** Runs background jobs by the inference part of this process. */
+/** Runs background jobs with the inference part of this process. */
 export async function startWorker(
   { env, logger, registry, switchboard, closers }: Base,
   connection: DatabaseUrl,

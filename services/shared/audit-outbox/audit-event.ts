@@ -6,27 +6,27 @@ import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
 
-/** What a service says about a change which it made. */
+/** A change that a service made, for the audit trail. */
 export type AuditEvent = {
-  /** The organization whose chain it joins; empty for the platform's own. */
+  /** The organization whose chain the event joins; empty for the platform's own. */
   tenantId: string;
   type: AuditEventType;
   occurredAtMs: number;
   caller: Caller;
-  /** Set when a platform operator acts as such, rather than on what is their own. */
+  /** Set when a platform operator acts as such, not on something of their own. */
   asOperator?: boolean;
   target: { type: string; id: string };
-  /** The changed fields in the public API's spelling; never a secret. Undefined when there was, or is, nothing. */
+  /** The changed fields, spelled as in the public API; never a secret. Undefined when there was, or is, nothing. */
   before?: object;
   after?: object;
 };
 
-/** So much Auth takes of `before` and of `after`, in bytes (AuditRecord in audit.proto). */
+/** The longest `before` or `after` that Auth accepts, in bytes (AuditRecord in audit.proto). */
 const fieldsBytesMax = 262_144;
 
 /**
- * The record as Auth takes it, under an id of its own, a UUIDv7: its identity until the end of time.
- * @throws GatewayError INVALID_REQUEST when what is changed is too much to record.
+ * The event in the form that Auth accepts, with a new id, a UUIDv7, by which it is known from then on. @throws GatewayError INVALID_REQUEST
+ * when the change is too large to record.
  */
 export const auditRecord = (event: AuditEvent): AuditRecord =>
   create(AuditRecordSchema, {
@@ -41,7 +41,7 @@ export const auditRecord = (event: AuditEvent): AuditRecord =>
     requestId: event.caller.requestId,
   });
 
-/** What nobody can read in the audit trail is not to be had; the request gave the fields, so that it can give less. */
+/** A change that the trail cannot show is refused; the fields come from the request, so a smaller request can succeed. */
 function newFields(after: object): string {
   const text = JSON.stringify(after);
   if (Buffer.byteLength(text) <= fieldsBytesMax) return text;
@@ -54,14 +54,14 @@ function newFields(after: object): string {
   );
 }
 
-/** What was there before may have grown by several changes, each of which is recorded; it must not keep anything from being deleted. */
+/** The former state may have grown over several changes, each of which is recorded; it must not prevent a deletion. */
 function formerFields(before: object): string {
   const text = JSON.stringify(before);
   const bytes = Buffer.byteLength(text);
   return bytes <= fieldsBytesMax ? text : JSON.stringify({ left_out_bytes: bytes });
 }
 
-/** The actor behind a caller; `asOperator` when they act on the platform's behalf, rather than on what is their own. */
+/** The actor behind a caller; `asOperator` when they act on the platform's behalf, not on something of their own. */
 export function auditActor(caller: Caller, asOperator = false): { type: AuditActorType; id: string; ip: string } {
   const { ip } = caller;
   switch (caller.kind) {

@@ -1,4 +1,4 @@
-/** What happens in an organization, in the order of the alphabet. */
+/** What can happen in an organization, in alphabetical order. */
 export const organizationEventTypes = [
   'adjustment_posted',
   'api_key_created',
@@ -38,7 +38,7 @@ export const organizationEventTypes = [
   'user_updated',
 ] as const;
 
-/** What happens to the platform itself. */
+/** What can happen to the platform itself. */
 export const platformEventTypes = [
   'catalog_imported',
   'coupon_created',
@@ -61,5 +61,5 @@ export const platformEventTypes = [
   'upstream_registered',
 ] as const;
 
-/** What the audit trail can record; readers narrow it to one of them. */
+/** What the audit trail can record; readers can narrow it to one of these. */
 export type AuditEventType = (typeof organizationEventTypes | typeof platformEventTypes)[number];

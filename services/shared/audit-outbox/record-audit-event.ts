@@ -4,8 +4,8 @@ import { run, type StatementRunner } from '#shared/db/run.ts';
 import { type AuditEvent, auditRecord } from './audit-event.ts';
 
 /**
- * Puts an audit event into the service's outbox, in the transaction of the change itself: either both happen or neither. The
- * relay (relay.ts) hands it on to Auth, which chains it.
+ * Puts an audit event into the service's outbox in the transaction of the change: either both happen or neither. The relay (relay.ts) hands
+ * it to Auth, which chains it.
  */
 export async function recordAuditEvent(tx: StatementRunner, event: AuditEvent): Promise<void> {
   const record = auditRecord(event);

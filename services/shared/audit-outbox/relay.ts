@@ -12,7 +12,7 @@ import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.t
 import { asService } from '#shared/rpc/caller.ts';
 
 export type AuditRelayDeps = {
-  /** Of the service whose outbox is relayed. */
+  /** The database of the service whose outbox is relayed. */
   database: Pick<ServiceDatabase, 'service' | 'query'>;
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   logger: Logger;
@@ -22,12 +22,12 @@ type Row = { id: string; record: Buffer };
 
 const everyMs = 1_000;
 const recordsMax = 1_000;
-/** Of the records of one call: with room to spare below what a service reads at once, 4 MiB. */
+/** The records of one call, well below what a service reads at once, 4 MiB. */
 const bytesMax = 2 * 1024 * 1024;
 const timeoutMs = 5_000;
 
 /**
- * Hands the audit events of a service's outbox on to Auth until it is closed, and shows on /metrics what waits. Several relays of one
+ * Hands the audit events of a service's outbox to Auth until it is closed, and shows on /metrics what is waiting. Several relays of one
  * outbox do no harm.
  */
 export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): RecurringWork {
@@ -56,9 +56,9 @@ async function auditEventsWaiting(database: AuditRelayDeps['database']): Promise
 }
 
 /**
- * Hands what waits on to Auth, oldest first. An event leaves the outbox only when Auth has stored it; should the answer be lost it is sent
- * again, and Auth records each id once. Rejects when Auth or the database is out of reach, and nothing is lost. An event which Auth will
- * never take is set aside, so that it holds no other up.
+ * Hands waiting events to Auth, oldest first. An event leaves the outbox only when Auth has stored it; if the answer is lost it is sent
+ * again, and Auth records each id once. Rejects when Auth or the database is out of reach; nothing is lost. An event that Auth will never
+ * accept is set aside, so that it does not hold up others.
  */
 export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
   for (;;) {

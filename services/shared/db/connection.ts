@@ -9,7 +9,7 @@ import { sqlState } from './errors.ts';
  */
 export type DatabaseUrl = string;
 
-/** The role under which services work. It owns nothing: what it may do stands in the migrations' GRANTs. */
+/** The role under which services work. It owns nothing: the migrations' GRANTs say what it may do. */
 export const appRole = 'modelgateway_app';
 
 /** The same server, another database. */
@@ -23,7 +23,7 @@ export function withDatabase(url: DatabaseUrl, database: string): DatabaseUrl {
 export const databaseOf = (url: DatabaseUrl): string =>
   decodeURIComponent(new URL(url).pathname.slice(1)) || 'postgres';
 
-/** How long a new connection may take, in milliseconds. With server-watch.ts it keeps a refusal within 1 s. */
+/** How long a new connection may take, in milliseconds. Together with server-watch.ts this keeps a refusal within 1 s. */
 const connectTimeoutMs = 700;
 
 /** A start is in no such hurry, and may find the machine busy with other starts. */
@@ -39,7 +39,7 @@ export type SessionOptions = {
   statementTimeoutMs?: number;
 };
 
-/** What a database or role of somebody else's may have set otherwise, and reading, committing, waiting or listening relies on. */
+/** Settings that a database or role may have changed, and that reading, committing, waiting or listening relies on. */
 const fixedSettings = [
   ['timezone', 'UTC'],
   ['datestyle', 'ISO'],
@@ -52,7 +52,7 @@ const fixedSettings = [
   ['idle_in_transaction_session_timeout', 0],
 ];
 
-/** What stands in the URL, pg takes instead of what it is told beside it. */
+/** Where the URL has these, pg prefers them to its own options. */
 const ownParameters = [
   'options',
   'application_name',
@@ -64,7 +64,7 @@ const ownParameters = [
   'keepAlive',
 ];
 
-/** Settings of a connection for pg: the URL's own options, which the fixed settings and what the session needs prevail over. */
+/** The settings of a connection for pg: the URL's own options, overridden by the fixed settings and those that the session needs. */
 export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.ClientConfig {
   const settings = [
     ...fixedSettings,
@@ -85,15 +85,15 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
 }
 
 /**
- * Gives `sslmode` the meaning that it has in libpq (Postgres documentation, SSL Support), and in the URLs that providers hand out: pg
- * takes `require` for `verify-full` unless it is told, and warns. It never goes back to clear text, so that `allow` and `prefer` are
- * as `require`. `sslrootcert=system`, for pg the name of a file, becomes the authorities that Node trusts.
+ * Gives `sslmode` the meaning it has in libpq (Postgres documentation, SSL Support) and in the URLs that providers hand out: by default pg
+ * treats `require` as `verify-full`, with a warning. The connection never falls back to clear text, so `allow` and `prefer` mean `require`.
+ * `sslrootcert=system`, which pg takes for a file name, becomes the authorities that Node trusts.
  */
 function asLibpqReads(url: DatabaseUrl): string {
   const read = new URL(url);
   const mode = read.searchParams.get('sslmode') || undefined;
   if (read.searchParams.get('sslrootcert') === 'system') {
-    // Public authorities sign anybody's certificate, and only its name tells that it is the database's.
+    // Public authorities sign anybody's certificate; only the name shows that it is the database's.
     if (mode !== undefined && mode !== 'verify-full') {
       throw new Error(`sslrootcert=system needs sslmode=verify-full, not ${mode}`);
     }
@@ -108,10 +108,10 @@ function asLibpqReads(url: DatabaseUrl): string {
   return read.href;
 }
 
-/** The first that knows `storage` in `add column`, as Jobs' migrations write it. */
+/** The first version with `storage` in `add column`, which Jobs' migrations use. */
 const versionMin = 16;
 
-/** Any but the default tells that a connection has the settings that it was made with. */
+/** Anything but the default shows that a connection keeps the settings it was made with. */
 const checkedSchema = 'pg_catalog';
 
 /** @throws StartError when no connection can be made within `startConnectTimeoutMs`, or the database is not one to work with. */
@@ -123,7 +123,7 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
       connectionTimeoutMillis: startConnectTimeoutMs,
     });
   } catch (cause) {
-    // A file that is named behind `sslrootcert` or the like.
+    // The file named by `sslrootcert` or the like.
     throw new StartError(`DATABASE_URL cannot be used (${(cause as Error).message}): correct it.`, { cause });
   }
   client.on('error', () => {});
@@ -152,7 +152,7 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
   }
 }
 
-/** Why a database cannot be worked with, and what to do; null when it can. */
+/** Why a database is unsuitable, and what to do about it; null when it is suitable. */
 export function unsuitability(of: {
   version: string;
   number: number;

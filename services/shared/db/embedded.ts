@@ -20,10 +20,10 @@ import { endOrphan, endPostmaster, readPostmasterFile } from './embedded/postmas
 import { postgresSettings } from './embedded/settings.ts';
 
 export type EmbeddedPostgresOptions = {
-  /** DATA_DIR; Postgres keeps to the folder `postgres` in it. */
+  /** DATA_DIR; Postgres keeps everything in its folder `postgres`. */
   dataDir: string;
   logger: Logger;
-  /** For tests: no fsync, so that a power cut loses the data and everything else is quicker. */
+  /** For tests: no fsync, so a power cut loses the data, and everything else is faster. */
   fast?: boolean;
 };
 
@@ -40,13 +40,13 @@ export type EmbeddedPostgres = {
 const startTimeoutMs = 60_000;
 /** After a killed postmaster its children need a moment to notice. */
 const childrenTimeoutMs = 10_000;
-/** How long the messages of a server that ended are waited for. */
+/** How long to wait for the last messages of a server that has ended. */
 const lastWordsMs = 500;
 const restartDelayMsMax = 5_000;
 
 /**
- * Starts the Postgres that came with npm on a Unix socket, without TCP, and keeps it running until `stop`.
- * It ends with this process even when that is killed (Linux), and where it cannot, the next start ends it.
+ * Starts the Postgres that came with npm on a Unix socket, without TCP, and keeps it running until `stop`. It ends with this process even
+ * when that is killed (on Linux); elsewhere the next start ends it.
  *
  * @throws StartError when the folder cannot be used, or another gateway uses it.
  */
@@ -71,7 +71,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
 
     const server = await keepRunning(launch, logger);
     return {
-      // Complete: what is missing, pg takes from PGPORT and the like, which are meant for another Postgres.
+      // Complete: pg takes whatever is missing from PGPORT and the like, which are meant for another Postgres.
       url: `postgresql:///${superuser}?host=${encodeURIComponent(socket)}&port=5432&user=${superuser}&sslmode=disable`,
       pid: server.pid,
       stop: async () => {
@@ -163,7 +163,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
   const none = 'no message';
   let complaint = none;
   const lines = createInterface({ input: child.stderr! }).on('line', (line) => {
-    // What keeps it from starting is told by the error alone.
+    // The error alone reports what kept it from starting.
     if (!ready && /^(FATAL|PANIC):|^\S*setpriv:/.test(line)) complaint = line;
     else if (!ready && complaint !== none && line.startsWith('DETAIL:')) complaint += ` ${line}`;
     else logLine(line, logger);
@@ -184,7 +184,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
     const late = performance.now() > deadline;
     if (late && child.pid !== undefined) await endPostmaster(child.pid, () => hasEnded(child));
     if (late || failure !== undefined || hasEnded(child)) {
-      // Its last words may come behind its end; children that outlive it would keep them open.
+      // Its last output may arrive after its end; children that outlive it would keep the pipes open.
       await Promise.race([saidAll, delay(lastWordsMs)]);
       throw new StartError(`The embedded Postgres in ${pgData} did not start (${complaint}): ${remedy(complaint)}.`, {
         cause: failure,
@@ -194,13 +194,13 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
   }
 }
 
-/** What to do about a Postgres that did not start. The data stays as it is. */
+/** What to do about a Postgres that did not start. The data is left alone. */
 const remedy = (complaint: string): string =>
   complaint.includes('incompatible with server')
     ? 'start the version of the gateway that made it, or give this one another DATA_DIR, or DATABASE_URL'
     : 'free the cause, or set another DATA_DIR, or DATABASE_URL';
 
-/** Postgres's own lines, at our levels. Its ERROR is a failed statement, which whoever sent it reports. */
+/** Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports. */
 function logLine(line: string, logger: Logger): void {
   const match = /^(PANIC|FATAL|WARNING|[A-Z]+\d?):\s+(.*)$/.exec(line);
   const text = match?.[2] ?? line;

@@ -7,23 +7,23 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-/** Two transactions were in each other's way, and this one was undone: it may simply be run again. */
+/** Two transactions collided, and this one was undone: it may simply be run again. */
 export const isConflict = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '');
 
-/** A UNIQUE constraint refused a row; with a name, only that constraint counts. */
+/** A UNIQUE constraint rejected a row; with a name, only that constraint counts. */
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
   sqlState(error) === '23505' &&
   (constraint === undefined || (error as { constraint?: string }).constraint === constraint);
 
-/** SQLSTATE of a write to a server or database that takes none: a standby, or one whose provider found its disk full. */
+/** SQLSTATE of a write to a server or database that accepts none: a standby, or one whose provider found its disk full. */
 export const readOnlyState = '25006';
 
 /**
- * PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a disk that fails, no writes, a lock not had
+ * PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a failing disk, no writes, a lock not obtained
  * in time.
  */
 const outOfReachStates = new RegExp(`^(08...|53...|57...|58030|${readOnlyState}|55P03|25P03|25P04)$`);
-/** No connection, no name, no route to it; or no descriptor, port or memory for it on this machine. */
+/** No connection, no name, no route; or no descriptor, port or memory for it on this machine. */
 const outOfReachErrnos =
   /^(ECONN\w+|ENOENT|ENOTFOUND|EAI_\w+|EPIPE|ETIMEDOUT|E(HOST|NET)(UNREACH|DOWN)|EACCES|EPERM|EMFILE|ENFILE|ENOBUFS|ENOMEM|EADDRNOTAVAIL|EAGAIN)$/;
 /** pg reports these without a code. */
@@ -33,7 +33,7 @@ const outOfReachTexts =
 /** Whether a query failed because the database could not be reached or had no capacity. */
 export function isOutOfReach(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  // A host with several addresses fails once for each of them; the ORM copies what it wraps.
+  // A host with several addresses fails once for each; and the ORM copies the error that it wraps.
   const { errors } = error as Partial<AggregateError>;
   if (errors?.some(isOutOfReach)) return true;
   const { code, syscall } = error as NodeJS.ErrnoException;
@@ -42,10 +42,10 @@ export function isOutOfReach(error: unknown): boolean {
   return outOfReachTexts.test(error.message) || (error.cause !== undefined && isOutOfReach(error.cause));
 }
 
-/** How long a client should wait when the database is out of reach, in milliseconds. */
+/** How long a client should wait while the database is out of reach, in milliseconds. */
 const retryAfterMs = 1_000;
 
-/** What callers see of a failed query: OVERLOADED when trying later may help, otherwise the error as it is. */
+/** The error that callers see of a failed query: OVERLOADED when trying later may help, otherwise the original. */
 export function databaseError(error: unknown): unknown {
   if (error instanceof GatewayError || !(isOutOfReach(error) || isConflict(error))) return error;
   return new GatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded or restarting. Try again shortly.', {

@@ -3,22 +3,22 @@ import { isOutOfReach } from './errors.ts';
 import type { ServiceDatabase } from './orm.ts';
 
 /**
- * The version that follows `version`, in SQL: the time in microseconds, or one more. A failover may lose what was committed last, and
- * whoever had heard of it would take what gets the same numbers afterwards for known: times are not given out again.
+ * SQL for the version after `version`: the time in microseconds, or one more. A failover may lose the latest commits; a reader who had
+ * heard of a lost version would think it knows whatever gets the same number later. Numbers that are times are not given out twice.
  */
 export const nextVersion = 'greatest(version + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)';
 
 const serverTimeline = 'substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)';
 
 /**
- * Whoever heard of what a failover lost would go by it until the next change. A server that took over writes another timeline: what is
- * made here gives the version of a service's data its next number then, once, in all columns that are named, and notifies `channel`.
- * Call it whenever the server may be another, before the data is read. Servers that tell no timeline, as some that providers have
- * changed, are taken for the same for ever.
+ * A reader who heard of what a failover lost would go by it until the next change. A server that takes over writes another timeline: the
+ * returned function then gives the version of a service's data its next number, once, in all named columns, and notifies `channel`. Call it
+ * whenever the server may be another one, before reading the data. Servers that report no timeline, as some that providers have modified,
+ * are always taken for the same one.
  */
 export function failoverNotice(options: {
   database: Pick<ServiceDatabase, 'query'>;
-  /** Its one row has the version, and the timeline of the server that was written last; null: none yet. */
+  /** Its single row holds the version, and the timeline of the server that was last written to; null: none yet. */
   table: string;
   columns: readonly string[];
   channel: string;
@@ -32,7 +32,7 @@ export function failoverNotice(options: {
   return async () => {
     if (!isTold) return;
     try {
-      // Looked at first: a server that takes no writes at the moment is still read from.
+      // Checked first, without writing: a server that takes no writes at the moment is still read from.
       const { rows } = await database.query<{ is_another: boolean }>({
         name: `${table}-timeline`,
         text: `select timeline is distinct from ${serverTimeline} as is_another from ${table}`,

@@ -23,20 +23,20 @@ export type ServiceMigrations = { service: string; migrations: readonly NamedMig
 
 const migrationsTable = 'schema_migrations';
 
-/** Any constant will do: it keeps two gateways which start at once from migrating the same database together. */
+/** An arbitrary constant: it keeps two gateways that start at once from migrating the same database together. */
 const advisoryLock = 7_205_759_403_792_794n;
 
-/** How often a start says what it waits for, which may be a lock that somebody forgot. */
+/** How often a start reports what it waits for, which may be a forgotten lock. */
 const tellEachMs = 5_000;
 
 /**
- * Brings each service's schema up to date, as the login role of `connection`, which owns what it makes. Services
- * work as `modelgateway_app`, which may read and write new tables; a migration takes back what is too much
- * (`revoke update, delete on … from modelgateway_app` makes a table append-only). Nothing is done to a database that has
- * migrations which are not known here: what they changed, this version would write as it was before.
+ * Brings each service's schema up to date, as the login role of `connection`, which owns what it creates. Services work as
+ * `modelgateway_app`, which may read and write new tables; a migration revokes what is too much (`revoke update, delete on … from
+ * modelgateway_app` makes a table append-only). A database with unknown migrations is left alone: this version would write data in a form
+ * that they have changed.
  *
- * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role lacks a right or
- * `modelgateway_app` its own.
+ * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role or
+ * `modelgateway_app` lacks a right.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -44,7 +44,7 @@ export async function migrateAll(
   logger: Logger,
 ): Promise<void> {
   await checkReachable(connection);
-  // The machine may have become busy since: a start that began is not given up for that at once.
+  // The machine may have become busy in the meantime: a running start is not given up because of that.
   const client = await patiently(() => connect(connection));
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
   let by = 'another start, in a session modelgateway-migrate';
@@ -103,7 +103,7 @@ async function createAppRole(client: pg.Client): Promise<void> {
     try {
       await client.query(`create role ${appRole} nologin`);
     } catch (error) {
-      // Roles belong to the whole server: another of its databases may have been quicker.
+      // Roles belong to the whole server: another of its databases may have been faster.
       if (!['42710', '23505'].includes(sqlState(error) ?? '')) throw error;
     }
   }
@@ -111,8 +111,8 @@ async function createAppRole(client: pg.Client): Promise<void> {
 }
 
 /**
- * Rights stand in migrations that are done, so that nothing would give back those which a restore left out: GRANTs of a dump fail where
- * the server has no such role.
+ * Rights are granted by migrations that have already run, so nothing would restore those that a dump left out: its GRANTs fail where the
+ * server has no such role.
  *
  * @throws StartError when the role may not read what every version lets it read.
  */
@@ -172,7 +172,7 @@ async function applyPending(
   }
 }
 
-/** Whoever works on the schemas already, before the lock is given back, came before they were changed. */
+/** Any process already working on the schemas, before the lock is released, has started before they were changed. */
 async function tellOfOlderProcesses(client: pg.Client, logger: Logger): Promise<void> {
   const { rows } = await client.query<{ sessions: number }>(`
     select count(*)::int as sessions from pg_stat_activity where datname = current_database()
@@ -183,9 +183,9 @@ async function tellOfOlderProcesses(client: pg.Client, logger: Logger): Promise<
 }
 
 /**
- * The services that lack migrations: an ordinary start is spared the migrator, of which there is one per service.
+ * The services that lack migrations: an ordinary start need not run the migrators, of which there is one per service.
  *
- * @throws StartError when the database has a migration that is not known here.
+ * @throws StartError when the database has a migration that is unknown here.
  */
 async function servicesBehind(
   client: pg.Client,

@@ -8,7 +8,7 @@ import type { StatementRunner } from './run.ts';
 /** PostgreSQL documentation, NOTIFY: the payload must be shorter than 8000 bytes. Send ids, not contents. */
 const payloadBytesMax = 7_999;
 
-/** Tells the listeners of `channel`, when the transaction commits and only then. Equal payloads of one transaction arrive once. */
+/** Notifies the listeners of `channel`, only when the transaction commits. Equal payloads of one transaction arrive once. */
 export async function notify(tx: StatementRunner, channel: string, payload: string): Promise<void> {
   if (Buffer.byteLength(payload) > payloadBytesMax) throw new Error(`The payload for ${channel} is too long to notify`);
   if ('execute' in tx) await tx.execute('select pg_notify(?, ?)', [channel, payload]);
@@ -19,9 +19,11 @@ export type ListenOptions = {
   connection: DatabaseUrl;
   /** What to do with a payload, by channel. */
   channels: Readonly<Record<string, (payload: string) => void>>;
-  /** The connection was lost and is back: notifications in between are gone, so whatever they tell must be read again. */
+  /** The connection was lost and is back: notifications in between are lost, so everything they would have reported must be read again. */
   onGap: () => void;
-  /** A statement to send each second instead of an empty one, for whoever has to look around anyway, and what to do with its first row. */
+  /**
+   * A statement to send every second instead of an empty one, for a listener that has to poll anyway, and what to do with its first row.
+   */
   heartbeat?: { statement(): { text: string; values: unknown[] }; onRow(row: pg.QueryResultRow): void };
   logger: Logger;
 };
@@ -32,8 +34,8 @@ const heartbeatMs = 1_000;
 const reconnectDelayMsMax = 1_000;
 
 /**
- * Listens on a connection of its own, and comes back when it is lost. A heartbeat finds a server that no longer
- * answers within two seconds (reliability.md: revocation under partition). Resolves once it listens.
+ * Listens on a connection of its own, and reconnects when that is lost. A heartbeat detects a server that no longer answers within two
+ * seconds (reliability.md: revocation under partition). Resolves once it listens.
  *
  * @throws StartError when the database stays away.
  */
@@ -68,7 +70,7 @@ async function connectListener({ connection, channels }: ListenOptions): Promise
     ...clientConfig(connection, { applicationName: 'listen' }),
     query_timeout: heartbeatMs,
   });
-  // lossOf hears of it as well; this listener is for the time before and after.
+  // lossOf listens too; this listener covers the time before and after.
   client.on('error', () => {});
   client.on('notification', ({ channel, payload }) => channels[channel]?.(payload ?? ''));
   try {
@@ -93,7 +95,7 @@ async function reconnect(options: ListenOptions, signal: AbortSignal): Promise<p
   return undefined;
 }
 
-/** Resolves when the connection has ended or does not answer a heartbeat in time, with why, or when `signal` aborts. */
+/** Resolves with the reason when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. */
 async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenOptions['heartbeat']): Promise<unknown> {
   const ended = new AbortController();
   const stop = AbortSignal.any([signal, ended.signal]);

@@ -10,13 +10,16 @@ import { watchedClientClass } from './server-watch.ts';
 export type ServiceDatabase = {
   service: string;
   orm: MikroORM;
-  /** Whose turn it is to change something, by organization: of `transactionInTurn` and its like. */
+  /** Turns for the changes of one organization, taken by `transactionInTurn` and `sqlTransactionInTurn`. */
   changeTurns: TurnsByName;
   /** A new unit of work: one per request or job. */
   em(): SqlEntityManager;
-  /** For prepared statements, `unnest` and COPY. int8 comes as bigint, timestamptz as Date, date and numeric as text. */
+  /** For prepared statements, `unnest` and COPY. int8 is a bigint, timestamptz a Date, date and numeric are text. */
   pool: pg.Pool;
-  /** One statement outside a transaction; out of reach becomes OVERLOADED. Give hot statements a `name`: it prepares them. */
+  /**
+   * One statement outside a transaction; if the database is out of reach, fails with OVERLOADED. Give hot statements a `name`: that
+   * prepares them.
+   */
   query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig<unknown[]>): Promise<pg.QueryResult<Row>>;
   close(): Promise<void>;
 };
@@ -27,20 +30,20 @@ export type ServiceDatabaseOptions = {
   connection: DatabaseUrl;
   entities: EntityName[];
   logger: Logger;
-  /** The most connections of each of the two pools (ORM and plain SQL); none is opened before it is needed. */
+  /** The most connections in each of the two pools (ORM and plain SQL); none is opened before it is needed. */
   poolMax?: number;
-  /** The longest a statement may run, waiting for locks included, in milliseconds. */
+  /** The longest that a statement may run, in milliseconds, waiting for locks included. */
   statementTimeoutMs?: number;
 };
 
 const idleTimeoutMs = 30_000;
-/** Half of the connections of the ORM: so many one organization's changes may hold, in waiting for each other too. */
+/** Half of the ORM's connections: the most that one organization's changes may hold, even while they wait for each other. */
 const changesOfOneAtOnce = 5;
 const changesWaitingMax = 50;
-/** A transaction that its owner forgot holds locks: it is ended, in milliseconds. */
+/** In milliseconds: a forgotten transaction holds locks, so it is ended. */
 const idleInTransactionTimeoutMs = 10_000;
 
-/** Opens a service's database. Connections are made when they are needed, so that this succeeds while Postgres is away. */
+/** Opens a service's database. Connections are made when needed, so this succeeds while Postgres is away. */
 export async function openServiceDatabase(options: ServiceDatabaseOptions): Promise<ServiceDatabase> {
   const { service, connection, entities, logger, poolMax = 10, statementTimeoutMs = 5_000 } = options;
   const poolConfig: pg.PoolConfig = {
@@ -56,7 +59,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   let isClosed = false;
   const onPoolCreated = (created: pg.Pool): void => {
     takeBackLostConnections(created);
-    // The ORM opens a closed database anew for whoever comes too late, such as a call of another service; nobody would close it again.
+    // The ORM reopens a closed database for a late user, such as another service's call; nobody would close it again.
     if (isClosed) void created.end();
   };
   const orm = await MikroORM.init({
@@ -89,10 +92,10 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   };
 }
 
-/** pg reports a connection that the server dropped as an event; without a listener it would end the process. */
+/** pg reports a connection that the server dropped as an event; without a listener that would end the process. */
 function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
   pool.on('error', (err) => {
-    // A connection that says goodbye may meet a server which does as well.
+    // A connection being closed may meet a server that closes it too.
     if (!pool.ending) logger.warn({ err }, 'an idle database connection was lost');
   });
   pool.on('connect', (client) => {
@@ -101,16 +104,16 @@ function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
 }
 
 /**
- * Kysely, below the ORM, keeps a connection for ever when its BEGIN or ROLLBACK fails, as both do once the connection is
- * lost; after `poolMax` such losses nothing would be left. So a lost connection goes back by itself. It also keeps the one that it
- * waited for while it was closed, for which the pool's end would wait.
+ * Kysely, below the ORM, keeps a connection forever when its BEGIN or ROLLBACK fails, as both do once the connection is lost; after
+ * `poolMax` such losses none would be left. So a lost connection returns itself to the pool. Kysely also keeps the connection that it
+ * waited for while it was being closed, and the pool's end would wait for that one.
  */
 export function takeBackLostConnections(pool: pg.Pool): void {
   const inUse = new Set<pg.PoolClient>();
   const takeBack = (client: pg.PoolClient): void => {
     if (!inUse.has(client)) return;
     client.release(true);
-    // Whoever still holds it may release it once more.
+    // Its holder may still release it a second time.
     client.release = () => {};
   };
   pool.on('acquire', (client) => {
@@ -131,7 +134,7 @@ function plainTypes(): pg.CustomTypesConfig {
   types.setTypeParser(int8Array, (text) =>
     (parseInt8Array(text) as (string | null)[]).map((item) => (item === null ? null : BigInt(item))),
   );
-  // pg would make a Date at midnight of the machine's own time zone.
+  // By default pg makes it a Date at midnight of the machine's own time zone.
   types.setTypeParser(DATE, (text) => text);
   return types;
 }

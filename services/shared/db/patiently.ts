@@ -6,14 +6,14 @@ import { isOutOfReach } from './errors.ts';
 
 const pauseMs = 100;
 
-/** What a call of a service says whose database is away, or has not answered in time. */
+/** How a service's call fails when its database is away, or has not answered in time. */
 const waitingHelps = [ErrorReason.OVERLOADED, ErrorReason.DEADLINE_EXCEEDED];
 
 /**
- * Does a piece of a service's start, and again while the database is out of reach, for `patienceMs` in all: on a busy machine the
- * first connections of a start may take longer than a request would wait for one.
+ * Runs a step of a service's start, and repeats it while the database is out of reach, for `patienceMs` in all: on a busy machine the first
+ * connections of a start may take longer than a request would wait for one.
  *
- * @throws StartError when the database stays away; whatever else `work` throws, at once.
+ * @throws StartError when the database stays away; any other error of `work` at once.
  */
 export async function patiently<Result>(work: () => Promise<Result>, patienceMs = 15_000): Promise<Result> {
   const untilMs = performance.now() + patienceMs;
@@ -24,7 +24,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
       const isAway = isOutOfReach(error) || waitingHelps.some((reason) => hasReason(error, reason));
       if (!isAway) throw error;
       if (performance.now() >= untilMs) {
-        // Clients are told the same whatever it was.
+        // Clients are told the same whatever the cause.
         const cause = error instanceof GatewayError ? (error.cause ?? error) : error;
         throw new StartError(
           `The database was away or too slow for ${patienceMs / 1_000} s of the start (${messageOf(cause)}): see to it and start again.`,

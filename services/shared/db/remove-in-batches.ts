@@ -2,8 +2,8 @@ import type pg from 'pg';
 import type { ServiceDatabase } from './orm.ts';
 
 /**
- * Repeats a deletion of at most `atOnce` rows until it finds fewer, or `signal` aborts; answers how many are gone. All of them at once
- * could take longer than a statement may.
+ * Repeats a deletion of at most `atOnce` rows until it finds fewer, or `signal` aborts; returns how many rows are gone. Deleting all at
+ * once could take longer than a statement may.
  */
 export async function removeInBatches(
   database: Pick<ServiceDatabase, 'query'>,

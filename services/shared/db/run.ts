@@ -1,10 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type pg from 'pg';
 
-/** What a statement can be sent through: a pg client or pool, or the ORM's unit of work. */
+/** What can run a statement: a pg client or pool, or the ORM's unit of work. */
 export type StatementRunner = Pick<pg.ClientBase, 'query'> | SqlEntityManager;
 
-/** The rows of a statement, in which a question mark stands for each value. */
+/** The rows of a statement, in which each value is a question mark. */
 export async function run<Row extends pg.QueryResultRow>(
   tx: StatementRunner,
   text: string,

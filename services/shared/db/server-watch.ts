@@ -5,20 +5,20 @@ import { clientConfig, type DatabaseUrl } from './connection.ts';
 import { readOnlyState, sqlState } from './errors.ts';
 
 const tickMs = 100;
-/** After this many ticks without any answer the server is asked for a sign of life. */
+/** After this many ticks without an answer the server is asked for a sign of life. */
 const ticksUntilDoubt = 4;
-/** After this many ticks without any answer the server counts as frozen (reliability.md: 503 within 1 s). */
+/** After this many ticks without an answer the server counts as frozen (reliability.md: 503 within 1 s). */
 const ticksUntilFrozen = 8;
 
 type Watched = pg.Client & { connection: { stream: { destroy(error: Error): void } } };
 
 /**
- * A pg Client class for pools whose queries fail within a second when the server freezes, while a statement that is
- * only slow, or waits for a lock, may go on to its statement_timeout. The two look alike from a single connection,
- * so in doubt a fresh connection asks: any reply is a sign of life. A connection that takes no writes is closed: a fresh one may reach
- * the server that is the primary now, and has the settings that the database has now.
+ * A pg Client class for pools whose queries fail within a second when the server freezes, while a statement that is merely slow, or waits
+ * for a lock, may run up to its statement_timeout. A single connection cannot tell the two apart, so in doubt a fresh connection asks: any
+ * reply is a sign of life. A connection that takes no writes is closed: a fresh one may reach the server that is the primary now, with the
+ * database's current settings.
  *
- * Silence is counted in ticks of the event loop, so that a process which was itself suspended blames nobody.
+ * Silence is counted in ticks of the event loop, so that a process that was itself suspended blames nobody.
  */
 export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.Client {
   const waiting = new Map<Watched, number>();
@@ -89,12 +89,12 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
   };
 }
 
-/** The rollback that follows fails at once, and with it the connection leaves its pool. */
+/** The following rollback fails at once, so the connection leaves its pool. */
 function closeIfReadOnly(client: pg.Client, error: unknown): void {
   if (sqlState(error) === readOnlyState) client.end().catch(() => {});
 }
 
-/** Calls back if the server says anything at all, be it that it has no room. */
+/** Calls back if the server says anything at all, even that it has no room. */
 function probe(url: DatabaseUrl, onSign: () => void): void {
   const client = new pg.Client(clientConfig(url, { applicationName: 'probe' }));
   client.on('error', () => {});

@@ -13,19 +13,19 @@ import { acknowledgedChannel, countBehind } from './leases.ts';
 import { changedChannel } from './versions.ts';
 
 /**
- * How a service tells edges of its changes, and waits until they know. The service's schema has the tables `feed` (the version), `changes`
- * (what changed at each) and `watchers` (leases.ts). One per process.
+ * How a service tells edges about changes, and waits until they know. The service's schema has the tables `feed` (the version), `changes`
+ * (what changed at each version) and `watchers` (leases.ts). One per process.
  */
 export type LeasedFeed<Event> = {
   /**
-   * What an edge that knows a version is told until the signal aborts: what came later, and after some quiet a heartbeat. Whoever knows
-   * nothing, too little, or more than there is, as after a restored backup, starts anew. While the database is out of reach heartbeats go
-   * on: whether the edge may is told by what it gets for its acknowledgements.
+   * The events for an edge that knows a version, until the signal aborts: whatever came later, and after some quiet a heartbeat. An edge
+   * that knows nothing, too little, or more than there is, as after a restored backup, starts anew. While the database is out of reach
+   * heartbeats go on: whether the edge may decide is up to the answers to its acknowledgements.
    */
   watch(knownVersion: bigint, signal: AbortSignal): AsyncGenerator<Event | Heartbeat>;
   /**
-   * Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. Rejects with DEADLINE_EXCEEDED
-   * shortly before the deadline of the call that waits, so that this tells its caller what was done.
+   * Resolves when every live edge has acknowledged a version, or its lease has lapsed and can no longer be extended. Rejects with
+   * DEADLINE_EXCEEDED shortly before the deadline of the waiting call, so that the call can still report what was done.
    */
   knownEverywhere(version: bigint, call?: Pick<HandlerContext, 'signal' | 'timeoutMs'>): Promise<void>;
   close(): Promise<void>;
@@ -33,21 +33,24 @@ export type LeasedFeed<Event> = {
 
 type Heartbeat = { version: bigint; event: { case: 'heartbeat'; value: object } };
 
-/** What a service's changes mean to edges. An edge that acknowledges a version must know all of it: only its last event may carry it. */
+/**
+ * What a service's changes mean to edges. Only the last event of a version may carry its number: an edge that acknowledges a version must
+ * know all of it.
+ */
 export type FeedSource<Change, Event> = {
-  /** From which event an edge starts, at a version. */
+  /** The first event for an edge that starts at a version. */
   start(version: bigint): Promise<Event>;
-  /** The events of rows of `changes`, oldest first; states are those of now. */
+  /** The events for rows of `changes`, oldest first; they show the current states. */
   eventsOf(changes: readonly Change[]): Promise<Event[]>;
 };
 
-/** Changes in one reading. */
+/** The most changes read at a time. */
 const changesMax = 500;
 
-/** Should a notification of an acknowledgement be lost, the wait goes on after this time, in milliseconds. */
+/** In milliseconds. If the notification of an acknowledgement is lost, the wait continues after this time. */
 const recheckMs = 100;
 
-/** The share of a call's time for which it waits. The rest is for its answer's way. */
+/** The share of a call's time spent waiting. The rest is for returning its answer. */
 const patienceShare = 0.9;
 
 const notKnownEverywhere = () =>
@@ -56,12 +59,12 @@ const notKnownEverywhere = () =>
     'The change was made, but a part of the gateway that is out of reach may go by the state before for up to a minute. Repeat the request to wait until none does.',
   );
 
-/** Opens the process's ear for changes and acknowledgements. Resolves once it listens. */
+/** Opens the process's listener for changes and acknowledgements. Resolves once it listens. */
 export async function openLeasedFeed<Change extends { version: bigint }, Event>(options: {
   database: Pick<ServiceDatabase, 'query' | 'service'>;
   connection: DatabaseUrl;
   source: FeedSource<Change, Event>;
-  /** Extends leases while the database is away; without one they lapse. */
+  /** Extends leases while the database is away; without it they lapse. */
   keeper?: { readonly isInTouch: boolean; settleLapsed(): Promise<void> };
   logger: Logger;
   /** How long the feed may be quiet, in milliseconds. */
@@ -77,7 +80,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     channel: changedChannel(database.service),
     logger,
   });
-  /** Whether it may be another server than the last time. */
+  /** Whether the server may be another one than last time. */
   let mayBeAnother = true;
   const listener = await listen({
     connection,
@@ -85,7 +88,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
       [changedChannel(database.service)]: () => changed.raise(),
       [acknowledgedChannel(database.service)]: () => acknowledged.raise(),
     },
-    // Notifications were lost meanwhile: everybody reads again.
+    // Notifications were lost in the meantime: everybody reads again.
     onGap: () => {
       mayBeAnother = true;
       changed.raise();
@@ -107,7 +110,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
 
   type News = { events: Event[]; version: bigint };
 
-  /** An edge has missed nothing when what it knows last is kept, or is the current version, of which there need be no row. */
+  /** An edge has missed nothing if the last version it knows is still kept, or is the current one, for which there need be no row. */
   const readNews = async (knownVersion: bigint): Promise<News> => {
     await noticeFailover();
     const { rows } = await database.query<Change & { current_version: bigint; anew_from: bigint }>({
@@ -123,7 +126,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     return { events: await source.eventsOf(news), version: news.at(-1)?.version ?? current };
   };
 
-  /** No news without a database that answers. */
+  /** Nothing if the database does not answer. */
   const newsIfAny = async (knownVersion: bigint): Promise<News> => {
     const none = { events: [], version: knownVersion };
     if (keeper?.isInTouch === false) return none;
@@ -140,10 +143,10 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
       let version = knownVersion;
       const heartbeat = (): Heartbeat => ({ version, event: { case: 'heartbeat', value: {} } });
       while (!signal.aborted) {
-        // Read as often as heartbeats go, should a notification be lost.
+        // Checked at each heartbeat too, in case a notification is lost.
         const nextChange = changed.next(heartbeatMs, signal);
         const reading = newsIfAny(version);
-        // The answer of a database that falls silent must not keep the edge waiting for a sign of life.
+        // A silent database must not keep the edge waiting for a sign of life.
         let news = await Promise.race([reading, delay(heartbeatMs, undefined, { ref: false })]);
         while (news === undefined) {
           if (signal.aborted) return;

@@ -1,12 +1,12 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 
-/** Where those who wait for a service's edges hear that one has come further. */
+/** The channel that tells those who wait for a service's edges that one has acknowledged more. */
 export const acknowledgedChannel = (service: string): string => `${service}_acknowledged`;
 
-/** How long an edge may decide by what it was told without renewing (design.md, Snapshots), in milliseconds. */
+/** How long an edge may decide by what it was told, without renewing (design.md, Snapshots), in milliseconds. */
 export const leaseMs = 2_000;
 
-/** An edge which is behind a change of this age is not waited for any further: its lease is not renewed, in milliseconds. */
+/** An edge that lacks a change of this age, in milliseconds, is no longer waited for: its lease is not renewed. */
 const behindMsMax = 1_000;
 
 type Database = Pick<ServiceDatabase, 'query' | 'service'>;
@@ -14,19 +14,19 @@ type Database = Pick<ServiceDatabase, 'query' | 'service'>;
 type Acknowledged = {
   edgeId: string;
   version: bigint;
-  /** Who may extend the lease while the database is away, and for how long from now, in milliseconds. Without one it lapses. */
+  /** Who may extend the lease while the database is away, and until how long from now, in milliseconds. Without a keeper it lapses. */
   keeper?: { id: string | null; outageMs: number };
 };
 
 const nobody = { id: null, outageMs: leaseMs };
 
 /**
- * What an acknowledgement gives an edge: how long it may decide by what it was told, 0 when it has to catch up first, and whether
- * it knows more than its service does, as after a restored backup, so that it must begin anew.
+ * The answer to an edge's acknowledgement: for how long it may decide by what it was told (0: it has to catch up first), and whether it
+ * knows more than its service does, as after a restored backup, and must start anew.
  */
 export type Acknowledgement = { leaseMs: number; rewatch: boolean };
 
-/** Takes an acknowledgement: goes on with the edge's lease, or begins one when the edge knows all there is. */
+/** Records an acknowledgement: renews the edge's lease, or begins one when the edge knows everything. */
 export async function acknowledge(database: Database, acknowledged: Acknowledged): Promise<Acknowledgement> {
   if (await renewLease(database, acknowledged)) return { leaseMs, rewatch: false };
   const { granted, currentVersion } = await beginLease(database, acknowledged);
@@ -59,8 +59,8 @@ async function renewLease(database: Database, { edgeId, version, keeper = nobody
 }
 
 /**
- * Begins a lease for an edge that knows the current version. The lock on the feed's row orders this and changes: a change
- * either commits first, and the edge does not know it, or finds the edge among those it waits for.
+ * Begins a lease for an edge that knows the current version. The lock on the feed's row orders this and changes: a change either commits
+ * first, and the edge does not know it, or finds the edge among those it waits for.
  */
 async function beginLease(
   database: Database,
@@ -94,9 +94,9 @@ export async function dropWatcher(database: Database, edgeId: string): Promise<v
 }
 
 /**
- * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a renewal that runs at
- * the same time either comes before and is counted, or finds its row gone and must begin a new lease. A lease which has
- * lapsed here may have been extended by its keeper without the database: who keeps leases deletes those which were not.
+ * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a concurrent renewal either comes
+ * before and counts, or finds its row gone and has to begin a new lease. A lease that has lapsed here may have been extended by its keeper
+ * without the database: keepers delete those that were not.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({

@@ -2,16 +2,15 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { nextVersion } from '#shared/db/failover.ts';
 import { notify } from '#shared/db/notify.ts';
 
-/** Where a service's transactions tell its feeds of newer changes; the payload is the version of the last one. */
+/** The channel by which a service's transactions tell its feeds about changes; the payload is the last version. */
 export const changedChannel = (service: string): string => `${service}_changed`;
 
 /**
- * Numbers `count` changes of a service and tells its feeds of them once they are committed; answers the last number, and the others are
- * those before it. Call it at the end of the transaction: the lock on the feed's row, held until the commit, makes versions appear in
- * their order.
+ * Assigns versions to `count` changes of a service, and tells its feeds once they are committed; returns the last one, directly after the
+ * others. Call it at the end of the transaction: the lock on the feed's row, held until the commit, makes versions appear in order.
  */
 export async function takeVersions(em: SqlEntityManager, service: string, count: number): Promise<bigint> {
-  // Rows that are still in the unit of work must not wait behind the lock.
+  // Rows still in the unit of work must not wait for this lock.
   await em.flush();
   const [feed] = await em.execute<{ version: string }[]>(
     `update feed set version = ${nextVersion} + ? - 1 returning version`,

@@ -8,7 +8,7 @@ import { type Caller, callerAmong } from './caller.ts';
 import { fromConnectError, publicPart, reasonName } from './connect-errors.ts';
 import type { RpcMetrics } from './rpc-metrics.ts';
 
-/** One call as its server sees it. */
+/** One call from its server's point of view. */
 export type ReportedCall = {
   method: DescMethod;
   values: ContextValues;
@@ -23,7 +23,7 @@ export type CallReport = {
   /** The moment at which a call begins. */
   now(): number;
   succeeded(call: ReportedCall): void;
-  /** Logs the failure in full and answers what of it the client may see. */
+  /** Logs the failure in full and returns what the client may see of it. */
   failed(call: ReportedCall, error: unknown): GatewayError;
 };
 
@@ -49,7 +49,7 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
         internal: error.details.internal,
       };
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
-      // Whoever called has left, as those do who follow a stream for as long as they live.
+      // The caller has left, as followers of a stream eventually do.
       else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
       else logger.info(fields, error.message);
       return publicPart(error);
@@ -58,8 +58,8 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
 }
 
 /**
- * What a handler throws once its call was aborted is the abort's echo, unless it says otherwise in our own words. A database that is
- * out of reach is no fault of the handler, and whatever broke off a call from outside is none of this process.
+ * What a handler throws after its call was aborted only echoes the abort, unless it is a GatewayError. A database that is out of reach is
+ * not the handler's fault, and a call broken off from outside is not this process's.
  */
 function failureOf(call: ReportedCall, thrown: unknown): GatewayError {
   if (call.abortReason === undefined || thrown instanceof GatewayError) return fromConnectError(databaseError(thrown));

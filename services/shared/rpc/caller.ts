@@ -8,7 +8,7 @@ export { type Caller, CallerKind, CallerSchema, Role };
 
 const callerKey = createContextKey<Caller | undefined>(undefined, { description: 'caller' });
 
-/** On whose behalf the RPC is made. Fails with UNAUTHENTICATED_SERVICE when the call carries nobody. */
+/** On whose behalf the RPC is made. Fails with UNAUTHENTICATED_SERVICE when the call has no caller. */
 export function callerOf(context: Pick<HandlerContext, 'values'>): Caller {
   const caller = context.values.get(callerKey);
   if (caller === undefined) {
@@ -23,14 +23,14 @@ export const callerAmong = (values: ContextValues): Caller | undefined => values
 /** Sets the caller among the context values of a call that was verified. */
 export const setCaller = (values: ContextValues, caller: Caller): ContextValues => values.set(callerKey, caller);
 
-/** What a client passes as `contextValues`, so that the RPC is made on the caller's behalf. */
+/** To be passed as a client's `contextValues`: makes the RPC on the caller's behalf. */
 export const callerContext = (caller: Caller): ContextValues => createContextValues().set(callerKey, caller);
 
-/** A service that acts for itself, such as the shipper of usage events. */
+/** A service acting for itself, such as the shipper of usage events. */
 export const serviceCaller = (name: string): Caller =>
   create(CallerSchema, { kind: CallerKind.SERVICE, service: name });
 
-/** Options of an RPC which the service makes for itself. */
+/** Options of an RPC that a service makes for itself. */
 export const asService = (name: string): Pick<CallOptions, 'contextValues'> => ({
   contextValues: callerContext(serviceCaller(name)),
 });
@@ -40,20 +40,20 @@ export function requireRole(caller: Caller, role: Role): void {
   if (caller.role < role) throw insufficientRole();
 }
 
-/** Refuses everybody but a platform operator with INSUFFICIENT_ROLE. */
+/** Refuses everybody but platform operators with INSUFFICIENT_ROLE. */
 export function requireOperator(caller: Caller): void {
   if (!caller.operator) throw insufficientRole();
 }
 
-/** Refuses everybody but a service that acts for itself (one of `names`, when given) with INSUFFICIENT_ROLE. */
+/** Refuses everybody but a service acting for itself (one of `names`, if given) with INSUFFICIENT_ROLE. */
 export function requireService(caller: Caller, ...names: string[]): void {
   const named = names.length === 0 || names.includes(caller.service);
   if (caller.kind !== CallerKind.SERVICE || !named) throw insufficientRole();
 }
 
 /**
- * The user whose session makes the call, in at least this role if one is given; API keys are outside this surface (service.md,
- * Authentication). Fails with ENDPOINT_NOT_ALLOWED or INSUFFICIENT_ROLE.
+ * The user whose session makes the call, in at least this role if one is given; API keys cannot call this (service.md, Authentication).
+ * Fails with ENDPOINT_NOT_ALLOWED or INSUFFICIENT_ROLE.
  */
 export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: Role): Caller {
   const caller = callerOf(context);
@@ -64,7 +64,7 @@ export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: Ro
   return caller;
 }
 
-/** The platform operator who makes the call, in a session or by the operators' command line; others fail with INSUFFICIENT_ROLE. */
+/** The platform operator who makes the call, in a session or from the operators' command line; others fail with INSUFFICIENT_ROLE. */
 export function operatorCaller(context: Pick<HandlerContext, 'values'>): Caller {
   const caller = callerOf(context);
   requireOperator(caller);

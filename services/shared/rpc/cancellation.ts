@@ -1,7 +1,7 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import { LocalContext } from './local-context.ts';
 
-/** Who wants to know that a call was given up: an object, so that no closure is made per call. */
+/** Notified when a call is given up: an object, so that no closure is made per call. */
 export type CancelListener = { handleEvent(): void };
 
 /** Whether somebody still waits for an answer; an AbortSignal is one. */
@@ -11,6 +11,6 @@ export type Cancellation = {
   removeEventListener(type: 'abort', listener: CancelListener): void;
 };
 
-/** What handlers watch that are called thousands of times a second: within a process `context.signal` would cost more than the call. */
+/** For handlers that are called thousands of times a second: within a process `context.signal` would cost more than the call. */
 export const cancellationOf = (context: HandlerContext): Cancellation =>
   context instanceof LocalContext ? context : context.signal;

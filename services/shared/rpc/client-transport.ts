@@ -15,32 +15,32 @@ export type RpcClientTransportOptions = {
   url: string;
   /** Signs each call that has a caller; without it only health can be called. */
   tokens?: ServiceTokens;
-  /** Whom an https url is trusted by. */
+  /** The authorities that an https URL is trusted by. */
   tls?: Pick<SecureContextOptions, 'ca' | 'allowPartialTrustChain'> & Pick<ConnectionOptions, 'checkServerIdentity'>;
   interceptors?: readonly Interceptor[];
-  /** How long the other side may say nothing, in milliseconds. */
+  /** How long the other side may be silent, in milliseconds. */
   silenceMs?: number;
 };
 
 export type RpcClientTransport = Transport & {
-  /** Closes the connection, and with it every call that is under way. */
+  /** Closes the connection, and with it every running call. */
   close(): void;
 };
 
 /**
- * A connection from which nothing was heard for so long counts as dead, and its calls fail with OVERLOADED; so do those that wait for one to
- * come about. Longer than either process may be kept from its event loop, as by a collection or for want of a core: calls have deadlines of
- * their own, and a connection that is given up takes all of them along.
+ * A connection that was silent for this long counts as dead: its calls fail with OVERLOADED, and so do those that wait for a connection.
+ * Longer than either process may be kept from its event loop, by a garbage collection or for lack of a core: calls have their own
+ * deadlines, and giving up a connection fails all of them.
  */
 const silenceMsDefault = 10_000;
-/** How often a connection is asked for a sign of life while it may be silent. */
+/** How often a connection is probed within the time that it may be silent. */
 const pingsPerSilence = 2;
-/** The largest response message taken, in bytes: a job with images as its result, of which a model call takes 256 MiB. */
+/** The largest response message accepted, in bytes: a job whose result is images, which may have 256 MiB. */
 const readMaxBytes = 260 * 1024 * 1024;
 
 /**
- * A transport to another process by the Connect protocol over one HTTP/2 connection, which is opened when needed and
- * again after it was lost. Unary calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
+ * A transport to another process by the Connect protocol over one HTTP/2 connection, opened when needed and reopened after a loss. Unary
+ * calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
   const { url, tokens, tls, interceptors = [], silenceMs = silenceMsDefault } = options;
@@ -96,14 +96,14 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
 }
 
 /**
- * A session that dies tells its error only once its socket has closed. Connect stops listening as soon as a next call finds it dead, or
- * the transport is closed, and an `error` event that nobody hears would end the process: a frozen service could take its callers along.
+ * A dying session reports its error only once its socket has closed. Connect stops listening as soon as the next call finds it dead, or the
+ * transport is closed, and an unhandled `error` event would end the process: a frozen service could take its callers along.
  *
- * Connect's own pings are off: it forgets one that waits for its answer as soon as the last of the calls ends or a first one begins, and then
- * keeps a session whose other side is gone, with each call that comes, until the system gives the connection up.
+ * Connect's own pings are off: it forgets an unanswered one as soon as the last call ends or a first one begins, and would then keep a
+ * session whose other side is gone, failing each new call, until the system gives the connection up.
  */
 class OutlivingSessions extends Http2SessionManager {
-  // Node leaves out the brackets of an IPv6 address (RFC 3986 section 3.2.2).
+  // Node drops the brackets of an IPv6 address (RFC 3986 section 3.2.2).
   readonly #host = new URL(this.authority).host;
   readonly #silenceMs: number;
 
@@ -127,8 +127,8 @@ class OutlivingSessions extends Http2SessionManager {
 }
 
 /**
- * Node ends what a stream sends when it is closed, and resets it behind that: a call that is given up before its message has left would be one
- * with an empty message, which the other side may begin.
+ * When a stream is closed, Node first ends what it sends and then resets it: a call given up before its message was sent would arrive as
+ * one with an empty message, which the other side may begin.
  */
 function resetWithoutEnd(stream: ClientHttp2Stream): void {
   const close = stream.close.bind(stream);
@@ -138,10 +138,13 @@ function resetWithoutEnd(stream: ClientHttp2Stream): void {
   };
 }
 
-/** The calls have failed with it. */
+/** Its calls have already failed with it. */
 const heard = (): void => {};
 
-/** Ends a session whose other side answers no ping. They are counted, so that a process which was itself suspended first reads what waits. */
+/**
+ * Ends a session whose other side answers no ping. Pings are counted, so that a process that was itself suspended first reads what has
+ * arrived.
+ */
 function endWhenSilent(session: Http2Session, silenceMs: number): void {
   let unanswered = 0;
   const pinging = setInterval(() => {
@@ -158,7 +161,7 @@ function endWhenSilent(session: Http2Session, silenceMs: number): void {
   session.once('close', () => clearInterval(pinging));
 }
 
-/** Node waits for a connection as long as the system does, which is minutes, and for its TLS handshake for ever. */
+/** Node waits for a connection as long as the system does, which is minutes, and forever for its TLS handshake. */
 function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOptions['createConnection']> {
   return ({ protocol, hostname, port }, options) => {
     const host = hostname.replace(/^\[(.*)\]$/, '$1');
@@ -181,8 +184,8 @@ function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOption
 const unavailable = (text: string): ConnectError => new ConnectError(text, Code.Unavailable);
 
 /**
- * Makes a call anew that the other side has not begun: that is what REFUSED_STREAM says (RFC 9113 section 8.7), as to those that meet a process
- * which has just begun to stop. Whose messages were drawn from a stream is not begun twice.
+ * Repeats a call that the other side has not begun, which is what REFUSED_STREAM means (RFC 9113 section 8.7); a process that has just
+ * begun to stop answers so. A call whose messages were drawn from a stream is not repeated.
  */
 const onceMoreIfRefused: Interceptor = (next) => async (request) => {
   try {
@@ -197,7 +200,7 @@ const onceMoreIfRefused: Interceptor = (next) => async (request) => {
   }
 };
 
-/** Puts the caller of the call into a token for the called service. */
+/** Puts the caller of a call into a token for the called service. */
 const attachServiceToken =
   (tokens: ServiceTokens): Interceptor =>
   (next) =>

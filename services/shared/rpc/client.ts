@@ -7,8 +7,8 @@ import { SingleMessage } from './single-message.ts';
 type ClientTransport = Transport & Partial<Pick<LocalTransport, 'open'>>;
 
 /**
- * A client of a service over any of our transports. It differs from Connect's own in that leaving a `for await` over
- * a stream cancels the call, and that a stream's call begins when it is first read. Failures are GatewayErrors.
+ * A client of a service over any of our transports. Unlike Connect's own, leaving a `for await` over a stream cancels the call, and a
+ * streaming call begins when it is first read. Failures are GatewayErrors.
  */
 export function createRpcClient<Service extends DescService>(
   service: Service,

@@ -5,7 +5,7 @@ import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/mod
 import type { KnownReason } from '../error-codes.ts';
 import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
 
-/** The RPC code of each reason, for callers who know no ErrorDetail: proxies, metrics, clients in other languages. */
+/** The RPC code of each reason, for callers that do not know ErrorDetail: proxies, metrics, clients in other languages. */
 const codeByReason: Record<KnownReason, Code> = {
   [ErrorReason.UNSPECIFIED]: Code.Internal,
   [ErrorReason.MISSING_API_KEY]: Code.Unauthenticated,
@@ -58,17 +58,17 @@ const codeByReason: Record<KnownReason, Code> = {
 /** The RPC code under which a reason travels. */
 export const codeOf = (reason: ErrorReason): Code => codeByReason[reason as KnownReason] ?? Code.Internal;
 
-/** A reason's name for the log, e.g. `NOT_FOUND`; its number when a newer service made it. */
+/** A reason's name for the log, e.g. `NOT_FOUND`; its number if a newer service made it. */
 export const reasonName = (reason: ErrorReason): string => ErrorReasonSchema.value[reason]?.localName ?? String(reason);
 
-/** The part of an error which may leave the process: everything but the internal text, the cause and the stack of the origin. */
+/** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
 export function publicPart(error: GatewayError): GatewayError {
   const { internal: _internal, cause: _cause, ...details } = error.details;
   const kept = Object.entries(details).filter(([, value]) => value !== undefined && value !== '');
   return gatewayError(error.reason, error.message, Object.fromEntries(kept));
 }
 
-/** The form of an error on the wire, which takes well-formed text of some length alone; its internal text and cause stay behind. */
+/** An error's form on the wire: well-formed text of limited length; the internal text and the cause stay here. */
 export function toConnectError(error: GatewayError): ConnectError {
   const text = sendable(error.message);
   const detail = { desc: ErrorDetailSchema, value: { ...toErrorDetail(error), message: text } };
@@ -76,14 +76,14 @@ export function toConnectError(error: GatewayError): ConnectError {
 }
 
 /**
- * So much of what gRPC's clients take as trailers (8 KiB in Java, and surely in C and Python) is for the text, which stands there three times:
- * percent-encoded, and twice in base64.
+ * How much of the trailers that gRPC clients accept (8 KiB in Java, at least that in C and Python) is for the text, which occurs in them
+ * three times: percent-encoded, and twice in base64.
  */
 const trailerBytesMax = 7_000;
 const trailerBytesOf = (text: string): number =>
   encodeURIComponent(text).length + (2 * Buffer.byteLength(text) * 4) / 3;
 
-/** What an upstream says, or quotes of a request, may be longer. */
+/** Text from an upstream, or quoted from a request, may be longer. */
 function sendable(given: string): string {
   const text = given.toWellFormed();
   if (trailerBytesOf(text) <= trailerBytesMax) return text;
@@ -97,7 +97,7 @@ function sendable(given: string): string {
   return `${text.slice(0, length)}…`;
 }
 
-/** The public part of an error as a message, for the wire or to be kept. */
+/** The public part of an error as a message, to be sent or kept. */
 export function toErrorDetail(error: GatewayError): ErrorDetail {
   const { param, retryAfterMs, resetsAtMs, upstream, code } = error.details;
   return create(ErrorDetailSchema, {
@@ -112,10 +112,10 @@ export function toErrorDetail(error: GatewayError): ErrorDetail {
 }
 
 /**
- * Reads any failure of a call as a GatewayError: one that travelled with an ErrorDetail as what it was, one of the
- * RPC framework by its code, a broken connection as OVERLOADED, and everything else as INTERNAL. A call that was not `cancelledHere` and
- * yet ended so was given up on its way. A caller over the network names its `peer`, for operators: whatever answers there and is no such
- * service is out of reach too.
+ * Converts any failure of a call to a GatewayError: one with an ErrorDetail to what it was, one of the RPC framework by its code, a broken
+ * connection to OVERLOADED, and everything else to INTERNAL. A call that ended as cancelled without being `cancelledHere` was given up on
+ * its way. Callers over the network name their `peer`, for operators: if something else than such a service answers there, the service is
+ * out of reach too.
  */
 export function fromConnectError(error: unknown, cancelledHere = true, peer?: string): GatewayError {
   if (error instanceof GatewayError) return error;
@@ -127,7 +127,7 @@ export function fromConnectError(error: unknown, cancelledHere = true, peer?: st
   return isOfNoService(error) ? outOfReach(detailsOf(told)) : fromFramework(told, cancelledHere);
 }
 
-/** What proxies answer, and processes without the service. A service tells its own refusals with an ErrorDetail. */
+/** What proxies, and processes without the service, answer. A service's own refusals have an ErrorDetail. */
 const isOfNoService = ({ code, rawMessage }: ConnectError): boolean =>
   [Code.Unimplemented, Code.Unauthenticated, Code.PermissionDenied].includes(code) ||
   /^(HTTP \d{3}$|unsupported content type )/.test(rawMessage);
@@ -152,7 +152,7 @@ export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   );
 }
 
-/** Errors made by the RPC framework rather than by a handler: their text is for operators, but for what is wrong with the request. */
+/** Errors made by the RPC framework, not by a handler: their text is for operators, except where it says what is wrong with the request. */
 function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayError {
   const details = detailsOf(error);
   switch (error.code) {
@@ -167,7 +167,7 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
     case Code.InvalidArgument:
       return gatewayError(ErrorReason.INVALID_REQUEST, `The request could not be read: ${error.rawMessage}.`, details);
     case Code.ResourceExhausted:
-      // connect-es names its option in the text; the only other source is HTTP/2's ENHANCE_YOUR_CALM.
+      // connect-es mentions its option in the text; the only other source is HTTP/2's ENHANCE_YOUR_CALM.
       return error.rawMessage.includes('MaxBytes') || error.rawMessage.includes('is larger than')
         ? gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The message is too large.', details)
         : outOfReach(details);
@@ -175,12 +175,12 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
     case Code.Aborted:
       return outOfReach(details);
     default:
-      // A cause means that the error began in this process's connection (a TLS failure, a lost socket).
+      // A cause means that the error arose in this process's connection (a TLS failure, a lost socket).
       return error.cause === undefined ? internalError(error) : outOfReach(details);
   }
 }
 
-/** What an aborted AbortSignal throws when nobody gave it a reason. */
+/** What an aborted AbortSignal throws if it was given no reason. */
 const isAbort = (error: unknown): error is Error => error instanceof Error && error.name === 'AbortError';
 
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>

@@ -1,32 +1,32 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
 
-/** How often a stream that is followed says something, be it that there is nothing new, in milliseconds. */
+/** How often a followed stream sends something, even if only that there is nothing new, in milliseconds. */
 export const heartbeatMs = 500;
 
-/** A stream that is silent for so many heartbeats is opened again. */
+/** A stream that is silent for this many heartbeats is reopened. */
 const silentTurnsMax = 4;
 
 const reopenMsMin = 20;
 const reopenMsMax = 1_000;
 
 export type Following = {
-  /** Resolves with the first message that is more than a heartbeat, or when the following ends. */
+  /** Resolves with the first message that is more than a heartbeat, or when following ends. */
   first: Promise<void>;
-  /** For how long nothing was heard, not even a heartbeat, in milliseconds. */
+  /** How long nothing has arrived, not even a heartbeat, in milliseconds. */
   silentMs(): number;
-  /** Ends the stream, so that it is opened again. */
+  /** Ends the stream, so that it is reopened. */
   reopen(): void;
   close(): Promise<void>;
 };
 
-/** Follows a service's endless stream, and opens it again whenever it ends, fails or falls silent. */
+/** Follows a service's endless stream, and reopens it whenever it ends, fails or falls silent. */
 export function followStream<Message>(options: {
-  /** What it is, for the log, e.g. `the catalog feed`. */
+  /** Its name for the log, e.g. `the catalog feed`. */
   name: string;
   /** `signal` aborts when this stream has ended, for whatever reason. */
   open(signal: AbortSignal): AsyncIterable<Message>;
-  /** Takes a message; true when it was more than a heartbeat. */
+  /** Handles a message; returns true if it was more than a heartbeat. */
   onMessage(message: Message): boolean;
   logger: Pick<Logger, 'warn'>;
 }): Following {
@@ -39,7 +39,7 @@ export function followStream<Message>(options: {
 
   async function followOnce(): Promise<void> {
     stream = new AbortController();
-    // Counted in turns of the event loop, so that a process which was itself suspended first reads what waits.
+    // Counted in turns of the event loop, so that a process that was itself suspended first reads what has arrived.
     let silentTurns = 0;
     const silence = setInterval(() => {
       silentTurns += 1;

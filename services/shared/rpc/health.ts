@@ -2,12 +2,12 @@ import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/h
 import { notFound } from '../errors.ts';
 import { type RpcService, rpcService } from './rpc-service.ts';
 
-/** The state of this process's services by the standard protocol grpc.health.v1, open to everybody. */
+/** The state of this process's services in the standard protocol grpc.health.v1, open to everybody. */
 export type RpcHealth = {
   rpc: RpcService;
-  /** Says whether a service (its full proto name; `''` for the process) takes calls, and tells whoever watches. */
+  /** Sets whether a service (by its full proto name; `''` for the process) accepts calls, and tells watchers. */
   set(name: string, serving: boolean): void;
-  /** Takes all services out at once, as the first step of a shutdown. */
+  /** Takes all services out of service, as the first step of a shutdown. */
   stopServing(): void;
 };
 

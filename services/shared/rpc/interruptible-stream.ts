@@ -2,7 +2,7 @@
 export type StreamEnding = {
   /** The source ended by itself. */
   finished(): void;
-  /** The source failed or the stream was interrupted; answers the error which the reader sees. */
+  /** The source failed or the stream was interrupted; returns the error for the reader. */
   failed(error: unknown): unknown;
   /** The reader left before the end. */
   left(): void;
@@ -13,8 +13,8 @@ type Result<T> = IteratorResult<T, undefined>;
 const over: Result<never> = { done: true, value: undefined };
 
 /**
- * Passes an async iterator on, one read at a time and at the reader's pace. Unlike an async generator it can be
- * interrupted while its source is busy: the reader's pending read fails at once, and the source is asked to return.
+ * Passes on an async iterator, one read at a time and at the reader's pace. Unlike an async generator it can be interrupted while its
+ * source is busy: the reader's pending read fails at once, and the source is asked to return.
  */
 export class InterruptibleStream<T> implements AsyncIterableIterator<T, undefined> {
   readonly #source: AsyncIterator<unknown>;
@@ -57,7 +57,7 @@ export class InterruptibleStream<T> implements AsyncIterableIterator<T, undefine
     return pending;
   }
 
-  /** The reader leaves; the source's `finally` runs now if it waits at a `yield`, else when it next gets there. */
+  /** The reader leaves; the source's `finally` runs now if it is waiting at a `yield`, else when it next gets to one. */
   return(): Promise<Result<T>> {
     if (!this.#isOver) {
       this.#isOver = true;
@@ -112,14 +112,14 @@ export class InterruptibleStream<T> implements AsyncIterableIterator<T, undefine
     return { resolve, reject };
   }
 
-  /** Async generators queue reads; a reader that does not wait for its last read gets the same. */
+  /** Async generators queue reads; here a reader that does not wait for its last read gets the same behaviour. */
   #afterPending(): Promise<Result<T>> {
     const next = () => this.next();
     return this.#pending!.then(next, next);
   }
 
   #releaseSource(): void {
-    // The stream has ended for its reader and was reported; a source that fails while it cleans up has nobody left to tell.
+    // The stream has ended for its reader and was reported, so a failure of the source's clean-up is nobody's concern.
     this.#source.return?.()?.then(undefined, () => {});
   }
 }

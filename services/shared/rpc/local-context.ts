@@ -7,7 +7,7 @@ import type { CancelListener, Cancellation } from './cancellation.ts';
 
 export type HeaderFields = ConstructorParameters<typeof Headers>[0];
 
-/** Somebody who waits for a part of the call. */
+/** Something that waits for a part of the call. */
 type Interruptible = { interrupt(reason: unknown): void };
 
 /** What a client says about a call besides its message. */
@@ -20,12 +20,12 @@ export type LocalCallOptions = {
   values: ContextValues | undefined;
 };
 
-/** The reason of `ctx.signal` once a call has ended well; made once, since an error costs more than a call. */
+/** The reason of `ctx.signal` after a successful call; made once, since an error costs more than a call. */
 const callEnded = new ConnectError('the call has ended', Code.Canceled);
 
 /**
- * A handler's context for a local call. Headers, the signal and the metadata are made when they are read, since most
- * handlers read none of them and each costs as much as the call itself. So it must not be spread into another object.
+ * A handler's context for a local call. Headers, the signal and the metadata are made when they are read, since most handlers read none of
+ * them and each costs as much as the call itself. Therefore it must not be spread into another object.
  */
 export class LocalContext implements HandlerContext, ReportedCall, Cancellation {
   readonly method: DescMethod;
@@ -33,14 +33,14 @@ export class LocalContext implements HandlerContext, ReportedCall, Cancellation 
   readonly startedMs: number;
   readonly requestMethod = 'POST';
   readonly protocolName = 'local';
-  /** Why the call was aborted; undefined while it runs and when it ended by itself. */
+  /** Why the call was aborted; undefined while it runs and after it ended by itself. */
   abortReason: ConnectError | undefined;
   /**
-   * Told once when the call is cancelled or its deadline passes. An object rather than a function: closures kept here
-   * were seen to survive young collections, which doubled the cost of a call.
+   * Interrupted once, when the call is cancelled or its deadline passes. An object rather than a function: closures kept here were seen to
+   * survive young collections, which doubled the cost of a call.
    */
   waiting: Interruptible | undefined;
-  /** Whether anything can abort this call: a signal of the client or a deadline. */
+  /** Whether anything can abort this call: a signal from the client or a deadline. */
   readonly abortable: boolean;
 
   #ended = false;
@@ -101,12 +101,12 @@ export class LocalContext implements HandlerContext, ReportedCall, Cancellation 
     return this.#controller.signal;
   }
 
-  /** Whether the call was given up. `signal` aborts when it ends by itself as well. */
+  /** Whether the call was given up. Unlike this, `signal` also aborts when the call ends by itself. */
   get aborted(): boolean {
     return this.abortReason !== undefined;
   }
 
-  /** Of the handler, which has one at a time (Cancellation). */
+  /** For the handler, which has one listener at a time (Cancellation). */
   addEventListener(_type: 'abort', listener: CancelListener): void {
     this.#listener = listener;
   }
@@ -124,7 +124,7 @@ export class LocalContext implements HandlerContext, ReportedCall, Cancellation 
     this.abort(ConnectError.from(this.#clientSignal?.reason, Code.Canceled));
   }
 
-  /** Ends the call early: tells the handler by its listener and `signal`, and whoever waits by `waiting`. */
+  /** Ends the call early: tells the handler through its listener and `signal`, and whoever waits through `waiting`. */
   abort(reason: ConnectError): void {
     if (this.#ended || this.abortReason !== undefined) return;
     this.abortReason = reason;
@@ -134,7 +134,7 @@ export class LocalContext implements HandlerContext, ReportedCall, Cancellation 
     this.waiting?.interrupt(reason);
   }
 
-  /** The call is over; `signal` fires then too, as it does on the network. */
+  /** The call is over; as on the network, `signal` fires then too. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -142,7 +142,7 @@ export class LocalContext implements HandlerContext, ReportedCall, Cancellation 
     this.#controller?.abort(callEnded);
   }
 
-  /** The answer, unless the call is aborted first; a handler that ignores its signal does not hold its client. */
+  /** The answer, unless the call is aborted first; a handler that ignores its signal does not delay its client. */
   until<T>(answer: Promise<T> | T): Promise<T> | T {
     if (this.abortReason !== undefined) throw this.abortReason;
     if (!this.abortable || !(answer instanceof Promise)) return answer;

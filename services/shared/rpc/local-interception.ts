@@ -13,7 +13,7 @@ import { SingleMessage } from './single-message.ts';
 
 type Chain = ReturnType<Interceptor>;
 
-/** Runs a unary implementation inside interceptors, which may spread what they are given: so all of it is made. */
+/** Runs a unary implementation inside interceptors. They may spread what they are given, so all of it is made. */
 export function interceptUnary(
   interceptors: readonly Interceptor[],
   target: LocalMethod,
@@ -33,7 +33,7 @@ export function interceptUnary(
   return run({ stream: false, message, ...requestFields<UnaryRequest>(context) }) as Promise<UnaryResponse>;
 }
 
-/** The same for the streaming kinds. */
+/** The same for streams. */
 export async function interceptStream(
   interceptors: readonly Interceptor[],
   target: LocalMethod,
@@ -78,7 +78,7 @@ const responseFields = <Response extends UnaryResponse | StreamResponse>(context
   trailer: context.responseTrailer,
 });
 
-/** The handler's context with what interceptors replaced in the request. */
+/** The handler's context, with what interceptors replaced in the request. */
 const contextOf = (context: LocalContext, request: UnaryRequest | StreamRequest): HandlerContext => ({
   method: context.method,
   service: context.service,

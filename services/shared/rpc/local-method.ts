@@ -5,7 +5,7 @@ import type { RpcService } from './rpc-service.ts';
 import { SingleMessage } from './single-message.ts';
 import type { ValidateMessage } from './validation.ts';
 
-/** A message or the fields of one. */
+/** A message, or its fields. */
 type AnyInit = MessageInitShape<DescMessage>;
 
 /** One method as the local transport calls it. */
@@ -13,13 +13,13 @@ export type LocalMethod = {
   method: DescMethod;
   /** The implementation's answer to one message (unary, server streaming) or to a stream of them. */
   implement(input: Message | AsyncIterable<Message>, context: HandlerContext): unknown;
-  /** Makes a request message out of what the client gave, and checks it. */
+  /** Turns what the client gave into a checked request message. */
   readRequest(init: unknown): Message;
-  /** Makes a response message out of what the implementation gave. */
+  /** Turns what the implementation gave into a response message. */
   readResponse(init: unknown): Message;
 };
 
-/** The methods of a service by descriptor; those without an implementation are left out. */
+/** The methods of a service by descriptor, without unimplemented ones. */
 export function localMethods(service: RpcService, validate: ValidateMessage): [DescMethod, LocalMethod][] {
   const { implementation, validateLocally } = service;
   return service.service.methods.flatMap((method): [DescMethod, LocalMethod][] => {
@@ -76,7 +76,7 @@ async function* onlyAnswer(answer: unknown) {
   yield await answer;
 }
 
-/** The client's messages for the implementation. They end with the call, so that neither side waits for the other in vain. */
+/** The client's messages, as the implementation reads them. They end with the call, so that neither side waits for the other in vain. */
 function openRequests(target: LocalMethod, input: AsyncIterable<unknown>, context: HandlerContext) {
   const requests = new InterruptibleStream(input, target.readRequest, {
     finished() {},

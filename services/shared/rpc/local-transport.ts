@@ -14,19 +14,19 @@ import type { ValidateMessage } from './validation.ts';
 export type LocalTransportDeps = {
   report: CallReport;
   validate: ValidateMessage;
-  /** Run around each implementation, the first outermost. A call without any is several times cheaper. */
+  /** Run around each implementation, the first one outermost. Calls without any are several times cheaper. */
   interceptors?: readonly Interceptor[];
 };
 
-/** Opens a stream at once where it can: a promise for each call costs as much as a message. */
+/** Opens a stream without a promise where it can: a promise for each call costs as much as a message. */
 export type LocalTransport = Transport & {
   open(...call: Parameters<Transport['stream']>): StreamResponse | Promise<StreamResponse>;
 };
 
 /**
- * A Transport that calls implementations in this process with the message objects themselves: nothing is encoded, no
- * service token is needed, the caller travels by context values. Deadlines, cancellation, validation, reports and
- * errors are those of the network, but messages are shared: neither side may change one which it has passed on.
+ * A Transport that calls implementations in this process with the message objects themselves: nothing is encoded, no service token is
+ * needed, and the caller is passed in context values. Deadlines, cancellation, validation, reports and errors are as on the network, but
+ * messages are shared: neither side may change one that it has passed on.
  */
 export function createLocalTransport(services: readonly RpcService[], deps: LocalTransportDeps): LocalTransport {
   const { report, validate, interceptors = [] } = deps;
@@ -104,7 +104,7 @@ const unimplemented = (method: DescMethod) =>
     internal: `${method.parent.typeName}/${method.name} has no implementation here`,
   });
 
-/** The end of a stream is the end of its call. */
+/** When a stream ends, so does its call. */
 class LocalStreamEnding implements StreamEnding {
   readonly #context: LocalContext;
   readonly #report: CallReport;

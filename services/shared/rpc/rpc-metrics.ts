@@ -5,7 +5,7 @@ import type { ErrorReason } from '../errors.ts';
 import { CellHistogram, type HistogramCell } from '../metrics.ts';
 import { codeOf } from './connect-errors.ts';
 
-/** Measures the calls which this process answers. */
+/** Metrics of the calls that this process answers. */
 export type RpcMetrics = {
   /** Counts one call; `reason` is undefined when it succeeded. */
   observe(method: DescMethod, reason: ErrorReason | undefined, latencyMs: number): void;

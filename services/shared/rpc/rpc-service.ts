@@ -1,16 +1,16 @@
 import type { DescService } from '@bufbuild/protobuf';
 import type { ServiceImpl } from '@connectrpc/connect';
 
-/** A service and its implementation, to be served by createRpcServer or createLocalTransport alike. */
+/** A service and its implementation, for createRpcServer and createLocalTransport alike. */
 export type RpcService = {
   service: DescService;
-  /** Methods which it lacks answer UNIMPLEMENTED. */
+  /** Missing methods answer UNIMPLEMENTED. */
   implementation: Partial<ServiceImpl<DescService>>;
-  /** Names of the services which may call this one over the network; `anyone` opens it to calls without a token. */
+  /** The services that may call this one over the network; `anyone` allows calls without a token. */
   callers: readonly string[] | 'anyone';
-  /** Whether calls over the local transport are validated as those over the network always are. */
+  /** Whether calls over the local transport are validated, as those over the network always are. */
   validateLocally: boolean;
-  /** The largest request message taken from the network, in bytes. */
+  /** The largest request message accepted from the network, in bytes. */
   readMaxBytes: number;
 };
 

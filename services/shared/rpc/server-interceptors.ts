@@ -10,8 +10,8 @@ import type { ServiceTokens } from './service-token.ts';
 import type { ValidateMessage } from './validation.ts';
 
 /**
- * Reports every call and turns its failure into the form for the wire; the text of unknown errors stays in the log.
- * Once a call is cancelled or late its client has gone, so it ends even when the handler does not listen.
+ * Reports every call and converts its failure to the form for the wire; the text of unknown errors stays in the log. A call that was
+ * cancelled or is late ends even if its handler does not listen, since its client has gone.
  */
 export const reportCalls =
   (report: CallReport): Interceptor =>
@@ -23,7 +23,7 @@ export const reportCalls =
       return toConnectError(report.failed(call, error));
     };
     try {
-      // Of a call that was broken off in its message, what came reads as one that is shorter, or empty.
+      // If a call broke off within its message, the part that came reads like a shorter or empty one.
       request.signal.throwIfAborted();
       const response = await untilAborted(next(request), request.signal);
       if (response.stream) return { ...response, message: reportedStream(request.signal, response, failed, succeeded) };
@@ -62,7 +62,7 @@ function untilAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** Checks each request message against the rules of its proto. */
+/** Checks each request message against the rules in its proto file. */
 export const validateRequests =
   (validate: ValidateMessage): Interceptor =>
   (next) =>
@@ -79,8 +79,8 @@ const checkedEach = (request: StreamRequest, check: (message: unknown) => UnaryR
   new InterruptibleStream(request.message, check, { finished() {}, failed: (error) => error, left() {} });
 
 /**
- * Ends subscriptions as soon as the server drains: they have no end of their own, and their clients turn to another
- * replica. By convention the name of a subscription begins with Watch.
+ * Ends subscriptions as soon as the server drains: they have no end of their own, and their clients turn to another replica. By convention
+ * the name of a subscription begins with Watch.
  */
 export const endWatchesOn =
   (draining: AbortSignal): Interceptor =>
@@ -90,10 +90,7 @@ export const endWatchesOn =
       ? next({ ...request, signal: AbortSignal.any([request.signal, draining]) } as UnaryRequest | StreamRequest)
       : next(request);
 
-/**
- * Lets a call in only with a token for this service from one of its callers, before anything of its body is read;
- * then sets the caller.
- */
+/** Lets a call in only with a token for this service from one of its callers, before reading any of its body; then sets the caller. */
 export function serviceTokenGate(
   service: RpcService,
   tokens: ServiceTokens,

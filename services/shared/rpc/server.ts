@@ -25,7 +25,7 @@ export type RpcServerDeps = {
 };
 
 export type RpcServer = {
-  /** Binds and answers the base URL for clients on this machine. */
+  /** Binds, and resolves with the base URL for clients on this machine. */
   listen(address: { host: string; port: number }): Promise<string>;
   health: RpcHealth;
   /** Refuses new calls, ends subscriptions at once and other calls after `drainMs`; resolves when all connections are closed. */
@@ -33,13 +33,13 @@ export type RpcServer = {
 };
 
 const drainMsDefault = 5_000;
-/** How long the last bytes of an answer have to arrive before a stream or connection is cut. */
+/** How long the last bytes of an answer may take before a stream or connection is cut, in milliseconds. */
 const lastWordsMs = 500;
-/** Streams at the same time on one connection; Invoke holds one for each running request of an edge. */
+/** The most concurrent streams on one connection; Invoke holds one for each running request of an edge. */
 const concurrentStreamsMax = 10_000;
 /**
- * How many calls may be given up at once, and each second: all that there are. Behind Node's own 1,000 and 33, which are against strangers,
- * a crowd of clients that leaves would break the connection of its edge, and everybody else's calls with it.
+ * How many calls may be given up at once, and each second: all there can be. Node's own limits of 1,000 and 33 are meant against strangers:
+ * with them, a crowd of leaving clients would break their edge's connection, and everybody else's calls with it.
  */
 const streamResets = { streamResetBurst: concurrentStreamsMax, streamResetRate: concurrentStreamsMax };
 
@@ -58,9 +58,9 @@ export function createRpcServer(deps: RpcServerDeps): RpcServer {
   });
 
   app.register(fastifyConnectPlugin, {
-    // Nothing is compressed between services, so a small message never becomes a large one.
+    // Nothing is compressed between services, so a small message can never expand to a large one.
     acceptCompression: [],
-    // A cap or an expiry whose name was misspelt would be missing without a word.
+    // Otherwise a cap or an expiry with a misspelt name would silently be missing.
     jsonOptions: { ignoreUnknownFields: false },
     shutdownSignal: stopping.signal,
     interceptors,
@@ -112,13 +112,13 @@ function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
 }
 
 /**
- * Ends a stream whose request was answered before it was read to its end. What still comes is thrown away for a moment,
- * so that the answer and its trailers arrive; then the stream is reset (RFC 9113 section 8.1). Otherwise it would stay
- * half open, with a window of buffered bytes, for as long as its client likes.
+ * Ends a stream whose request was answered before it was read to its end. What still arrives is discarded for a moment, so that the answer
+ * and its trailers get through; then the stream is reset (RFC 9113 section 8.1). Otherwise it would stay half open, with a window of
+ * buffered bytes, for as long as its client likes.
  */
 function closeWhenAnswered(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   const { stream } = reply.raw as unknown as Http2ServerResponse;
-  // The stream's own event: the compatible response emits `finish` only when the stream is closed on both sides.
+  // The stream's own event: the compatibility response emits `finish` only when both sides have closed.
   stream.once('finish', () => {
     stream.resume();
     const reset = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lastWordsMs);

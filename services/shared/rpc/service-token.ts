@@ -8,27 +8,27 @@ import { type Caller, CallerKind, CallerSchema, Role } from './caller.ts';
 import { validateMessage } from './validation.ts';
 
 /**
- * Service tokens (security.md, Service calls): a JWT of at most 60 s which says which service calls which, and carries
- * on whose behalf. A token for one service is refused by every other.
+ * Service tokens (security.md, Service calls): a JWT of at most 60 s that says which service calls which, and on whose behalf. A token for
+ * one service is refused by every other.
  */
 export type ServiceTokens = {
   /** Signs a token for a call of `audience` (the full name of the proto service). */
   mint(audience: string, caller: Caller): Promise<string>;
-  /** The caller in a token, when it was minted for `audience` by one of `issuers`; else UNAUTHENTICATED_SERVICE. */
+  /** The caller in a token that was minted for `audience` by one of `issuers`; otherwise fails with UNAUTHENTICATED_SERVICE. */
   verify(token: string, audience: string, issuers: readonly string[]): Promise<Caller>;
 };
 
 const tokenType = 'service+jwt';
 const lifetimeSeconds = 60;
-/** A cached token is used for half its life, so that it never expires under way. */
+/** A cached token is used for half its life, so that it never expires on its way. */
 const cachedMs = (lifetimeSeconds / 2) * 1000;
 const cacheEntriesMax = 1_000;
-/** HMAC-SHA-256 wants a key as long as its output (RFC 7518 section 3.2). */
+/** HMAC-SHA-256 needs a key at least as long as its output (RFC 7518 section 3.2). */
 const serviceSecretBytesMin = 32;
 
-/** The first secret signs and all verify, so that a new one is added behind the old, and comes to the front once every process knows it. */
+/** The first secret signs and all verify: a new one is added after the old one, and moves to the front once every process knows it. */
 export function createServiceTokens(deps: {
-  /** The name of this process's service, as others have it in their lists of callers. */
+  /** The name of this process's service, as in other services' lists of callers. */
   issuer: string;
   secrets: readonly string[];
   clock: Clock;
@@ -54,7 +54,7 @@ export function createServiceTokens(deps: {
     async mint(audience, caller) {
       const nowMs = clock.now();
       const encodedCaller = Buffer.from(toBinary(CallerSchema, caller)).toString('base64url');
-      // A caller with a request id is rarely met twice; the others are services, which call again and again.
+      // A caller with a request id seldom comes twice; the others are services, which call again and again.
       if (caller.requestId !== '') return sign(audience, encodedCaller, nowMs);
       const cacheKey = `${audience} ${encodedCaller}`;
       const cached = cache.get(cacheKey);
@@ -92,7 +92,7 @@ async function verifiedPayload(token: string, keys: readonly KeyObject[], option
       return (await jwtVerify(token, key, options)).payload;
     } catch (error) {
       refusal = error;
-      // Only another secret's signature is worth another try.
+      // Another secret is worth trying only if the signature was wrong.
       if (!(error instanceof joseErrors.JWSSignatureVerificationFailed)) break;
     }
   }
@@ -103,9 +103,9 @@ function callerIn(payload: JWTPayload): Caller {
   const { caller: encoded, iss, exp, iat } = payload;
   if (typeof encoded !== 'string' || exp! - iat! > lifetimeSeconds) throw refusedToken('bad claims');
   const caller = decodeCaller(encoded);
-  // A service is who its token says, not who it says.
+  // The issuer of the token, not its content, says which service calls.
   caller.service = caller.kind === CallerKind.SERVICE ? iss! : '';
-  // As Postgres writes them, so that they can be compared.
+  // Spelled as by Postgres, so that they can be compared.
   for (const id of ids) caller[id] = caller[id].toLowerCase();
   return caller;
 }
@@ -123,7 +123,7 @@ function decodeCaller(encoded: string): Caller {
   }
 }
 
-/** Nothing could be metered, charged or recorded for somebody who is nobody. */
+/** Nothing could be metered, charged or recorded for a caller without ids. */
 function requireIds({ kind, role, tenantId, userId, apiKeyId }: Caller): void {
   const isKey = kind === CallerKind.API_KEY;
   if (!isKey && kind !== CallerKind.SESSION && role === Role.UNSPECIFIED) return;
@@ -139,7 +139,10 @@ function refusedToken(cause: unknown): GatewayError {
   });
 }
 
-/** What whoever calls can look after, for the log of its process. What is wrong with a caller is told: its token was signed with the secret. */
+/**
+ * What an operator can correct, for the log of the calling process. What is wrong with a caller may be told, since its token was signed
+ * with the secret.
+ */
 function whatIsWrong(cause: unknown): string {
   if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
   if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return ': it was signed with another SERVICE_SECRET.';

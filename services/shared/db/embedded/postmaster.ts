@@ -18,28 +18,28 @@ export function readPostmasterFile(pgData: string): PostmasterFile | undefined {
   return { pid: Number(lines[0]), socketFolder: lines[4] ?? '', ready: lines[7]?.trim() === 'ready' };
 }
 
-/** Grace for each of: fast shutdown (which writes a checkpoint), immediate shutdown, kill. */
+/** How long to wait after each step: fast shutdown (which writes a checkpoint), immediate shutdown, kill. */
 const shutdownSteps = [
   { signal: 'SIGINT', graceMs: 10_000 },
   { signal: 'SIGQUIT', graceMs: 5_000 },
   { signal: 'SIGKILL', graceMs: 5_000 },
 ] as const;
 
-/** Ends a Postgres, politely first. */
+/** Ends a Postgres, gently at first. */
 export async function endPostmaster(pid: number, isGone: () => boolean): Promise<void> {
   for (const { signal, graceMs } of shutdownSteps) {
     try {
       process.kill(pid, signal);
     } catch {
-      // It ended between the look and the signal.
+      // It ended between the check and the signal.
     }
     if (await waitUntil(isGone, graceMs)) return;
   }
 }
 
 /**
- * Makes a data folder free for a new Postgres: ends one that outlived its gateway, and removes the file of one that
- * is gone. Postgres alone would take a zombie, or another program with the old pid, for a running server.
+ * Frees a data folder for a new Postgres: ends one that outlived its gateway, and removes the pid file of one that is gone. Postgres alone
+ * would take a zombie, or another program with the old pid, for a running server.
  */
 export async function endOrphan(pgData: string, logger: Logger): Promise<void> {
   const file = readPostmasterFile(pgData);

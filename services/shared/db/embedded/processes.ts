@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A process that lives. A zombie does not: it has ended and waits for a parent that may never ask. */
+/** A living process. A zombie is not: it has ended and waits for a parent that may never ask. */
 export type LiveProcess = {
   /** The whole command line. */
   command: string;
-  /** When it started, in some unit: with the pid it names a process for good, as pids come back. */
+  /** When it started, in some unit: together with the pid this identifies a process, since pids are reused. */
   started: string;
 };
 
@@ -29,7 +29,7 @@ function findInProc(pid: number): LiveProcess | undefined {
   }
 }
 
-/** Start times count from boot, so the boot is part of a process's name. */
+/** Start times count from the boot, so the boot is part of a process's identity. */
 const bootId = (): string => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
 
 function findWithPs(pid: number): LiveProcess | undefined {

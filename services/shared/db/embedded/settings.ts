@@ -6,10 +6,10 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
     'listen_addresses=',
     'port=5432',
     'unix_socket_permissions=0700',
-    // The connections of every service, two pools each, with room for an operator.
+    // The connections of every service, two pools each, with some left for an operator.
     'max_connections=200',
     `shared_buffers=${sharedBuffersMb()}MB`,
-    // Statements are short; workers and compiled plans would cost memory, and containers give 64 MB of shared memory.
+    // Statements are short; workers and compiled plans would only cost memory, and containers give 64 MB of shared memory.
     'max_parallel_workers_per_gather=0',
     'jit=off',
     'max_wal_size=1GB',
@@ -26,8 +26,8 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
 }
 
 /**
- * Postgres's own cache, which takes memory only as pages are read. The pages that metering writes all the time are some 250 MB with
- * 1,000 organizations; where they do not fit, an event costs twice as much: each page is written out, read back and checksummed.
+ * Postgres's own cache, whose memory is used only as pages are read. The pages that metering writes constantly are some 250 MB with 1,000
+ * organizations; if they do not fit, an event costs twice as much, since each page is written out, read back and checksummed.
  */
 function sharedBuffersMb(): number {
   const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
@@ -37,7 +37,7 @@ function sharedBuffersMb(): number {
 const fastSettings = [
   // Tests have little data, and many servers on one machine.
   'shared_buffers=64MB',
-  // As many gateways at a time as the machine has cores.
+  // For as many gateways at a time as the machine has cores.
   'max_connections=2000',
   'fsync=off',
   'synchronous_commit=off',
