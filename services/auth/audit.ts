@@ -7,16 +7,16 @@ import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain/audit-chain.ts';
 
-/** What Auth itself says about a change; the rest is the caller's. */
+/** What Auth itself says about a change; the rest comes from the caller. */
 export type Audited = {
-  /** Makes it one event however often it is recorded. */
+  /** Recorded only once under this id. */
   id?: string;
-  /** Whose chain it joins; null: the platform's own. */
+  /** The organization whose chain it joins; null: the platform's own. */
   tenantId: string | null;
   type: AuditEventType;
   actor: AuditActor;
   target: { type: string; id: string };
-  /** The changed fields in the public API's spelling. Never a secret. */
+  /** The changed fields, spelled as in the public API. Never a secret. */
   before?: Readonly<Record<string, unknown>>;
   after?: Readonly<Record<string, unknown>>;
 };
@@ -37,7 +37,7 @@ export const userActor = (userId: string, caller: Caller): AuditActor => ({
   requestId: caller.requestId,
 });
 
-/** Appends an event in the transaction of the change. Each chain's head is locked until the commit: call this late. */
+/** Appends an event in the transaction of the change. The head of its chain is locked until the commit, so call this late. */
 export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited): Promise<void> {
   const { actor, target } = audited;
   return appendToChains(em, [
@@ -58,13 +58,13 @@ export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited
   ]);
 }
 
-/** Appends events, each to its organization's chain, in the given order; an id that a chain has already is left out. */
+/** Appends events, each to its organization's chain, in the given order; ids that a chain already has are skipped. */
 export async function appendToChains(
   em: SqlEntityManager,
   events: readonly Omit<ChainedEvent, 'sequence'>[],
 ): Promise<void> {
   const chains = Map.groupBy(events, (event) => event.tenantId);
-  // In one order, so that two batches do not wait for each other.
+  // Always in the same order, so that two batches cannot deadlock.
   for (const tenantId of [...chains.keys()].sort()) await appendToChain(em, tenantId, chains.get(tenantId)!);
 }
 
@@ -100,7 +100,7 @@ async function appendToChain(
     rows.push(rowOf(chained, previousHash, hash));
   }
   if (rows.length === 0) return;
-  // One statement for all of them: the head stays locked meanwhile, and everybody else's change waits for it.
+  // One statement for all: while it runs the head is locked, and everybody else's change waits.
   await em.execute(insertEvents, [JSON.stringify(rows)]);
   await em.execute('update audit_heads set sequence = ?, hash = ? where tenant_id = ?', [
     String(sequence),

@@ -4,8 +4,8 @@ import type { AuditActor } from './audit.ts';
 import { findUser, lockUser } from './db/user.repository.ts';
 
 /**
- * A caller as they are by now, behind the locks of a change, since the edge has judged them before: whoever was removed meanwhile has no
- * role and operates nothing. Who calls without a session stays as they are.
+ * The caller's current role and status, read under the locks of a change, since the edge judged them earlier: somebody removed meanwhile
+ * has no role and is no operator. A caller without a session is returned unchanged.
  */
 export async function currentCaller(em: SqlEntityManager, caller: Caller): Promise<Caller> {
   if (caller.kind !== CallerKind.SESSION) return caller;
@@ -18,8 +18,8 @@ export async function currentCaller(em: SqlEntityManager, caller: Caller): Promi
 export type Author = { caller: Caller; judge(caller: Caller): void; actor: AuditActor };
 
 /**
- * Judges a caller again in the transaction of what they do: whoever removes or demotes them waits until it is done, or has been before it,
- * and it is refused.
+ * Checks a caller again in the transaction of their change: a removal or demotion either waits until the change is done, or came first, and
+ * the change is refused.
  */
 export async function judgeAgain(
   em: SqlEntityManager,

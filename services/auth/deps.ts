@@ -12,7 +12,7 @@ import type { LoginThrottle } from './passwords/login-throttle.ts';
 import type { PasswordHasher } from './passwords/password-hasher.ts';
 import type { SigningKeys } from './tokens/signing-keys.ts';
 
-/** What Auth's RPCs work with; each takes only what it uses. */
+/** What Auth's RPCs depend on; each takes only what it uses. */
 export type AuthDeps = {
   database: ServiceDatabase;
   clock: Clock;

@@ -13,12 +13,12 @@ import { recordChange } from './feed/changes.ts';
 const everyMs = 10 * 60_000;
 const dayMs = 86_400_000;
 
-/** How long what is over is still shown or looked at, in milliseconds. */
+/** How long things that are over can still be shown or looked up, in milliseconds. */
 const sessionsKeptMs = 30 * dayMs;
 const mailsKeptMs = 90 * dayMs;
 const invitationsKeptMs = 90 * dayMs;
 
-/** So many rows are removed by one statement, which has five seconds. */
+/** How many rows one statement removes, within its five seconds. */
 const removedAtOnce = 1_000;
 
 type Deps = { database: ServiceDatabase; clock: Clock };
@@ -31,7 +31,8 @@ export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): P
     ['delete from sessions where expires_at < $1', [before(sessionsKeptMs)]],
     ['delete from password_resets where expires_at < $1', [before(dayMs)]],
     ['delete from login_throttles where last_failure_at < $1', [before(dayMs)]],
-    // The last one stays: it is the version. So does whatever is behind one that counts: whoever knows that one reads on from there.
+    // The last one stays, since it holds the version. So do all that follow one that still counts: an edge that knows that one reads on
+    // from there.
     [
       `delete from changes where version < least(
         (select version from feed), (select min(version) from changes where forget_after >= $1))`,
@@ -45,19 +46,19 @@ export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): P
       'delete from signing_keys where status = ? and activated_at < ? returning kid',
       [SigningKeyStatus.NEXT, before(dayMs)],
     );
-    // Nothing else tells edges, which accept it: it has no end of its own.
+    // Nothing else tells edges, which accept the key: it has no expiry of its own.
     if (removed.length > 0) await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
   });
   const isOver = `(status <> ${MailStatus.QUEUED} or expires_at < $2)`;
   await removeOld(database, { from: 'mails', madeBefore: before(mailsKeptMs), isOver }, signal);
-  // Whatever has become of one, it ends with its lifetime.
+  // Whatever became of it, an invitation ends with its lifetime.
   const madeBefore = before(invitationsKeptMs + invitationLifetimeMs);
   await removeOld(database, { from: 'invitations', madeBefore }, signal);
 }
 
 /**
- * Removes what was made before a moment, by the primary key: ids are UUIDv7. They are dated by the machine's clock, and rows by `clock`;
- * where the two differ (CLOCK) a row stays until it is old by both.
+ * Removes what was made before a moment, by the primary key: ids are UUIDv7. Ids are dated by the machine's clock and rows by `clock`;
+ * where they differ (CLOCK), a row stays until it is old by both.
  */
 async function removeOld(
   database: ServiceDatabase,

@@ -11,15 +11,15 @@ import {
   pendingInvitationsMax,
 } from './domain/invitation-limits.ts';
 
-/** Takes the turn of an address, until the transaction ends: nobody is invited to it while an invitation to it is being accepted. */
+/** Takes the turn of an address until the transaction ends: while an invitation to it is being accepted, nobody is invited to it. */
 export const takeTurnOfAddress = (em: SqlEntityManager, email: string): Promise<void> =>
   takeTurn(em, `invitations to ${email}`);
 
 /**
- * Takes an organization's turn at inviting, and that of the address, until the transaction ends. What other organizations have sent to
- * the address counts for nothing: a refusal would tell of it, and could be brought about.
+ * Takes an organization's turn to invite, and that of the address, until the transaction ends. Invitations that other organizations have
+ * sent to the address do not count: a refusal would reveal them, and could be provoked.
  *
- * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT for a member or when it waits for too many people already.
+ * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT for a member or when too many invitations are pending.
  */
 export async function beginInviting(
   em: SqlEntityManager,
@@ -48,7 +48,7 @@ export async function beginInviting(
   }
 }
 
-/** Whoever was deactivated is no stranger to their organization: they come back by being made active again. */
+/** A deactivated member is not invited: they come back by being reactivated. */
 export async function refuseMember(em: SqlEntityManager, member: { tenantId: string; email: string }): Promise<void> {
   const found = await em.findOne(UserEntity, member);
   if (found === null) return;
@@ -57,8 +57,8 @@ export async function refuseMember(em: SqlEntityManager, member: { tenantId: str
 }
 
 /**
- * Takes the turn of an operator at inviting somebody, which lasts until the transaction ends. Operators may do so as often as they like,
- * but for a loop that goes on and on at one address, which `param` names.
+ * Takes an operator's turn to invite somebody, until the transaction ends. Operators may invite as often as they like, except that a loop
+ * must not go on and on at one address, which `param` names.
  *
  * @throws GatewayError RATE_LIMITED when the address was just sent an invitation, CONFLICT when it has an account.
  */

@@ -18,8 +18,8 @@ import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
 
 /**
- * Makes an invitation and its mail, in the transaction of the call, which has begun its turn (invitation-limits.ts). An earlier one to
- * the same address is withdrawn.
+ * Makes an invitation and its mail, in the transaction of the call, which has taken its turn (invitation-limits.ts). An earlier one to the
+ * same address is withdrawn.
  */
 export async function invite(
   em: SqlEntityManager,
@@ -47,7 +47,7 @@ export async function invite(
   const mail = invitationMail({
     organization: organization?.name ?? null,
     role: roleName(role),
-    // The portal asks only those for an organization's name who open one.
+    // The portal asks for an organization's name only if the invitation makes one.
     link: organization === null ? `${link}&organization=new` : link,
     expiresAt: invitation.expiresAt,
   });
@@ -72,8 +72,8 @@ export async function invite(
 }
 
 /**
- * Withdraws the pending invitations that a member has made and no longer might, in the transaction that changes the member: who is
- * removed or demoted would otherwise come back by an invitation of their own.
+ * Withdraws the pending invitations of a member who may no longer invite so, in the transaction that changes the member: otherwise somebody
+ * removed or demoted could come back with their own invitation.
  */
 export async function withdrawUnentitled(
   em: SqlEntityManager,
@@ -85,7 +85,7 @@ export async function withdrawUnentitled(
   await withdrawInvitations(em, { invitedByUserId: id, tenantId, role: { $in: lost } }, actor, deps);
 }
 
-/** Withdraws a pending invitation of an organization; one that is over already stays as it is. Fails with NOT_FOUND. */
+/** Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND. */
 export function withdrawInvitation(
   where: { id: string; tenantId: string },
   by: Author,
@@ -98,7 +98,10 @@ export function withdrawInvitation(
   });
 }
 
-/** Withdraws the pending ones among some invitations: all of them before the audit trail is locked, the order in which accepting locks them. */
+/**
+ * Withdraws those of some invitations that are pending: all of them before the audit trail is locked, in the order in which accepting locks
+ * them.
+ */
 export async function withdrawInvitations(
   em: SqlEntityManager,
   which: FilterQuery<InvitationRow>,

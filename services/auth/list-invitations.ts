@@ -4,7 +4,7 @@ import { invitationMessage } from './db/invitation.message.ts';
 import { pageOfInvitations } from './db/invitation.repository.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** One page of an organization's invitations, each with its status as of now. */
+/** One page of an organization's invitations, each with its current status. */
 export async function invitationsOf(
   tenantId: string,
   request: Pick<ListInvitationsRequest, 'page' | 'status'>,

@@ -7,7 +7,7 @@ import type { OrganizationRow } from './db/organization.entity.ts';
 import { lockOrganization } from './db/organization.repository.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** Gives an organization another name, unless none is given. */
+/** Renames an organization, unless no name is given. */
 export function renameOrganization(
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
   by: Author,

@@ -30,7 +30,7 @@ export type AuthOptions = {
   keys: KeysClient;
   /** Issuer of tokens and origin of links in mails, without a trailing slash. */
   publicUrl: string;
-  /** SERVICE_SECRET, newest first: what the database must not show is sealed under them. */
+  /** SERVICE_SECRET, newest first: seals what the database must not reveal. */
   serviceSecrets: readonly string[];
   /** JWT_PRIVATE_KEY; undefined: Auth makes a signing key and keeps it, sealed. */
   jwtPrivateKey: string | undefined;
@@ -43,10 +43,10 @@ type StartedAuth = {
   close(): Promise<void>;
 };
 
-/** Starts Auth on its database: loads the signing keys, listens for changes, and begins to send what waits in the outbox. */
+/** Starts Auth on its database: loads the signing keys, listens for changes, and starts sending the outbox. */
 export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, registry, publicUrl, serviceSecrets } = options;
-  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
   opened.defer(() => database.close());
@@ -75,7 +75,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
   const { smtpUrl } = options;
   if (smtpUrl !== undefined) {
-    // What it loads is of use to nobody without a mail server.
+    // Not needed without a mail server.
     const { startMailSender } = await import('./mail/sender.ts');
     const sender = startMailSender({ database, clock, logger, outbox, smtpUrl, from });
     opened.defer(() => sender.close());

@@ -12,8 +12,8 @@ import { forgetAfterMs, recordChange } from './feed/changes.ts';
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 
 /**
- * Suspends an organization, or restores it with `reason` null. Resolves once every live edge decides accordingly; what was so
- * already is announced again, in case an earlier call failed on the way.
+ * Suspends an organization, or restores it with `reason` null. Resolves once every live edge goes by that. A state that was already set is
+ * announced again, in case an earlier call failed on the way.
  */
 export async function setSuspended(
   deps: Deps,

@@ -8,7 +8,7 @@ import type { DigestLookUp } from './authentication/digest-look-up.ts';
 import type { KeyEvent } from './feed/key-events.ts';
 import type { LeaseKeeper } from './feed/lease-keeper.ts';
 
-/** What Keys' RPCs are made of; start.ts puts it together. */
+/** What Keys' RPCs depend on; assembled in start.ts. */
 export type KeysDeps = {
   database: ServiceDatabase;
   feed: LeasedFeed<KeyEvent>;

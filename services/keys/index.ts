@@ -21,7 +21,7 @@ import { setKeyRateLimits } from './rpc/set-key-rate-limits.ts';
 import { updateKey } from './rpc/update-key.ts';
 import { watchKeys } from './rpc/watch-keys.ts';
 
-/** API keys, their digests and quota, and the feed by which edges decide without asking. start.ts makes its dependencies. */
+/** API keys, their digests and quotas, and the feed with which edges decide without asking. start.ts makes its dependencies. */
 export function keysService(deps: KeysDeps): ServiceImpl<typeof KeysService> {
   return {
     // A user's own keys.

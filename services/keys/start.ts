@@ -30,17 +30,17 @@ type StartedKeys = {
 export async function startKeys(options: {
   connection: DatabaseUrl;
   peppers: readonly KeyPepper[];
-  /** Takes the audit events over. */
+  /** Receives the audit events. */
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   clock: Clock;
   logger: Logger;
   registry: Registry;
-  /** How often an edge hears from the feed when nothing happens, in milliseconds. */
+  /** How often the feed sends a heartbeat when nothing happens, in milliseconds. */
   heartbeatMs?: number;
 }): Promise<StartedKeys> {
   const { connection, peppers, auth, clock, logger, registry, heartbeatMs = feedHeartbeatMs } = options;
   const entities = [KeyEntity, DigestEntity];
-  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   opened.defer(() => database.close());

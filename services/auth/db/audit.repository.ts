@@ -85,7 +85,7 @@ const eventMessage = (row: EventRow): AuditEvent =>
     hash: row.hash,
   });
 
-/** A row as it was hashed. */
+/** A row in the form that was hashed. */
 export const storedEvent = (row: EventRow): StoredEvent => ({
   tenantId: row.tenant_id,
   sequence: row.sequence,

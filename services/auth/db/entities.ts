@@ -6,7 +6,7 @@ import { SessionEntity } from './session.entity.ts';
 import { SigningKeyEntity } from './signing-key.entity.ts';
 import { UserEntity } from './user.entity.ts';
 
-/** Every table that the ORM knows; audit, feed, leases and throttles are plain SQL. */
+/** The tables that the ORM knows; audit, feed, leases and throttles use plain SQL. */
 export const entities = [
   OrganizationEntity,
   UserEntity,

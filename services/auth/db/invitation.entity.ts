@@ -2,7 +2,7 @@ import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
 import { NIL } from 'uuid';
 import type { Role } from '#shared/rpc/caller.ts';
 
-/** Who invited when no user did: the operators' command line. */
+/** The inviter when no user invited: the operators' command line. */
 export const nobody = NIL;
 
 export const InvitationEntity = defineEntity({

@@ -5,7 +5,7 @@ import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
 import { type InvitationRow, nobody } from './invitation.entity.ts';
 
-/** An invitation as it is at a moment; its token is in the mail alone. */
+/** An invitation at a moment; its token is only in the mail. */
 export const invitationMessage = (row: InvitationRow, nowMs: number): Invitation =>
   create(InvitationSchema, {
     id: row.id,

@@ -7,12 +7,12 @@ import { dropQueued } from './mail.repository.ts';
 export const findInvitationByToken = (em: SqlEntityManager, tokenHash: Buffer): Promise<InvitationRow | null> =>
   em.findOne(InvitationEntity, { tokenHash });
 
-/** Spends an invitation; false when it was accepted, withdrawn or out of time. Of any number of callers exactly one gets through. */
+/** Spends an invitation; false when it was accepted, withdrawn or has expired. Of any number of callers exactly one succeeds. */
 export async function acceptPending(em: SqlEntityManager, id: string, now: Date): Promise<boolean> {
   return (await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) === 1;
 }
 
-/** Withdraws the pending ones among some invitations, and drops their mails; answers which. */
+/** Withdraws those of some invitations that are pending, and drops their mails; returns them. */
 export async function withdrawPending(
   em: SqlEntityManager,
   which: FilterQuery<InvitationRow>,
@@ -24,7 +24,7 @@ export async function withdrawPending(
     fields: ['id', 'tenantId', 'email'],
     orderBy: { id: 'asc' },
   })) {
-    // One that was accepted meanwhile is not withdrawn.
+    // One accepted in the meantime is not withdrawn.
     const row = { id: found.id, ...pendingAt(now) };
     if ((await em.nativeUpdate(InvitationEntity, row, { withdrawnAt: now })) === 1) withdrawn.push(found);
   }
@@ -38,15 +38,15 @@ export const invitationMailKey = (invitationId: string): string => `invitation $
 type Sent = Pick<InvitationRow, 'email' | 'createdAt'>;
 const sent = { fields: ['email', 'createdAt'], orderBy: { id: 'desc' }, disableIdentityMap: true } as const;
 
-/** What an organization has sent last, newest first, whatever became of it. */
+/** The invitations that an organization sent last, newest first, whatever became of them. */
 export const latestInvitations = (em: SqlEntityManager, tenantId: string, limit: number): Promise<Sent[]> =>
   em.find(InvitationEntity, { tenantId }, { ...sent, limit });
 
-/** The latest invitation of anybody to an address that was neither accepted nor withdrawn, if there is one. */
+/** The latest invitation, by any organization, to an address that was neither accepted nor withdrawn, if there is one. */
 export const latestPendingTo = (em: SqlEntityManager, email: string): Promise<Sent[]> =>
   em.find(InvitationEntity, { email, acceptedAt: null, withdrawnAt: null }, { ...sent, limit: 1 });
 
-/** How many people an organization waits for besides one, whose earlier invitation a new one would withdraw. */
+/** How many pending invitations an organization has besides that to one person, which a new one would replace. */
 export const countPendingForOthers = (
   em: SqlEntityManager,
   { tenantId, email }: { tenantId: string; email: string },

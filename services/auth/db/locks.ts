@@ -1,13 +1,13 @@
 import type { EntitySchema, QBFilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 
 /*
- * Whoever takes several locks takes them in this order, so that nobody waits for somebody who waits for them: turns (an idempotency key's
- * first), an organization, a user, one-time tokens (invitations, resets) and their mails, sessions, the head of an audit chain, the
- * version of the feed. Whatever refers to an organization or a user locks it for the check of that reference at the commit, behind all
- * else: that check gets by a lock of `lockRow`, not by FOR UPDATE.
+ * The order in which several locks are taken, to prevent deadlocks: turns (an idempotency key's first), an organization, a user, one-time
+ * tokens (invitations, resets) and their mails, sessions, the head of an audit chain, the version of the feed. Rows that refer to an
+ * organization or a user lock it for the foreign key check at the commit, after everything else: that check is compatible with the lock of
+ * `lockRow`, but not with FOR UPDATE.
  */
 
-/** A row, locked until the transaction ends for whoever changes it, but not for those that refer to it; null if there is none. */
+/** A row, locked until the transaction ends against changes but not against references to it; null if there is none. */
 export async function lockRow<Row extends object>(
   em: SqlEntityManager,
   entity: EntitySchema<Row>,

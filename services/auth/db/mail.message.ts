@@ -5,7 +5,7 @@ import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { MailBody } from '../mail/outbox.ts';
 import type { MailRow } from './mail.entity.ts';
 
-/** A mail for an operator's list; without a body, its text is empty. */
+/** A mail in an operator's list; without a body its text is empty. */
 export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
   create(MailSchema, {
     id: row.id,

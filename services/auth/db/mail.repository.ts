@@ -22,10 +22,10 @@ export const pageOfMails = (
     { orderBy: { id: 'desc' }, limit, offset },
   );
 
-/** Mails that somebody waits for in order to sign in, with a link that ends within the hour. An account is sent one a minute at most. */
+/** Mails that somebody needs in order to sign in, with a link that expires within the hour. An account is sent at most one a minute. */
 const isAwaited = `kind = 'password_reset'`;
 
-/** The mails that are due and not sent; they wait from when they were handed over, or were to be sent. */
+/** The mails that are due and not sent; their waiting counts from when they were handed over, or were to be sent. */
 export async function mailsWaiting(database: Pick<ServiceDatabase, 'query'>, now: Date): Promise<Waiting> {
   const { rows } = await database.query<{ count: bigint; age: number }>({
     name: 'mails-waiting',
@@ -38,8 +38,8 @@ export async function mailsWaiting(database: Pick<ServiceDatabase, 'query'>, now
 }
 
 /**
- * Takes mails that are due, so that no other replica sends them for `leaseMs`; a sender that dies leaves them to be taken again
- * then. Those that people wait for come first: thousands of reminders may have been due for hours.
+ * Claims mails that are due, so that no other replica sends them for `leaseMs`; if the sender dies, they can be claimed again after that.
+ * Mails that people are waiting for come first: thousands of reminders may have been due for hours.
  */
 export async function claimDueMails(
   em: SqlEntityManager,
@@ -61,14 +61,14 @@ export async function claimDueMails(
   return em.find(MailEntity, { id: { $in: claimed.map(({ id }) => id) } }, { orderBy: { id: 'asc' } });
 }
 
-/** Drops queued mails whose link no longer works. One in the hands of a sender may still arrive. */
+/** Drops queued mails whose link no longer works. One that is being sent may still arrive. */
 export async function dropQueued(em: SqlEntityManager, which: FilterQuery<MailRow>, now: Date): Promise<void> {
   await em.nativeUpdate(MailEntity, { $and: [which, { status: MailStatus.QUEUED }] }, { expiresAt: now });
 }
 
 /**
- * Takes queued mails back, so that nobody gets them; answers their dedupe keys, at most `limit`, again and again until they are noted.
- * A mail in the hands of a sender (claimed, and no failure reported yet) may be on its way: it stays, but is not tried again.
+ * Takes back queued mails, so that nobody gets them; returns their dedupe keys, at most `limit`, repeatedly until they are confirmed. A
+ * mail being sent (claimed, with no failure reported yet) may be on its way: it stays, but is not tried again.
  */
 export async function withdrawMails(
   em: SqlEntityManager,
@@ -76,7 +76,7 @@ export async function withdrawMails(
 ): Promise<string[]> {
   const inHands = `attempts > 0 and last_error = '' and next_attempt_at > ?`;
   const matching = `starts_with(dedupe_key, ?) and status = ?`;
-  // A mail is held by having no next attempt, so that no sender takes it.
+  // A mail is held by having no next attempt, so that no sender claims it.
   await em.nativeDelete(MailEntity, { dedupeKey: { $in: noted }, status: MailStatus.QUEUED, nextAttemptAt: null });
   await em.execute(`update mails set expires_at = ? where ${matching} and ${inHands}`, [
     now,

@@ -1,6 +1,6 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
 
-/** A login. It is the refresh tokens' family: the row knows the hashes of the current one and of its predecessor only. */
+/** A login, and its family of refresh tokens: the row has only the hashes of the current one and its predecessor. */
 export const SessionEntity = defineEntity({
   name: 'Session',
   tableName: 'sessions',

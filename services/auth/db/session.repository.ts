@@ -10,8 +10,8 @@ export const findSession = (em: SqlEntityManager, key: SessionKey): Promise<Sess
   em.findOne(SessionEntity, key);
 
 /**
- * Spends the current refresh token for the next pair; false when somebody else was quicker. The condition is in the statement, so
- * that of any number of callers exactly one gets through.
+ * Spends the current refresh token for the next pair; false when somebody else was faster. The condition is in the statement, so that of
+ * any number of callers exactly one succeeds.
  */
 export async function rotateSession(
   em: SqlEntityManager,
@@ -32,7 +32,7 @@ export async function rotateSession(
   return changed === 1;
 }
 
-/** The columns that follow from the pair which was issued last. */
+/** The columns that follow from the last issued pair. */
 export const issuedFields = (facts: PairFacts, kid: string) => ({
   issuedAt: new Date(facts.issuedAtMs),
   kid,
@@ -41,7 +41,7 @@ export const issuedFields = (facts: PairFacts, kid: string) => ({
   expiresAt: new Date(facts.issuedAtMs + refreshToken.lifetimeMs),
 });
 
-/** Ends a session; false when it had ended before or never was. */
+/** Ends a session; false when it had ended before or never existed. */
 export async function endSession(em: SqlEntityManager, key: SessionKey, now: Date): Promise<boolean> {
   return (await em.nativeUpdate(SessionEntity, { ...key, endedAt: null }, { endedAt: now })) === 1;
 }
@@ -51,7 +51,10 @@ export async function endUserSessions(em: SqlEntityManager, userId: string, now:
   await em.nativeUpdate(SessionEntity, { userId, endedAt: null }, { endedAt: now });
 }
 
-/** Whether an account's owner has signed in from an address as long as its sessions are kept. One query, whether or not there is such an account. */
+/**
+ * Whether an account's owner has signed in from an address within the time that sessions are kept. One query, whether or not the account
+ * exists.
+ */
 export async function hasSignedInFrom(
   database: ServiceDatabase,
   { email, ip }: { email: string; ip: string },

@@ -7,7 +7,7 @@ export const SigningKeyEntity = defineEntity({
   properties: {
     kid: p.text().primary(),
     publicKey: p.blob(),
-    /** Null: the key is JWT_PRIVATE_KEY's and is not kept here. */
+    /** Null: the key is JWT_PRIVATE_KEY, which is not stored here. */
     sealedPrivateKey: p.blob().nullable(),
     status: p.smallint().$type<SigningKeyStatus>(),
     activatedAt: p.datetime(),

@@ -18,7 +18,7 @@ export const UserEntity = defineEntity({
     onboardingCompleted: p.boolean().default(false),
     operator: p.boolean().default(false),
     passwordHash: p.text(),
-    /** Access tokens whose `iat` lies before it are refused; a whole second, as `iat` is. */
+    /** Access tokens with an earlier `iat` are refused; a whole second, like `iat`. */
     tokensNotBefore: p.datetime(),
     createdAt: p.datetime(),
     lastLoginAt: p.datetime().nullable(),

@@ -4,7 +4,7 @@ import { type User, UserSchema } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { UserRow } from './user.entity.ts';
 
-/** A user as other services and the edge see them: everything but the password. */
+/** A user for other services and the edge: everything but the password. */
 export const userMessage = (row: UserRow): User =>
   create(UserSchema, {
     id: row.id,

@@ -7,11 +7,11 @@ import { lockRow } from './locks.ts';
 import { containing } from './text-search.ts';
 import { UserEntity, type UserRow } from './user.entity.ts';
 
-/** The active user with an address: there is one at most, whoever was deactivated before. */
+/** The active user with an address: at most one, however many were deactivated before. */
 export const findUserByEmail = (em: SqlEntityManager, email: string): Promise<UserRow | null> =>
   em.findOne(UserEntity, { email, isActive: true });
 
-/** For a change that makes a user active: says CONFLICT where another active one has the address. */
+/** For a change that activates a user: fails with CONFLICT if another active one has the address. */
 export function refuseTakenAddress(error: unknown): never {
   if (!isUniqueViolation(error, 'users_email_unique')) throw error;
   throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
@@ -33,7 +33,7 @@ export async function getUser(em: SqlEntityManager, where: { id: string; tenantI
   return user;
 }
 
-/** One page of users in the order of their making, of one organization or of all. */
+/** One page of users in order of creation, of one organization or of all. */
 export function pageOfUsers(
   em: SqlEntityManager,
   filter: { tenantId?: string; search: string },
@@ -54,11 +54,11 @@ export function pageOfUsers(
 export const countOtherActiveOwners = (em: SqlEntityManager, user: UserRow): Promise<number> =>
   em.count(UserEntity, { tenantId: user.tenantId, role: Role.OWNER, isActive: true, id: { $ne: user.id } });
 
-/** Lets nobody else take an operator away until the transaction ends. Whoever may do so calls it before every other lock. */
+/** Keeps everybody else from removing an operator until the transaction ends. Call it before taking any other lock. */
 export async function lockOperators(em: SqlEntityManager): Promise<void> {
   await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);
 }
 
-/** Whether nobody else could operate the platform. */
+/** Whether this is the last active operator of the platform. */
 export const isLastOperator = async (em: SqlEntityManager, { id, operator, isActive }: UserRow): Promise<boolean> =>
   operator && isActive && (await em.count(UserEntity, { operator: true, isActive: true, id: { $ne: id } })) === 0;

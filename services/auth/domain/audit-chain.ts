@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { NIL } from 'uuid';
 
-/** An event as it is hashed. Its JSON parts are text, so that the very same characters are hashed again years later. */
+/** An event in the form that is hashed. Its JSON parts are text, so that the very same characters are hashed again years later. */
 export type ChainedEvent = {
   tenantId: string;
   sequence: bigint;
@@ -18,7 +18,7 @@ export type ChainedEvent = {
   requestId: string;
 };
 
-/** The chain of what belongs to no organization. */
+/** The chain of events that belong to no organization. */
 export const platformChain = NIL;
 
 export const emptyHash: Buffer = Buffer.alloc(0);
@@ -48,10 +48,10 @@ export function eventHash(previousHash: Uint8Array, event: ChainedEvent): Buffer
 
 export type StoredEvent = ChainedEvent & { previousHash: Uint8Array; hash: Uint8Array };
 
-/** What the next event of a chain follows: the sequence and the hash of the one before. */
+/** What the next event of a chain follows: the sequence number and hash of the previous one. */
 export type ChainPlace = { sequence: bigint; hash: Uint8Array };
 
-/** Reads a chain, event by event, from its beginning or behind an event that is believed, and remembers where it breaks. */
+/** Reads a chain event by event, from its beginning or after a trusted event, and remembers where it breaks. */
 export class ChainCheck {
   #sequence: bigint;
   #hash: Uint8Array;
@@ -62,25 +62,25 @@ export class ChainCheck {
     this.#hash = after.hash;
   }
 
-  /** The first place that does not hold, of the events taken so far. */
+  /** The first invalid place among the events taken so far. */
   get firstBroken(): bigint | undefined {
     return this.#firstBroken;
   }
 
-  /** Takes the next event, in the order of the sequence. */
+  /** Takes the next event, in the order of sequence numbers. */
   add(event: StoredEvent): void {
     const expected = this.#sequence + 1n;
     const holds =
       event.sequence === expected &&
       Buffer.compare(event.previousHash, this.#hash) === 0 &&
       Buffer.compare(event.hash, eventHash(this.#hash, event)) === 0;
-    // A gap breaks the chain at the place which is missing.
+    // A gap breaks the chain at the missing place.
     if (!holds) this.#firstBroken ??= event.sequence < expected ? event.sequence : expected;
     this.#sequence = event.sequence;
     this.#hash = event.hash;
   }
 
-  /** Ends the check: the head must name the last event, or events are missing at the end. */
+  /** Ends the check: the head must name the last event, otherwise events are missing at the end. */
   end(head: ChainPlace | undefined): bigint | undefined {
     const headSequence = head?.sequence ?? 0n;
     const reaches = headSequence === this.#sequence && Buffer.compare(head?.hash ?? emptyHash, this.#hash) === 0;

@@ -1,19 +1,19 @@
 import { parseAddress } from '#shared/cidr.ts';
 
-/** When failed logins begin to cost time, and how much. */
+/** When failed logins start to cause waiting, and how much. */
 export type BackoffPolicy = {
-  /** So many failures are free. */
+  /** How many failures cause no wait. */
   freeFailures: number;
-  /** The wait after the first one that is not, doubled by each further one, in milliseconds. */
+  /** The wait after the first one beyond that, in milliseconds; each further failure doubles it. */
   waitMsMin: number;
   waitMsMax: number;
-  /** After so long without a failure they are forgotten, in milliseconds. */
+  /** Failures are forgotten after this long without another one, in milliseconds. */
   forgetAfterMs: number;
 };
 
 /**
- * Of one account, by addresses from which its owner has not signed in before. The longest wait is short: whoever guesses on
- * can slow the owner down, and not lock them out; ten guesses a quarter of an hour are worth nothing against the password rule.
+ * For one account, from addresses where its owner has not signed in before. The longest wait is short: somebody who keeps guessing can slow
+ * down the owner, but not lock them out; ten guesses per quarter of an hour are useless against the password rule.
  */
 export const accountBackoff: BackoffPolicy = {
   freeFailures: 5,
@@ -22,7 +22,7 @@ export const accountBackoff: BackoffPolicy = {
   forgetAfterMs: 15 * 60_000,
 };
 
-/** Of one address, whatever the accounts: an office may share it, a guesser has many of them. */
+/** For one address, whatever the accounts: an office may share it, and somebody guessing tries many accounts. */
 export const addressBackoff: BackoffPolicy = {
   freeFailures: 20,
   waitMsMin: 1_000,
@@ -31,8 +31,8 @@ export const addressBackoff: BackoffPolicy = {
 };
 
 /**
- * What of an address counts as one source: an IPv4 address whole, of an IPv6 address the first 64 bits, since the rest is the
- * guesser's to choose (RFC 4291 section 2.5.4).
+ * The part of an address that counts as one source: an IPv4 address as a whole, the first 64 bits of an IPv6 address, since its owner
+ * chooses the rest (RFC 4291 section 2.5.4).
  */
 export function addressSource(ip: string): string {
   // The system adds a zone to link-local peers.

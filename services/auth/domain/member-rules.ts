@@ -2,7 +2,7 @@ import { Role } from '#shared/rpc/caller.ts';
 
 type MemberState = { role: Role; isActive: boolean };
 
-/** Whether somebody with a role may make this change at all: admins manage members and admins, only owners manage owners. */
+/** Whether somebody with this role may make the change at all: admins manage members and admins, only owners manage owners. */
 export const mayChangeMember = (actor: Role, before: MemberState, after: MemberState): boolean =>
   actor >= Role.ADMIN && (actor >= Role.OWNER || (before.role < Role.OWNER && after.role < Role.OWNER));
 
@@ -12,6 +12,6 @@ export const losesLastOwner = (before: MemberState, after: MemberState, otherAct
 
 const isActiveOwner = (state: MemberState): boolean => state.isActive && state.role === Role.OWNER;
 
-/** Whether somebody with a role may invite for another. */
+/** Whether somebody with this role may invite for the other. */
 export const mayInvite = (actor: Role, invited: Role): boolean =>
   actor >= Role.ADMIN && (invited < Role.OWNER || actor >= Role.OWNER);

@@ -1,7 +1,7 @@
-/** For how long the immediate predecessor of a refresh token gets the same pair again, in milliseconds (decisions.md, Auth). */
+/** How long the immediate predecessor of a refresh token still gets the same pair, in milliseconds (decisions.md, Auth). */
 const predecessorGraceMs = 10_000;
 
-/** What of a session decides on a refresh token. */
+/** The part of a session that decides about a refresh token. */
 type RefreshFamily = {
   currentHash: Uint8Array;
   previousHash: Uint8Array | null;
@@ -13,8 +13,8 @@ type RefreshFamily = {
 
 /**
  * - `rotate`: it is the current token, and is spent for the next pair;
- * - `repeat`: it is the immediate predecessor, shown again within the grace: two tabs, or an answer that got lost;
- * - `reuse`: it is ours but was spent before: somebody has a copy, and nobody can tell who;
+ * - `repeat`: it is the immediate predecessor, shown again within the grace: two tabs, or a lost answer;
+ * - `reuse`: it is ours but was spent earlier: somebody has a copy, and nobody can tell who;
  * - `refuse`: the session is over.
  */
 type RefreshDecision = 'rotate' | 'repeat' | 'reuse' | 'refuse';

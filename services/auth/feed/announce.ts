@@ -9,8 +9,8 @@ import { forgetAfterMs, recordChange } from './changes.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
 
 /**
- * Audits the change of a user and makes their access tokens from before invalid, in the transaction of the change; call this last. With
- * `endSessions` the refresh tokens die too; with `tellKeys` the user's keys follow their state.
+ * Audits the change of a user and invalidates their earlier access tokens, in the transaction of the change; call this last. With
+ * `endSessions` the refresh tokens end too; with `tellKeys` the user's keys follow their new state.
  */
 export async function recordUserChange(
   em: SqlEntityManager,
@@ -33,8 +33,8 @@ export async function recordUserChange(
 }
 
 /**
- * Waits until every live edge decides by a committed change, as to sessions and as to keys. Fails when Keys is out of reach. A call that
- * changes nothing announces the current version, since it may be a repeat of one that failed on the way.
+ * Waits until every live edge goes by a committed change, both for sessions and for keys. Fails when Keys is out of reach. A call that
+ * changes nothing announces the current version, since it may repeat one that failed on the way.
  */
 export async function announce(
   version: bigint,

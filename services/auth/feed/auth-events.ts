@@ -13,7 +13,7 @@ export type AuthEvent = MessageInitShape<typeof WatchAuthResponseSchema> & { ver
 
 type ChangeRow = { version: bigint; kind: Change['kind']; subject_id: string | null; forget_after: Date };
 
-/** What Auth tells edges: they start with a snapshot of all that they need. */
+/** The events for edges: these start with a snapshot of everything they need. */
 export function authEvents(database: ServiceDatabase, clock: Clock): FeedSource<ChangeRow, AuthEvent> {
   const signingKeys = async () => (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage);
   const suspendedTenants = async () => {

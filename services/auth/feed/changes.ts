@@ -2,21 +2,21 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeVersions } from '#shared/leased-feed/versions.ts';
 import { accessToken } from '#shared/session-token.ts';
 
-/** A change that may alter an edge's decisions. What is told of it is read when it is told, so that only its subject is kept. */
+/** A change that may alter an edge's decisions. Only its subject is kept: the details are read when the change is sent. */
 export type Change = {
   kind: 'signing_keys' | 'tenant' | 'session' | 'user';
   subjectId?: string;
-  /** From then on no access token is alive that the change concerns, in milliseconds since the Unix epoch. */
+  /** From then on every access token that the change concerns has expired, in milliseconds since the Unix epoch. */
   forgetAfterMs: number;
 };
 
 /**
- * When the last access token that was issued until some moment has ended by itself, by whatever clock; two minutes more, since `iat` is set
- * ahead with each change of its user.
+ * When the last access token issued up to some moment has expired, by any clock; two minutes later, since `iat` is set ahead with each
+ * change of its user.
  */
 export const forgetAfterMs = (issuedMs: number): number => issuedMs + accessToken.lifetimeMs + 120_000;
 
-/** Records a change at the end of the transaction that makes it, and answers its version. */
+/** Records a change at the end of the transaction that makes it, and returns its version. */
 export async function recordChange(em: SqlEntityManager, change: Change): Promise<bigint> {
   const version = await takeVersions(em, 'auth', 1);
   await em.execute('insert into changes (version, kind, subject_id, forget_after) values (?, ?, ?, ?)', [

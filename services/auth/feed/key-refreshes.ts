@@ -10,11 +10,11 @@ import { UserEntity } from '../db/user.entity.ts';
 
 export type KeysClient = Pick<Client<typeof KeysService>, 'refreshPrincipals'>;
 
-/** Tells Keys about changed users and organizations: at once when it can be reached, otherwise as soon as it can. */
+/** Tells Keys about changed users and organizations: at once if it can be reached, otherwise as soon as it can. */
 export type KeyRefreshes = {
-  /** Notes in the transaction of a change that Keys must hear of it. */
+  /** Records, in the transaction of a change, that Keys must hear of it. */
   record(em: SqlEntityManager, refresh: { kind: 'user' | 'tenant'; subjectId: string; version: bigint }): Promise<void>;
-  /** Tells Keys all that is noted; resolves once its edges know. Fails when Keys is out of reach: then it is tried again later. */
+  /** Tells Keys everything recorded; resolves once its edges know. Fails when Keys is out of reach: then it is tried again later. */
   deliver(): Promise<void>;
   close(): Promise<void>;
 };
@@ -47,7 +47,7 @@ export function createKeyRefreshes(deps: {
     }
   };
 
-  /** The state as it is now. Its version is the noted one, so that a newer note replaces it in any order. */
+  /** The current state. Its version is the recorded one, so that a newer record replaces it in any order. */
   const stateOf = async (pending: readonly Pending[]) => {
     const em = database.em();
     const idsOf = (kind: Pending['kind']) => pending.filter((row) => row.kind === kind).map((row) => row.subject_id);
@@ -72,7 +72,7 @@ export function createKeyRefreshes(deps: {
   const retrying = startRecurringWork({
     name: 'telling Keys about users and organizations',
     everyMs: retryMs,
-    // Keys may be away for long; the calls that wait for it fail, and say so.
+    // Keys may be away for long; the calls that wait for it fail, and report it.
     round: () =>
       deliver().catch((err) => logger.debug({ err }, 'Keys could not be told about users and organizations yet')),
     logger,

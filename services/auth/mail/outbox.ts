@@ -26,15 +26,15 @@ export type MailBody = { text: string; html: string };
 
 type StoredMail = { id: string; sealedBody?: Uint8Array | null };
 
-/** Where mails wait until the mail server has taken them. */
+/** Holds mails until the mail server has accepted them. */
 export type MailOutbox = {
-  /** Stores mails in the transaction of what they are about; answers how many were new. */
+  /** Stores mails in the transaction of their subject; returns how many were new. */
   enqueue(em: SqlEntityManager, mails: readonly NewMail[]): Promise<number>;
-  /** The body of a stored mail; null when it is no longer kept, or no secret opens it any more. */
+  /** The body of a stored mail; null when it is no longer kept, or no secret opens it. */
   open(mail: StoredMail): MailBody | null;
   /**
-   * The body as operators may see it; null for one with a one-time token, by which they could become somebody else. Without a mail
-   * server the operators are the ones who carry the mail, so that they see it all (decisions.md, Running it).
+   * The body as operators may see it; null for one with a one-time token, with which they could become somebody else. Without a mail server
+   * operators deliver the mail themselves, so they see everything (decisions.md, Running it).
    */
   shownToOperators(mail: StoredMail & { secret: boolean }): MailBody | null;
 };

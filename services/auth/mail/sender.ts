@@ -12,12 +12,12 @@ import { findUser } from '../db/user.repository.ts';
 import { isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
 import type { MailOutbox } from './outbox.ts';
 
-/** How often the outbox is looked at, in milliseconds. */
+/** How often the outbox is checked, in milliseconds. */
 const pollMs = 500;
-/** As many are claimed at a time: one that waited for its turn could outlive its claim. */
+/** No more mails are claimed at a time: one that waited for a connection could outlive its claim. */
 const connectionsMax = 2;
 
-/** For so long a mail is left alone by other replicas; longer than all the time-outs of one sending together, in milliseconds. */
+/** How long other replicas leave a claimed mail alone; longer than all time-outs of one sending together, in milliseconds. */
 const claimMs = 120_000;
 const smtpTimeoutMs = 15_000;
 
@@ -27,11 +27,11 @@ type Deps = {
   logger: Logger;
   outbox: MailOutbox;
   smtpUrl: string;
-  /** The sender's address, unless SMTP_URL names one by `?from=`. */
+  /** The sender's address, unless SMTP_URL has another one in `?from=`. */
   from: string;
 };
 
-/** Sends what is due in the outbox by SMTP until it is closed. A mail server that is away affects nothing else. */
+/** Sends due mails from the outbox by SMTP until it is closed. A mail server that is away affects nothing else. */
 export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const { database, clock, logger } = deps;
   const smtp = createTransport({
@@ -41,7 +41,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     connectionTimeout: smtpTimeoutMs,
     greetingTimeout: smtpTimeoutMs,
     socketTimeout: smtpTimeoutMs,
-    // Bodies are texts of ours; nothing in them makes the gateway read a file or fetch a URL.
+    // Bodies are our own texts; nothing in them can make the gateway read a file or fetch a URL.
     disableFileAccess: true,
     disableUrlAccess: true,
   });
@@ -52,7 +52,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
     await Promise.all(
       mails.map((mail) =>
-        // One that fails does not end the round: others would be claimed while its neighbour holds a connection.
+        // A failing one does not end the round: otherwise others would be claimed while its neighbour holds a connection.
         handle(mail, signal).catch((err) => logger.warn({ err, mailId: mail.id }, 'a mail stays claimed')),
       ),
     );
@@ -91,7 +91,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     await noteSent(mail, signal);
   };
 
-  /** Tries on while the claim lasts: whoever claimed the mail anew would send it once more. */
+  /** Repeated only while the claim lasts: after that another claim would send the mail once more. */
   const noteSent = async (mail: MailRow, signal: AbortSignal): Promise<void> => {
     const end = { status: MailStatus.SENT, sentAt: new Date(clock.now()) };
     for (;;) {
@@ -114,9 +114,9 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const retryLater = async (mail: MailRow, error: SendingError): Promise<void> => {
     const { id: mailId, kind, attempts, expiresAt } = mail;
     const waitMs = isPermanentRefusal(error) ? null : retryAfterFailure({ attempts, expires: expiresAt != null });
-    // Filters of mail servers like to repeat the link.
+    // Mail servers' filters like to quote the link.
     const lastError = error.message.slice(0, 1_000).replace(/\btoken=.*/s, 'token=…');
-    // Mail servers like to repeat the address.
+    // Mail servers like to quote the address.
     const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
     if (waitMs === null) logger.warn(fields, 'a mail was given up');
     else logger.warn({ ...fields, waitMs }, 'a mail was not taken');
@@ -124,7 +124,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     else await update(mail, { lastError, nextAttemptAt: new Date(clock.now() + waitMs) });
   };
 
-  /** Ends a mail's life in the outbox. One-time tokens are not kept for longer than they must. */
+  /** Ends a mail's life in the outbox. One-time tokens are kept no longer than necessary. */
   const settle = (mail: MailRow, end: Partial<MailRow>): Promise<void> =>
     update(mail, { ...end, nextAttemptAt: null, ...(mail.secret && { sealedBody: null }) });
 

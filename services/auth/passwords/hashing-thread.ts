@@ -3,7 +3,7 @@ import { getPriority, setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { hashSync, verifySync } from '@node-rs/argon2';
 
-/** To hash a password, or to say whether it is the one behind a hash; a hash is absent for an unknown user. */
+/** To hash a password, or to check one against a hash, which is absent for an unknown user. */
 export type HashingTask = { password: string } & (
   | { work: 'hash' }
   | { work: 'verify'; passwordHash: string | undefined }
@@ -13,11 +13,11 @@ export type HashingTask = { password: string } & (
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
 const base64 = (length: number) => randomBytes(length).toString('base64').replaceAll('=', '');
-/** Nobody's password is behind it, and to find that out is the same work as for anybody's. */
+/** A hash that no password matches; checking it is as much work as for any other. */
 const nobodysHash = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${cost.parallelism}$${base64(16)}$${base64(32)}`;
 
-// Linux keeps a priority for each thread; elsewhere it is the process's, which stays as it is. Two steps down is enough for inference
-// to go first, and still gets two thirds of another thread's share: sign-ins end in time on a machine that is ever so busy.
+// Linux has priorities per thread; elsewhere they are the process's, which stays unchanged. Two steps down are enough for inference to go
+// first, and still leave two thirds of another thread's share: sign-ins finish in time even on a very busy machine.
 if (process.platform === 'linux') setPriority(Math.min(getPriority() + 2, 19));
 
 function carryOut(task: HashingTask): string | boolean {
@@ -29,7 +29,7 @@ parentPort!.on('message', (task: HashingTask) => {
   try {
     parentPort!.postMessage(carryOut(task));
   } catch (error) {
-    // A hash that cannot be read is one caller's; the others' work goes on.
+    // An unreadable hash fails only its caller; the others' work goes on.
     parentPort!.postMessage(error);
   }
 });

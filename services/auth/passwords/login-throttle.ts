@@ -4,18 +4,18 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { accountBackoff, addressBackoff, addressSource, type BackoffPolicy } from '../domain/login-backoff.ts';
 
-/** Slows down whoever guesses passwords, by account and by address, on all replicas together. */
+/** Slows down password guessing, by account and by address, across all replicas. */
 export type LoginThrottle = {
   /**
-   * Counts a try as failed before it is made, so that tries at the same moment do not pass each other by.
-   * @throws GatewayError RATE_LIMITED when it must wait.
+   * Counts an attempt as failed before it is made, so that simultaneous attempts cannot slip past each other. @throws GatewayError
+   * RATE_LIMITED when it must wait.
    */
   begin(attempt: LoginAttempt): Promise<void>;
-  /** Counts a request which has mails sent. @throws GatewayError RATE_LIMITED when the address asks too often. */
+  /** Counts a request that causes mails. @throws GatewayError RATE_LIMITED when the address asks too often. */
   countAddress(ip: string): Promise<void>;
-  /** Takes the count of a try back which succeeded. */
+  /** Takes back the count of a successful attempt. */
   succeeded(attempt: LoginAttempt): Promise<void>;
-  /** Takes the count of a try back of which nobody learned whether it was right. */
+  /** Takes back the count of an attempt that revealed nothing about the password. */
   takeBack(attempt: LoginAttempt): Promise<void>;
   /** Forgets all failures of an account, e.g. when its owner has set a password by mail. */
   forgive(email: string): Promise<void>;
@@ -35,7 +35,7 @@ type Deps = { database: ServiceDatabase; clock: Clock; secret: string };
 export function createLoginThrottle(deps: Deps): LoginThrottle {
   const { database, clock } = deps;
   const key = Buffer.from(hkdfSync('sha256', deps.secret, '', 'model-gateway auth throttle', 32));
-  // People type passwords into the address field; neither is kept.
+  // People type passwords into the address field; neither is stored.
   const subject = (...parts: string[]): Buffer => createHmac('sha256', key).update(parts.join('\0')).digest();
   const addressSubject = (ip: string): Buffer => subject('address', addressSource(ip));
   const accountSubject = ({ email, ip, knownAddress }: LoginAttempt): Buffer =>
@@ -43,7 +43,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
 
   const count = async (counted: Buffer, policy: BackoffPolicy, tooMany: string): Promise<void> => {
     const now = new Date(clock.now());
-    // Who is not blocked is blocked until 1970, and not until now: a try at the same moment may have read its clock before.
+    // Not blocked is stored as blocked until 1970, not until now: a simultaneous attempt may have read its clock earlier.
     const { rowCount } = await database.query({
       name: 'auth-throttle-count',
       text: `insert into login_throttles as stored (subject, failures, last_failure_at, blocked_until)
@@ -76,7 +76,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     await database.query({ text: 'delete from login_throttles where subject = $1', values: [forgotten] });
   };
 
-  // Who was counted was not blocked.
+  // An attempt that was counted was not blocked.
   const uncount = async (counted: Buffer): Promise<void> => {
     await database.query({
       text: `update login_throttles set failures = failures - 1, blocked_until = to_timestamp(0)
@@ -98,7 +98,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
       ),
     async succeeded(attempt) {
       await forget(accountSubject(attempt));
-      // Only this try is taken back: a guesser's own account does not clear the address.
+      // Only this attempt is taken back: a guesser's own account must not clear the address.
       await uncount(addressSubject(attempt.ip));
     },
     async takeBack(attempt) {

@@ -3,24 +3,26 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { HashingTask } from './hashing-thread.ts';
 
-/** Hashes and checks passwords by argon2id, one at a time in a thread of lower priority, so that logins leave the processors to inference. */
+/**
+ * Hashes and checks passwords with argon2id, one at a time in a thread of lower priority, so that logins leave the processors to inference.
+ */
 export type PasswordHasher = {
-  /** @throws GatewayError RATE_LIMITED when too many wait already. */
+  /** @throws GatewayError RATE_LIMITED when too many are waiting. */
   hash(password: string): Promise<string>;
-  /** Whether the password is the one behind the hash. Without a hash, for an unknown user, the same work is done and the answer is no. */
+  /** Whether the password matches the hash. Without a hash, for an unknown user, the same work is done and the answer is no. */
   verify(passwordHash: string | undefined, password: string): Promise<boolean>;
-  /** Ends the thread; whoever still waits is refused. */
+  /** Ends the thread; waiting callers are refused. */
   close(): Promise<void>;
 };
 
 /** How many callers may wait; at some 25 ms a hash the last of them waits a second or two. */
 const waitingMax = 64;
-/** On a machine that is busy with other things the line is slower: who has waited this long is refused, below the deadline of a call. */
+/** The queue is slower on a busy machine: after this long a caller is refused, before the deadline of its call. */
 const waitMsMax = 5_000;
 
 type Waiting = PromiseWithResolvers<unknown> & { task: HashingTask; sinceMs: number };
 
-/** The thread starts with the first password, since many processes never see one. */
+/** The thread starts with the first password, since many processes never get one. */
 export function createPasswordHasher(clock: Clock): PasswordHasher {
   let thread: Worker | undefined;
   let served: Waiting | undefined;

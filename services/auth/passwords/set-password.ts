@@ -12,8 +12,8 @@ import { recordUserChange } from '../feed/announce.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'keyRefreshes'>;
 
 /**
- * Sets the password of a locked user: all sessions end, links from earlier mails are void, the user is told by mail. Answers the
- * version at which edges refuse the old tokens.
+ * Sets the password of a locked user: all sessions end, links from earlier mails become invalid, and the user is told by mail. Returns the
+ * version from which edges refuse the old tokens.
  */
 export async function setPassword(
   em: SqlEntityManager,

@@ -20,7 +20,7 @@ import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
 
-/** Makes the invited user. The token says who is meant; exactly one of any number of callers with the same token succeeds. */
+/** Creates the invited user. The token identifies the person; of any number of callers with the same token exactly one succeeds. */
 export const acceptInvitation =
   ({ database, clock, passwords }: Deps): AuthRpc<'acceptInvitation'> =>
   async (request, context) => {
@@ -32,7 +32,7 @@ export const acceptInvitation =
       phone: shownName(request.phone, 'phone'),
     };
     const invitation = await findInvitationByToken(database.em(), tokenHash(request.token));
-    // Before the password is hashed: an invented token costs nothing.
+    // Before the password is hashed, so that an invented token costs nothing.
     if (invitation === null || invitationStatus(invitation, clock.now()) !== InvitationStatus.PENDING)
       throw invalidCode();
     if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
@@ -60,7 +60,7 @@ export const acceptInvitation =
         email: invitation.email,
         ...named,
         role: invitation.role,
-        // The token reached the address.
+        // The token was received at the address.
         emailVerified: true,
         passwordHash,
         tokensNotBefore: new Date(wholeSecondMs(clock.now())),

@@ -2,7 +2,7 @@ import { acknowledge, dropWatcher } from '#shared/leased-feed/leases.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
-/** Takes note of how far an edge has come and lets it go on deciding for a while, or lets it go. */
+/** Records how far an edge has come and lets it go on deciding for a while, or lets it leave. */
 export const acknowledgeAuth =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'acknowledgeAuth'> =>
   async ({ edgeId, version, leaving }, context) => {

@@ -15,7 +15,7 @@ import { invite } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 
-/** Invites somebody to any organization: to one, for example, that is left with nobody who could. */
+/** Invites somebody to any organization, for example to one in which nobody is left who could. */
 export const adminCreateInvitation =
   (deps: Deps): AuthRpc<'adminCreateInvitation'> =>
   async (request, context) => {

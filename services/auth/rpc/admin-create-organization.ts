@@ -18,7 +18,9 @@ import { makeOrganization } from '../make-organization.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 
-/** Makes an organization and mails its owner an invitation; without a name, accepting the invitation makes it. */
+/**
+ * Creates an organization and mails its owner an invitation; without a name, the organization is created when the invitation is accepted.
+ */
 export const adminCreateOrganization =
   (deps: Deps): AuthRpc<'adminCreateOrganization'> =>
   async (request, context) => {

@@ -20,7 +20,7 @@ export const adminUpdateUser =
     const { database } = deps;
     const caller = operatorCaller(context);
     const { user, version } = await transaction(database, async (em) => {
-      // Two operators who unmake each other at the same moment take turns.
+      // Two operators who demote each other at the same moment take turns.
       await lockOperators(em);
       requireOperator(await currentCaller(em, caller));
       const found = await lockUser(em, { id: request.userId });

@@ -13,13 +13,13 @@ import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
 
-/** Makes the first operator, who owns the first organization, unless there is an operator. */
+/** Creates the first operator, who owns the first organization, unless there is an operator already. */
 export const bootstrap =
   ({ database, clock, passwords }: Deps): AuthRpc<'bootstrap'> =>
   async (request, context) => {
     const caller = callerOf(context);
     requireService(caller);
-    // The usual start: nothing to do, and no password to hash for it.
+    // The usual start: nothing to do, and no password to hash.
     const existing = await findOperator(database.em());
     if (existing !== null) return answer(existing, existing.id === request.userId);
 

@@ -9,7 +9,7 @@ import { setPassword } from '../passwords/set-password.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;
 
-/** Replaces the caller's password and ends all their sessions. A stolen session does not make guessing the password cheaper. */
+/** Replaces the caller's password and ends all their sessions. A stolen session does not make it easier to guess the password. */
 export const changePassword =
   (deps: Deps): AuthRpc<'changePassword'> =>
   async (request, context) => {
@@ -37,5 +37,5 @@ export const changePassword =
     return {};
   };
 
-/** A 400: the session is sound, and a 401 would have clients refresh it. */
+/** A 400: the session is valid, and a 401 would make clients refresh it. */
 const wrongPassword = () => invalidRequest('current_password', 'The current password is wrong.', 'invalid_credentials');

@@ -18,7 +18,10 @@ import { invite } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 
-/** Invites somebody to the caller's organization. That an address has an account elsewhere is not told: accepting fails then. */
+/**
+ * Invites somebody to the caller's organization. It does not reveal whether an address has an account elsewhere: in that case accepting
+ * fails.
+ */
 export const createInvitation =
   (deps: Deps): AuthRpc<'createInvitation'> =>
   async (request, context) => {
@@ -38,7 +41,7 @@ export const createInvitation =
       once(em, call, async () => {
         const email = normalEmail(request.email);
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));
-        // Whoever removes the caller withdraws this invitation as well.
+        // Removing the caller withdraws this invitation as well.
         await judgeAgain(em, { caller, judge: (current) => requireInviter(current, role) });
         const organization = await getOrganizationRow(em, caller.tenantId);
         const invitation = await invite(

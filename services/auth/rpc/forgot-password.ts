@@ -14,10 +14,10 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl' | 'thro
 
 const resetLifetimeMs = 3_600_000;
 
-/** An account gets one mail a minute at most, however often it is asked for. */
+/** An account is sent at most one mail in this time, however often it is requested. */
 const mailIntervalMs = 60_000;
 
-/** Every answer takes this long, so that its time does not tell whether there is such an account; in milliseconds. */
+/** Every answer takes this long, in milliseconds, so that its time does not reveal whether the account exists. */
 const answerMs = 300;
 
 /** Mails a one-time token to an active user's address. The answer is the same for everybody. */
@@ -35,7 +35,7 @@ export const forgotPassword =
       return transaction(database, async (em) => {
         const user = await findUserByEmail(em, normalEmail(request.email));
         if (user === null) return;
-        // Somebody else asks for this account right now. To wait for them would tell that there is one.
+        // Another request for this account is running. Waiting for it would reveal that the account exists.
         if (!(await tryTurn(em, `password reset ${user.id}`))) return;
         const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
         if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;

@@ -4,7 +4,7 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 type StateRow = { version: bigint; is_active: boolean; tokens_not_before: Date; ended: boolean; suspended: boolean };
 
-/** Whether a session's token still counts, for an edge whose feed is silent. */
+/** Whether a session's token is still valid, for an edge whose feed is silent. */
 export const getSessionState =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getSessionState'> =>
   async (request, context) => {

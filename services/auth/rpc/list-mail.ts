@@ -11,8 +11,8 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 type Deps = Pick<AuthDeps, 'database' | 'outbox' | 'clock'>;
 
 /**
- * The mail outbox. Which bodies an operator may see is the outbox's to say; that a link was shown by which they could become
- * somebody else stands in that person's organization's audit events.
+ * The mail outbox. The outbox decides which bodies an operator may see; showing a link with which they could become somebody else leaves an
+ * audit event in that person's organization.
  */
 export const listMail =
   (deps: Deps): AuthRpc<'listMail'> =>
@@ -31,7 +31,7 @@ export const listMail =
     return { mails: shown.map(({ mail, body }) => mailMessage(mail, body)), page: pageInfo(rows, total) };
   };
 
-/** Once for each mail, by its id. */
+/** Once per mail, by its id. */
 async function recordOpened(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   caller: Caller,

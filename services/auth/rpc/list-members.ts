@@ -11,7 +11,7 @@ export const listMembers =
     const { tenantId } = sessionCaller(context, Role.ADMIN);
     const rows = pageRows(request.page);
     const [users, total] = await pageOfUsers(database.em(), { tenantId, search: request.search }, rows);
-    // Who runs the platform is nobody's business but the platform's.
+    // Who operates the platform is nobody else's business.
     const members = users.map((user) => ({ ...userMessage(user), operator: false }));
     return { members, page: pageInfo(rows, total) };
   };

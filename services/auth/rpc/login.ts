@@ -23,7 +23,7 @@ export const login =
     await throttle.begin(attempt);
 
     const tokens = await signIn(deps, { ...request, email }, caller).catch(async (error) => {
-      // What the gateway could not judge is no guess; should the database be away, the count stays, and the error is the one to tell.
+      // An attempt that could not be judged is no guess. If the database is away, the count stays, and its error is the one to report.
       if (!hasReason(error, ErrorReason.INVALID_CREDENTIALS)) await throttle.takeBack(attempt).catch(() => {});
       throw error;
     });

@@ -5,7 +5,7 @@ import { type RefreshClaims, readRefreshToken } from '../tokens/session-tokens.t
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 'feed'>;
 
-/** Ends a session: the caller's, or the one of the refresh token when nobody is signed in. */
+/** Ends a session: the caller's, or that of the refresh token when nobody is signed in. */
 export const logout =
   (deps: Deps): AuthRpc<'logout'> =>
   async (request, context) => {

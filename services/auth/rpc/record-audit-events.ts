@@ -6,7 +6,7 @@ import { appendToChains } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { platformChain } from '../domain/audit-chain.ts';
 
-/** Takes events over from a service's outbox, all or none; an id that is chained already is left out. */
+/** Takes over events from a service's outbox, all or none; ids that are already chained are skipped. */
 export const recordAuditEvents =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'recordAuditEvents'> =>
   async (request, context) => {
@@ -19,7 +19,7 @@ const chained = (record: AuditRecord) => ({
   tenantId: record.tenantId.toLowerCase() || platformChain,
   id: record.id.toLowerCase(),
   type: record.type,
-  // The column keeps milliseconds, and so must the hash.
+  // The column stores milliseconds, so the hash must use the same.
   occurredAtMs: Math.floor(timestampMs(record.occurredAt!)),
   actorType: record.actor!.type,
   actorId: record.actor!.id,

@@ -23,7 +23,7 @@ export const refresh =
     if (claims === null) throw invalidToken();
     const hash = tokenHash(request.refreshToken);
 
-    // A second round when somebody else spent the same token at the same moment: then it is a repeat.
+    // A second round if somebody else spent the same token at the same moment: then it is a repeat.
     for (let round = 0; round < 2; round += 1) {
       const em = database.em();
       const session = await findSession(em, { tenantId: claims.tenantId, id: claims.sessionId });
@@ -77,7 +77,7 @@ async function rotate(
   return rotated ? tokens : null;
 }
 
-/** Signs the pair again which the predecessor was spent for: the same facts and the same key make the same tokens. */
+/** Signs the pair again for which the predecessor was spent: the same facts and the same key make the same tokens. */
 async function repeat(session: SessionRow, user: UserRow, deps: Deps): Promise<SessionTokens> {
   const signer = deps.signingKeys.signer(session.kid);
   if (signer === null) throw invalidToken();

@@ -11,7 +11,7 @@ import { tokenHash } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;
 
-/** Sets a password by a mailed token. The token is spent by a conditional UPDATE, so it works once. */
+/** Sets a password with a mailed token. A conditional UPDATE spends the token, so it works once. */
 export const resetPassword =
   (deps: Deps): AuthRpc<'resetPassword'> =>
   async (request, context) => {

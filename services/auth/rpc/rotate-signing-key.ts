@@ -19,8 +19,8 @@ import { acceptedSigningKeys, activateSigningKey, newSigningKey } from '../token
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'secretBox' | 'signingKeys'>;
 
 /**
- * Replaces the signing key in two steps: the new key is published, and signs once every live edge has it, so that no token is refused
- * on the way. A compromised key goes at once, and with it every session that it signed for.
+ * Replaces the signing key in two steps: the new key is published, and signs once every live edge has it, so that no token is refused in
+ * between. A compromised key ends at once, and with it every session that it signed for.
  */
 export const rotateSigningKey =
   (deps: Deps): AuthRpc<'rotateSigningKey'> =>
@@ -57,14 +57,14 @@ export const rotateSigningKey =
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
       const next = await em.findOne(SigningKeyEntity, { kid });
       if (next === null) throw overtaken();
-      // A repeat of what has been done.
+      // The call repeats what has been done.
       if (next.status !== SigningKeyStatus.NEXT) return currentVersion(em);
       const former = await em.findOneOrFail(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
       em.clear();
       await activateSigningKey(em, { ...next, sealedPrivateKey: next.sealedPrivateKey ?? null }, clock);
       if (request.compromised) {
         const now = new Date(clock.now());
-        // Not the former key alone: whoever reads one key of the database may have read them all.
+        // Not only the former key: whoever read one key in the database may have read them all.
         await em.nativeUpdate(SigningKeyEntity, { status: SigningKeyStatus.RETIRING }, { expiresAt: now });
         await em.nativeDelete(SigningKeyEntity, { status: SigningKeyStatus.NEXT });
         await em.nativeUpdate(SessionEntity, { endedAt: null }, { endedAt: now });
@@ -84,7 +84,7 @@ export const rotateSigningKey =
     return { signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage) };
   };
 
-/** Another rotation ended every key but its own, or the new key waited for so long to sign that it was tidied away. */
+/** Another rotation ended every key but its own, or the new key waited to sign for so long that it was tidied away. */
 const overtaken = () =>
   gatewayError(
     ErrorReason.CONFLICT,

@@ -5,7 +5,7 @@ import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import type { NewMail } from '../mail/outbox.ts';
 
-/** Puts mails into the outbox, all or none; a mail whose dedupe key is there already is dropped. */
+/** Puts mails into the outbox, all or none; a mail whose dedupe key already exists is dropped. */
 export const sendMail =
   ({ database, outbox }: Pick<AuthDeps, 'database' | 'outbox'>): AuthRpc<'sendMail'> =>
   async (request, context) => {

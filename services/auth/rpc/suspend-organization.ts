@@ -2,7 +2,7 @@ import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { setSuspended } from '../suspension.ts';
 
-/** Has an organization's inference, jobs and realtime refused. */
+/** From now on an organization's inference, jobs and realtime are refused. */
 export const suspendOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>): AuthRpc<'suspendOrganization'> =>
   async (request, context) => {

@@ -22,7 +22,7 @@ import { withdrawUnentitled } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 
-/** Changes a member's role, or deactivates them. From the answer on no edge goes by the old state. */
+/** Changes a member's role, or deactivates them. Once this is answered, no edge goes by the old state. */
 export const updateMember =
   (deps: Deps): AuthRpc<'updateMember'> =>
   async (request, context) => {

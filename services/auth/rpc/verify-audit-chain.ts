@@ -11,19 +11,19 @@ import { ChainCheck, type ChainPlace, platformChain } from '../domain/audit-chai
 /** How many events are read at a time. */
 const batch = 1_000;
 
-/** How many events one call verifies at most: a second's work, far within its deadline. */
+/** The most events that one call verifies: a second's work, far within its deadline. */
 const callEventsMax = 20_000;
 
-/** Recomputes a chain from its first event, or a part of it; says where to go on when there was more than one call takes. */
+/** Recomputes a chain from its first event, or a part of it; if there is more than one call can verify, says where to continue. */
 export const verifyAuditChain =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'verifyAuditChain'> =>
   async (request, context) => {
     operatorCaller(context);
     const tenantId = request.tenantId || platformChain;
-    // One that is not there has no event that could be wrong.
+    // Otherwise an organization that does not exist would be found sound.
     if (tenantId !== platformChain) await getOrganizationRow(database.em(), tenantId);
     const eventsMax = Math.min(request.eventsMax || callEventsMax, callEventsMax);
-    // One snapshot, so that an event which is appended meanwhile does not look like a break.
+    // One snapshot, so that an event appended meanwhile does not look like a break.
     return sqlTransaction(
       database,
       async (client) => {
@@ -31,7 +31,7 @@ export const verifyAuditChain =
         let checked = 0;
         let last = request.afterSequence;
         while (checked < eventsMax) {
-          // Nobody waits for what is read behind the deadline.
+          // After the deadline nobody waits for the result.
           context.signal.throwIfAborted();
           const wanted = Math.min(batch, eventsMax - checked);
           const { rows } = await client.query<EventRow>({
@@ -58,7 +58,7 @@ export const verifyAuditChain =
     );
   };
 
-/** The event behind which to begin. @throws INVALID_REQUEST */
+/** The event after which to begin. @throws INVALID_REQUEST */
 async function placeOf(client: PoolClient, tenantId: string, sequence: bigint): Promise<ChainPlace | undefined> {
   if (sequence === 0n) return undefined;
   const { rows } = await client.query<ChainPlace>(

@@ -3,7 +3,7 @@ import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 /**
- * Streams the state and then every change, unless the edge would refuse the sessions of this Auth. Nobody waits for the edge before it has
+ * Streams the state and then every change, unless the edge would refuse this Auth's sessions. Nobody waits for the edge before it has
  * acknowledged the current version.
  */
 export const watchAuth = ({ feed, publicUrl }: Pick<AuthDeps, 'feed' | 'publicUrl'>): AuthRpc<'watchAuth'> =>

@@ -5,7 +5,7 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 const keysMax = 1_000;
 
-/** Takes mails back which no mail server has taken yet. */
+/** Takes back mails that no mail server has accepted yet. */
 export const withdrawMail =
   ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'withdrawMail'> =>
   async ({ dedupeKeyPrefix: prefix, notedDedupeKeys: noted }, context) => {

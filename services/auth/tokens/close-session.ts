@@ -10,8 +10,8 @@ import type { RefreshClaims } from './session-tokens.ts';
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed'>;
 
 /**
- * Ends a session with all its tokens, records why, and waits until every live edge refuses its access token. One that is over already
- * waits all the same: the call may be a repeat of one that failed on the way.
+ * Ends a session with all its tokens, records why, and waits until every live edge refuses its access token. This also waits if the session
+ * was over already: the call may repeat one that failed on the way.
  */
 export async function closeSession(
   session: RefreshClaims,

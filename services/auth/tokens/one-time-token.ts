@@ -7,6 +7,6 @@ export function newOneTimeToken(): { token: string; hash: Buffer } {
   return { token, hash: tokenHash(token) };
 }
 
-/** A link of a mail to a page of the portal. Its base is configured, and never the Host of a request. */
+/** A mail's link to a page of the portal. Its base comes from the configuration, never from the Host of a request. */
 export const linkWithToken = (publicUrl: string, path: string, token: string): string =>
   `${publicUrl}${path}?token=${token}`;

@@ -10,7 +10,9 @@ import type { UserRow } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { Signer, SigningKeys } from './signing-keys.ts';
 
-/** What distinguishes one issued pair from another. With the same facts and key the very same tokens come out (RFC 8032: EdDSA draws no randomness). */
+/**
+ * What distinguishes one issued pair from another. The same facts and key give the very same tokens (RFC 8032: EdDSA uses no randomness).
+ */
 export type PairFacts = { sessionId: string; issuedAtMs: number; accessTokenId: string; refreshTokenId: string };
 
 /** Signs a session's access and refresh token. */
@@ -50,20 +52,21 @@ export async function signPair(
 }
 
 /**
- * The `iat` of a token that is signed now, in milliseconds. It is a whole second, and not before the moment from which the
- * user's tokens count, which a change of the last half minute has set ahead.
+ * The `iat` of a token signed now, in milliseconds. A whole second, and not before the moment from which the user's tokens count, which a
+ * change within the last half minute has set ahead.
  */
 export const issueTimeMs = (user: UserRow, clock: Clock): number =>
   Math.max(wholeSecondMs(clock.now()), user.tokensNotBefore.getTime());
 
 /**
- * From when on a user's tokens count after a change at `nowMs`: a second, since `iat` has no fractions, behind whatever another replica's
- * clock can have written into a token, and behind what counted before, so that no token from between two changes outlives the second.
+ * The moment from which a user's tokens count after a change at `nowMs`. Since `iat` has no fractions, it is one second after anything that
+ * another replica's clock can have written into a token, and after the previous value, so that no token issued between two changes outlives
+ * the second one.
  */
 export const tokensNotBeforeAfter = (nowMs: number, before: Date): Date =>
   new Date(Math.max(wholeSecondMs(nowMs + clockDifferenceMsMax), before.getTime()) + 1_000);
 
-/** From when on a new user's tokens count. */
+/** The moment from which a new user's tokens count. */
 export const wholeSecondMs = (nowMs: number): number => Math.floor(nowMs / 1000) * 1000;
 
 export type RefreshClaims = { tenantId: string; userId: string; sessionId: string };
@@ -95,10 +98,10 @@ export async function readRefreshToken(
     return { tenantId: tenantId as string, userId: sub as string, sessionId: sid as string };
   } catch (error) {
     if (error instanceof errors.JOSEError) return null;
-    // The keys could not be read: that says nothing about the token.
+    // The keys could not be read, which says nothing about the token.
     throw error;
   }
 }
 
-/** What of a refresh token or a mailed token is stored. The token has 128 random bits or more, so a plain hash suffices. */
+/** What is stored of a refresh token or a mailed token. The token has at least 128 random bits, so a plain hash suffices. */
 export const tokenHash = (token: string): Buffer => createHash('sha256').update(token).digest();

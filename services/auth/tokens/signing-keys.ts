@@ -15,22 +15,22 @@ export type Signer = { kid: string; privateKey: KeyObject };
 /** The keys that sign and verify session tokens, as this process knows them; `reload` follows the database. */
 export type SigningKeys = {
   /**
-   * The key which signs new tokens. Where its private half is not known here, since another replica was started with a new
-   * JWT_PRIVATE_KEY, the newest former one does, for as long as it is accepted.
+   * The key that signs new tokens. If its private half is unknown here, because another replica was started with a new JWT_PRIVATE_KEY,
+   * then the newest former one, for as long as that is accepted.
    */
   active(): Signer;
-  /** The private half of any key that still verifies; null when it is gone or not kept here. */
+  /** The private half of any key that still verifies; null when it is gone or not stored here. */
   signer(kid: string): Signer | null;
-  /** The public half of a key whose tokens are accepted; an unknown one is looked for in the database, once in a while. */
+  /** The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. */
   verifier(kid: string): Promise<KeyObject | null>;
   reload(): Promise<void>;
-  /** Whether the signing key is JWT_PRIVATE_KEY, so that it is replaced by configuration only. */
+  /** Whether the signing key is JWT_PRIVATE_KEY, which only a new configuration can replace. */
   readonly configured: boolean;
 };
 
 type Deps = { database: ServiceDatabase; clock: Clock; secretBox: SecretBox; jwtPrivateKey: string | undefined };
 
-/** An unknown kid makes a query at most this often, so that invented kids cost nothing. */
+/** In milliseconds: unknown kids cause at most one query in this time, so that invented ones cost nothing. */
 const lookupIntervalMs = 1_000;
 
 /** Loads the keys; at the first start, or when JWT_PRIVATE_KEY is new, makes one the active key. */
@@ -96,7 +96,7 @@ export const acceptedSigningKeys = (em: SqlEntityManager, clock: Clock): Promise
 
 type NewSigningKey = { kid: string; publicKey: Uint8Array; sealedPrivateKey: Uint8Array | null };
 
-/** Makes a key and its row; the row's status and moment are the caller's. */
+/** Makes a key and its row; the caller sets the row's status and time. */
 export function newSigningKey(secretBox: SecretBox): NewSigningKey {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const kid = thumbprint(publicKey);
@@ -104,7 +104,7 @@ export function newSigningKey(secretBox: SecretBox): NewSigningKey {
   return { kid, publicKey: rawPublicKey(publicKey), sealedPrivateKey: secretBox.seal(der, sealContext(kid)) };
 }
 
-/** Makes `next` the signing key; the former one verifies on until the last refresh token that it signed has ended. */
+/** Makes `next` the signing key; the former one verifies until the last refresh token it signed has expired. */
 export async function activateSigningKey(em: SqlEntityManager, next: NewSigningKey, clock: Clock): Promise<void> {
   const { kid, publicKey, sealedPrivateKey } = next;
   await em.nativeUpdate(
@@ -128,7 +128,7 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
     // Two processes that start at once must agree on one key.
     await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
     const active = await em.findOne(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
-    // A kept key stays unless the secret that sealed it is gone, or configuration names another.
+    // A stored key is kept unless the secret that sealed it is gone, or the configuration has another.
     const usable =
       active !== null &&
       (configured === null ? openPrivateKey(active, secretBox) !== null : active.kid === configured.kid);
@@ -141,7 +141,7 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
 
 type ConfiguredKey = NewSigningKey & Signer;
 
-/** The key of JWT_PRIVATE_KEY, whose private half the database never sees. */
+/** The key in JWT_PRIVATE_KEY, whose private half never gets into the database. */
 function configuredKey(pem: string): ConfiguredKey {
   try {
     const privateKey = createPrivateKey(pem);

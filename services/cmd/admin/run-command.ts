@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
 import { helpText, textOf } from './text.ts';
 
@@ -53,7 +54,7 @@ function textFor(error: GatewayError, { services }: AdminContext): string {
   const { internal } = error.details;
   if (error.reason === ErrorReason.OVERLOADED && internal !== undefined)
     return `${error.message} ${internal.replace(/^\[\w+\] /, '')}. The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
-  if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE && error.message.includes('SERVICE_SECRET'))
+  if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE && error.message.includes(signedWithAnotherSecret))
     return `${error.message} Set SERVICE_SECRET to the gateway's, or DATA_DIR to where it keeps its own.`;
   return error.message;
 }

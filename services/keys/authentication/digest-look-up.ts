@@ -4,18 +4,21 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { livePrincipalsOfDigests, type PrincipalRow, principalColumns } from '../db/principals.ts';
 
-/** Whose secret has one of the digests, and the version at which that was read; null when nobody's. */
+/** The owner of a secret with one of the digests, and the version at which that was read; null when nobody has it. */
 type LookedUp = { row: PrincipalRow | null; version: bigint };
 
 export type DigestLookUp = (digests: readonly KeyDigest[]) => Promise<LookedUp>;
 
-/** Queries at a time; what arrives meanwhile waits and shares the next one. */
+/** The most concurrent queries; look-ups that arrive meanwhile wait and share the next one. */
 const runningMax = 2;
-/** For how long look-ups gather after a query has begun, in milliseconds: so many keys that nobody has cost at most 50 queries a second. */
+/**
+ * How long look-ups gather after a query has begun, in milliseconds: keys that nobody has cost at most 50 queries a second, however many
+ * they are.
+ */
 const gatherMs = 20;
 /** Digests in one query. */
 const digestsMax = 1_000;
-/** Look-ups that may wait. Beyond them callers are told to come back: a flood must not fill the memory. */
+/** The most look-ups that may wait. Beyond them callers are told to come back: a flood must not fill the memory. */
 const waitingMax = 20_000;
 
 type Waiting = {
@@ -25,9 +28,9 @@ type Waiting = {
 };
 
 /**
- * Looks digests up, many callers by one query: whoever calls soon after a query has begun shares the next one. So a single call
- * waits for nothing, and a flood of invented keys, whose checksum anybody can make, costs a query for many and never one each.
- * A query begins after the calls which it answers, so that no answer is older than its call.
+ * Looks up digests, those of many callers in one query: calls that come soon after a query has begun share the next one. So a single call
+ * does not wait, and a flood of invented keys, whose checksum anybody can compute, costs one query for many instead of one each. A query
+ * begins after the calls that it answers, so no answer is older than its call.
  */
 export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): DigestLookUp {
   let waiting: Waiting[] = [];
@@ -45,7 +48,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
       const batch = waiting.slice(0, count);
       waiting = waiting.slice(count);
       running += 1;
-      // What fills a query of its own need not wait.
+      // Enough for a query of its own, so these need not wait.
       if (waiting.length === 0) gather();
       answer(batch).finally(() => {
         running -= 1;
@@ -90,7 +93,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
         return;
       }
       waiting.push({ digests, resolve, reject });
-      // Once the callers of now are done, so that those of one moment share the first query too.
+      // After the current callers, so that calls of one moment share even the first query.
       queueMicrotask(startNext);
     });
 }
@@ -98,7 +101,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
 const identity = (pepperVersion: number, digest: Uint8Array): string =>
   `${pepperVersion}:${asBuffer(digest).toString('latin1')}`;
 
-/** Version and rows in one statement, hence of one moment. */
+/** Version and rows in one statement, hence from the same moment. */
 async function queryPrincipals(
   database: Pick<ServiceDatabase, 'query'>,
   digests: readonly KeyDigest[],

@@ -1,10 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeVersions } from '#shared/leased-feed/versions.ts';
 
-/** A digest as the feed's removals carry it. */
+/** A digest in the form that the feed's removals have. */
 export type RemovedDigest = { pepper: number; digest: string };
 
-/** What edges must learn. */
+/** Something that edges must learn. */
 export type Change =
   | { kind: 'key_changed'; tenantId: string; keyId: string }
   | { kind: 'key_removed'; tenantId: string; keyId: string; digests: readonly RemovedDigest[] }
@@ -12,7 +12,7 @@ export type Change =
   | { kind: 'tenant_changed'; tenantId: string }
   | { kind: 'owner_changed'; tenantId: string; userId: string };
 
-/** Appends changes to the feed, as the last statements of the transaction that makes them. Answers the version of the last one. */
+/** Appends changes to the feed, as the last statements of the transaction that makes them. Returns the version of the last one. */
 export async function appendChanges(em: SqlEntityManager, changes: readonly Change[]): Promise<bigint> {
   const rows = changes.map((change) => ({
     kind: change.kind,

@@ -9,7 +9,7 @@ export const DigestEntity = defineEntity({
     keyId: p.uuid(),
     pepperVersion: p.integer(),
     createdAt: p.datetime(),
-    /** The end of a rotated secret's grace period; null: as long as the key. */
+    /** The end of a rotated secret's grace period; null: valid as long as the key. */
     expiresAt: p.datetime().strictNullable(),
   },
 });

@@ -3,11 +3,11 @@ import type { RemovedDigest } from './changes.ts';
 import { DigestEntity, type DigestRow } from './digest.entity.ts';
 import type { KeyRow } from './key.entity.ts';
 
-/** Every secret's digest of a key. */
+/** The digests of all secrets of a key. */
 export const findDigests = (em: SqlEntityManager, key: Pick<KeyRow, 'tenantId' | 'id'>): Promise<DigestRow[]> =>
   em.find(DigestEntity, { tenantId: key.tenantId, keyId: key.id });
 
-/** Whether a key still has a secret of this digest, be it in its grace period. */
+/** Whether a key still has a secret with this digest, perhaps in its grace period. */
 export const isLiveSecret = async (
   em: SqlEntityManager,
   { tenantId, id: keyId }: Pick<KeyRow, 'tenantId' | 'id'>,
@@ -21,7 +21,7 @@ export const isLiveSecret = async (
     $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
   })) === 1;
 
-/** Takes secrets away for good; answers their digests as the feed tells them. */
+/** Removes secrets for good; returns their digests as the feed reports them. */
 export function removeDigests(em: SqlEntityManager, digests: readonly DigestRow[]): RemovedDigest[] {
   for (const digest of digests) em.remove(digest);
   return digests.map(({ digest, pepperVersion }) => ({ pepper: pepperVersion, digest: digest.toString('hex') }));

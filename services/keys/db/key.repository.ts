@@ -3,10 +3,10 @@ import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { KeyEntity, type KeyRow } from './key.entity.ts';
 
-/** Whose keys: a user's own. */
+/** The owner of keys: a user. */
 export type KeyOwner = { tenantId: string; userId: string };
 
-/** One of the user's own keys; NOT_FOUND when it is deleted or somebody else's. */
+/** One of the user's own keys; NOT_FOUND when it is deleted or belongs to somebody else. */
 export async function findOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
   const { tenantId, userId } = owner;
   return found(await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }));
@@ -85,7 +85,7 @@ function inStatus(status: KeyFilter['status'], now: Date): object {
   }
 }
 
-/** `position` knows no wildcards, so the text is searched for as it is. */
+/** `position` has no wildcards, so the text is searched for as it is. */
 function containing(search: string): object {
   if (search === '') return {};
   const within = (column: string) => ({ [raw(`position(lower(?) in lower(${column}))`, [search])]: { $gt: 0 } });

@@ -4,8 +4,8 @@ import type { Caller, Role } from '#shared/rpc/caller.ts';
 import type { StoredQuota } from '../domain/key-quota.ts';
 
 /**
- * Locks the caller's row until the end of the transaction, so that a user's keys are made one after the other and the quota
- * cannot be raced. The role comes from the caller until Auth has told one: what Auth told is newer than any token.
+ * Locks the caller's row until the end of the transaction, so that a user's keys are made one after the other and the quota cannot be
+ * raced. The role comes from the caller until Auth has reported one, which is newer than any token.
  */
 export async function lockOwner(em: SqlEntityManager, caller: Caller): Promise<{ role: Role }> {
   const [owner] = await em.execute<{ role: Role; is_active: boolean }[]>(

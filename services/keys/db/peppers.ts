@@ -7,14 +7,14 @@ import { pepperFingerprint } from '#shared/key-secret.ts';
 import { StartError } from '#shared/start-error.ts';
 
 /**
- * Holds the peppers against those under which digests were made. One without digests may be another than before. Digests that nobody has
- * noted a pepper of, those of former versions of the gateway, are taken to be of the present one.
+ * Checks the peppers against those under which digests were made. A pepper without digests may have changed. Digests with no recorded
+ * pepper, from older versions of the gateway, are assumed to be under the present one.
  *
  * @throws StartError when digests were made under another pepper of the same version.
  */
 export const checkPeppers = (database: ServiceDatabase, peppers: readonly KeyPepper[]): Promise<void> =>
   transaction(database, async (em) => {
-    // Whoever makes a digest under a pepper has noted that in its transaction: those under way are waited for, others wait.
+    // Making a digest records its pepper in the same transaction: this waits for running ones, and later ones wait for it.
     await em.execute('lock table peppers in exclusive mode');
     for (const pepper of peppers) {
       if (await isAsNoted(em, pepper)) continue;
@@ -29,14 +29,14 @@ export const checkPeppers = (database: ServiceDatabase, peppers: readonly KeyPep
     }
   });
 
-/** Notes that a digest is made under a pepper, in its transaction. Refuses one that is not the pepper of those before it. */
+/** Records that a digest is made under a pepper, in its transaction. Refuses a pepper that differs from the one recorded before. */
 export async function notePepper(em: SqlEntityManager, pepper: KeyPepper): Promise<void> {
   await em.execute('insert into peppers (version, fingerprint) values (?, ?) on conflict (version) do nothing', [
     pepper.version,
     pepperFingerprint(pepper),
   ]);
   if (await isAsNoted(em, pepper)) return;
-  // Two processes that differ, since each has passed its own start.
+  // Two processes have different peppers, since each passed the check at its own start.
   throw internalError(
     new Error(`KEY_PEPPER (version ${pepper.version}) is another than that of the process which made keys`),
   );

@@ -34,7 +34,7 @@ export const principalColumns = `
   keys.requests_per_minute, keys.tokens_per_minute, keys.concurrent_requests, keys.expires_at,
   owners.role, coalesce(tenants.suspended, false) as suspended`;
 
-/** Keys that stand for somebody: neither deleted nor revoked, of an active user. An expired one is among them. */
+/** Keys that can act: neither deleted nor revoked, of an active user. Includes expired ones. */
 export const livePrincipals = `
   digests
   join keys on keys.tenant_id = digests.tenant_id and keys.id = digests.key_id
@@ -43,8 +43,8 @@ export const livePrincipals = `
   left join tenants on tenants.tenant_id = keys.tenant_id`;
 
 /**
- * The same of the digests in $1 alone, one by one by their unique index and the keys' own: without statistics of a table that has
- * just grown, the planner would otherwise begin with all keys.
+ * The same for the digests in $1 only, one by one through their unique index and that of keys: without statistics for a table that has just
+ * grown, the planner would otherwise start with all keys.
  */
 export const livePrincipalsOfDigests = `
   (select * from digests where digest = any($1) offset 0) as digests
@@ -57,7 +57,7 @@ export const livePrincipalsOfDigests = `
   join owners on owners.tenant_id = keys.tenant_id and owners.user_id = keys.user_id and owners.is_active
   left join tenants on tenants.tenant_id = keys.tenant_id`;
 
-/** A principal as edges take it; it expires with the key or with this secret's grace period, whichever is earlier. */
+/** A principal in the form for edges; it expires with the key or with this secret's grace period, whichever is earlier. */
 export function principalMessage(row: PrincipalRow): MessageInitShape<typeof PrincipalSchema> {
   const expiresAt = earlier(row.expires_at, row.secret_expires_at);
   return {

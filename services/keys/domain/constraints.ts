@@ -23,8 +23,8 @@ export function checkIpAllowlist(entries: readonly string[]): string[] {
 }
 
 /**
- * Checks a name, and takes the blanks around it away as an organization's name has them; its length counts in characters as Postgres
- * and people count them, not in UTF-16 units.
+ * Checks a name and trims it, as for an organization's name; its length counts in characters as Postgres and people count them, not in
+ * UTF-16 units.
  */
 export function checkName(text: string): string {
   const name = text.trim();

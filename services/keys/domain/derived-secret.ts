@@ -2,13 +2,13 @@ import { createHmac } from 'node:crypto';
 import type { KeyPepper } from '#shared/env.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 
-/** Keeps these derivations apart from the digests which are made with the same pepper. */
+/** Separates these derivations from the digests made with the same pepper. */
 const purpose = 'modelgateway/keys/idempotent-secret/v1\0';
 
 /**
- * The secret of a key that was made under an Idempotency-Key, so that a repeat can answer it again though it is not stored.
- * HMAC-SHA-256 is a pseudorandom function of its key, so 32 random bytes of salt give 256 random bits to whoever lacks the
- * pepper. The salt is deleted after 24 h; from then on nobody can derive the secret, operators included.
+ * The secret of a key made under an Idempotency-Key, so that a repeat can return it although it is not stored. HMAC-SHA-256 is a
+ * pseudorandom function of its key, so 32 random bytes of salt give 256 random bits to anyone without the pepper. The salt is deleted after
+ * 24 h; from then on nobody can derive the secret, operators included.
  */
 export const derivedSecret = (salt: Uint8Array, pepper: KeyPepper): string =>
   makeKeySecret(createHmac('sha256', pepper.secret).update(purpose).update(salt).digest());

@@ -1,9 +1,9 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 
-/** Every change of a key costs Keys and each edge as much as it has secrets times the addresses that it allows. */
+/** Each change of a key costs Keys and each edge in proportion to its number of secrets times the addresses it allows. */
 const secretsMax = 5;
 
-/** Refuses to add a secret to those that are valid now. None is ended before the moment that was answered for it. */
+/** Refuses to add a secret if too many are valid. None is ended before the time that was promised for it. */
 export function requireRoomForSecret(live: readonly { expiresAt: Date | null }[]): void {
   if (live.length < secretsMax) return;
   const ends = live.flatMap(({ expiresAt }) => (expiresAt === null ? [] : [expiresAt.getTime()]));
@@ -14,8 +14,8 @@ export function requireRoomForSecret(live: readonly { expiresAt: Date | null }[]
 }
 
 /**
- * Until when an earlier secret of a key is valid once another took its place: until the end of the grace period, or until
- * `expiresAt`, when it would have ended anyway. Null: it ends at once, as every earlier secret does when no grace is given.
+ * Until when an earlier secret of a key is valid after a rotation: until the end of the grace period, or until `expiresAt` if it ends
+ * sooner anyway. Null: it ends at once, as every earlier secret does without a grace period.
  */
 export function graceEnd(expiresAt: Date | null, gracePeriodMs: number, nowMs: number): Date | null {
   if (gracePeriodMs <= 0) return null;

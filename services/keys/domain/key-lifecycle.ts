@@ -1,7 +1,7 @@
 import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 
-/** The moments which decide a key's state ("States and transitions" in service.md). */
+/** The times that decide a key's state ("States and transitions" in service.md). */
 type KeyLifecycle = { expiresAt: Date | null; revokedAt: Date | null };
 
 /** A key's status at a moment. A key stops at the very millisecond of its expiry. */
@@ -10,7 +10,7 @@ export function statusAt({ expiresAt, revokedAt }: KeyLifecycle, nowMs: number):
   return expiresAt !== null && expiresAt.getTime() <= nowMs ? KeyStatus.EXPIRED : KeyStatus.ACTIVE;
 }
 
-/** Refuses an expiry which is not in the future (service.md, Limits). */
+/** Refuses an expiry that is not in the future (service.md, Limits). */
 export function requireFutureExpiry(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
   throw invalidRequest(
@@ -20,7 +20,7 @@ export function requireFutureExpiry(expiresAtMs: number | null, nowMs: number): 
   );
 }
 
-/** Refuses to change a key which an operator revoked: revocation is final. */
+/** Refuses to change a key that an operator revoked: revocation is final. */
 export function requireNotRevoked({ revokedAt }: KeyLifecycle): void {
   if (revokedAt === null) return;
   throw gatewayError(

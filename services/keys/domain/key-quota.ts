@@ -3,10 +3,10 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 /** Keys per user when the organization has no quota of its own (service.md, Limits). */
 const keysPerUserDefault = 10;
 
-/** How many keys each user of an organization may have, as it is stored: undefined is the default, null is unlimited. */
+/** How many keys each user of an organization may have, as stored: undefined is the default, null is unlimited. */
 export type StoredQuota = number | null | undefined;
 
-/** How many keys a user may have by what is stored; null is unlimited. */
+/** How many keys a user may have, given what is stored; null is unlimited. */
 export const effectiveQuota = (stored: StoredQuota): number | null =>
   stored === undefined ? keysPerUserDefault : stored;
 

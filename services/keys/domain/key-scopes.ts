@@ -2,14 +2,14 @@ import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { allowedScopes, defaultScopes, type KeyType as KeyTypeName } from '#shared/scopes.ts';
 
-/** The key type's name in the public API; a type which was not given is inference (service.md, API key, rule 6). */
+/** The key type's name in the public API; an unspecified type is inference (service.md, API key, rule 6). */
 export const keyTypeName = (type: KeyType): KeyTypeName => (type === KeyType.MANAGEMENT ? 'management' : 'inference');
 
 /**
- * The scopes which a new key gets: those asked for, or the default set of its type when none were. Unknown scopes and those of
- * the other type are refused by name; retired names stay as given (decisions.md, Keys).
+ * The scopes of a new key: those asked for, or the default set of its type. Unknown scopes and those of the other type are refused by name;
+ * retired names stay as given (decisions.md, Keys).
  *
- * @param mayReadBreakdown whether the default set holds `usage:read_breakdown`: for admins and owners.
+ * @param mayReadBreakdown whether the default set includes `usage:read_breakdown`: for admins and owners.
  */
 export function chooseScopes(
   type: KeyTypeName,
@@ -19,7 +19,7 @@ export function chooseScopes(
   return asked === undefined ? [...defaultScopes(type, mayReadBreakdown)] : checkScopes(type, asked);
 }
 
-/** Checks scopes which were asked for; repeats count once. */
+/** Checks the scopes asked for; repeats count once. */
 export function checkScopes(type: KeyTypeName, asked: readonly string[]): string[] {
   if (asked.length === 0) throw invalidRequest('scopes', 'A key needs at least one scope.', 'invalid_value');
   const allowed: readonly string[] = allowedScopes(type);

@@ -7,8 +7,8 @@ import { leaseMs } from '#shared/leased-feed/leases.ts';
 type Database = Pick<ServiceDatabase, 'query'>;
 
 /**
- * Notes that a keeper is in touch, and how far it has extended leases while it was not. Executed after `deadlineMs` (database
- * time) it does nothing, since the keeper has given it up by then. Answers the database's time and whether it counted.
+ * Records that a keeper is in touch, and how far it has extended leases while it was not. After `deadlineMs` (database time) this does
+ * nothing, since the keeper has given it up by then. Returns the database's time and whether it counted.
  */
 export async function noteInTouch(
   database: Database,
@@ -33,7 +33,7 @@ export async function noteInTouch(
   return { atMs: rows[0]!.at_ms, counted: rows[0]!.counted };
 }
 
-/** Notes that keepers will never extend a lease again. */
+/** Records that these keepers will never extend a lease again. */
 export async function noteGone(database: Database, keeperIds: readonly string[]): Promise<void> {
   await database.query({
     text: `update keepers set seen_at = 'infinity' where keeper_id = any($1::uuid[])`,
@@ -41,7 +41,7 @@ export async function noteGone(database: Database, keeperIds: readonly string[])
   });
 }
 
-/** Notes the keepers of this machine that held a lease and whose process has died, so that nobody waits for what it might have extended. */
+/** Records keepers on this machine that held a lease and whose process has died, so that nobody waits for what they might have extended. */
 export async function noteDeadNeighbours(database: Database): Promise<void> {
   const { rows } = await database.query<{ keeper_id: string; pid: number }>({
     name: 'keys-neighbours',
@@ -53,7 +53,7 @@ export async function noteDeadNeighbours(database: Database): Promise<void> {
   if (dead.length > 0) await noteGone(database, dead);
 }
 
-/** Deletes the lapsed leases of keepers which were in touch with the database since, or are gone: nobody has extended those. */
+/** Deletes lapsed leases whose keepers were in touch with the database since, or are gone: nobody has extended those. */
 export async function dropLapsed(database: Database): Promise<void> {
   await database.query({
     name: 'keys-drop-lapsed',
@@ -63,7 +63,7 @@ export async function dropLapsed(database: Database): Promise<void> {
   });
 }
 
-/** Within it a process id means one process: a boot of a machine and a namespace of process ids, where the system has them. */
+/** Where a process id is unambiguous: one boot of a machine and one namespace of process ids, on systems that have them. */
 function machine(): string {
   try {
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`;

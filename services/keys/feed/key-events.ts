@@ -21,7 +21,7 @@ type TenantRow = { tenant_id: string; suspended: boolean; auth_version: string }
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/** What Keys tells edges: they start with an empty cache, and look up what they need. */
+/** The events for edges: these start with an empty cache and look up what they need. */
 export const keyEvents = (database: Database): FeedSource<ChangeRow, KeyEvent> => ({
   start: async (version) => ({ version, event: { case: 'cacheReset', value: {} } }),
   async eventsOf(changes) {
@@ -95,8 +95,8 @@ function eventsOf(change: ChangeRow, states: States): KeyEvent[] {
 }
 
 /**
- * One event for each moment at which secrets of the key expire. All but the last carry the version before: whoever acknowledges
- * a version must know all of it. A key that has been removed since has no event; its removal follows.
+ * One event for each time at which secrets of the key expire. All but the last carry the previous version: an edge that acknowledges a
+ * version must know all of it. A key removed in the meantime has no event; its removal follows.
  */
 function keyChangedEvents(rows: readonly PrincipalRow[], version: bigint): KeyEvent[] {
   const groups = [...Map.groupBy(rows, ({ secret_expires_at }) => secret_expires_at?.getTime() ?? null).values()];

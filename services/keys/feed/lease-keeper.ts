@@ -8,36 +8,38 @@ import type { Logger } from '#shared/logger.ts';
 import { dropLapsed, noteDeadNeighbours, noteGone, noteInTouch } from './keepers.ts';
 
 /**
- * This process's part in the edges' leases. While the database answers, it alone grants them. While it does not, the keeper
- * extends those which it had granted itself, by 2 s at a time and for 60 s in all, so that cached keys outlast a Postgres that
- * restarts. Another process of Keys may still reach the database and commit a deletion. It must not be answered meanwhile, so:
- * - each lease is stored with its keeper and with the longest to which that may extend it;
- * - who waits for an edge believes a lapsed lease only if its keeper was in touch with the database afterwards, has died, or
- *   the longest has passed;
- * - a keeper that is in touch again stores what it has extended in the statement which says so, and extends nothing while
- *   that statement may still count;
- * - an edge takes extensions only from the process which granted its last lease.
+ * This process's part in the edges' leases. While the database answers, it alone grants them. While it does not, the keeper extends those
+ * that it had granted itself, by 2 s at a time and for 60 s in all, so that cached keys outlast a restart of Postgres. Another process of
+ * Keys may still reach the database and commit a deletion, which must not be answered meanwhile. Therefore:
+ * - each lease is stored with its keeper and with the longest time to which that may extend it;
+ * - whoever waits for an edge believes a lapsed lease only if its keeper was in touch with the database afterwards, has died, or the
+ *   longest time has passed;
+ * - a keeper that is in touch again stores its extensions in the same statement that says so, and extends nothing while that statement may
+ *   still count;
+ * - an edge accepts extensions only from the process that granted its last lease.
  */
 export type LeaseKeeper = {
-  /** `holder` is the keeper that the edge had its last lease from. */
+  /** `holder` is the keeper from which the edge had its last lease. */
   acknowledge(edgeId: string, version: bigint, holder: string): Promise<Acknowledgement & { leaseHolder: string }>;
   leave(edgeId: string): Promise<void>;
-  /** Whether the database answered lately. */
+  /** Whether the database has answered recently. */
   readonly isInTouch: boolean;
-  /** Says now what it would say with the next beat, for whoever waits for edges; and deletes the lapsed leases which nobody has extended. */
+  /**
+   * Reports now what the next beat would report, for a call that waits for edges; and deletes the lapsed leases that nobody has extended.
+   */
   settleLapsed(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** How long an edge may go on at most while the database is away (reliability.md, How), in milliseconds. */
+/** The longest that an edge may go on while the database is away (reliability.md, How), in milliseconds. */
 const outageMsMax = 60_000;
 
-/** `recordedMs`: before the lease was stored, so that the keeper's minute ends before the stored one. */
+/** `recordedMs`: taken before the lease was stored, so that the keeper's minute ends before the stored one. */
 type Grant = { recordedMs: number; untilMs: number; isExtended: boolean };
 
-/** How long an acknowledgement waits for the database before it is found out whether that is away, in milliseconds. */
+/** How long an acknowledgement waits for the database before checking whether that is away, in milliseconds. */
 const patienceMs = 400;
-/** When the question whether the database is there counts as unanswered, in milliseconds. An edge waits 1 s for both. */
+/** After how long that check counts as unanswered, in milliseconds. An edge waits 1 s for both. */
 const giveUpMs = 300;
 
 export async function openLeaseKeeper(options: {
@@ -50,13 +52,13 @@ export async function openLeaseKeeper(options: {
   const keeperId = uuidv7();
   const keeper = { id: keeperId, outageMs: outageMsMax };
   const grants = new Map<string, Grant>();
-  /** The last word of the database: its time, and when it came, both in milliseconds. */
+  /** The database's last answer: its time, and when it came, both in milliseconds. */
   let contact: { databaseMs: number; heardMs: number } | null = null;
   let isInTouch = true;
   let touching: Promise<void> | null = null;
   let closed = false;
 
-  /** The latest database time at which a statement of now may execute and still count; the statement runs on real time. */
+  /** The latest database time at which a statement sent now may execute and still count; the statement runs in real time. */
   const deadline = (): number | null =>
     contact === null ? null : contact.databaseMs + (systemClock.monotonic() - contact.heardMs) + giveUpMs;
 
@@ -85,7 +87,7 @@ export async function openLeaseKeeper(options: {
     return touching;
   };
 
-  /** Whether the database is there now. When this resolves no statement is under way, so that extending at once is safe. */
+  /** Whether the database answers now. When this resolves no statement is under way, so it is safe to extend at once. */
   const asked = async (): Promise<boolean> => {
     await touch();
     while (touching !== null) await touching;
@@ -100,7 +102,7 @@ export async function openLeaseKeeper(options: {
     return answer;
   };
 
-  /** Only what has not lapsed is extended: whoever looked at the stored lease meanwhile may have counted the edge out. */
+  /** Only leases that have not lapsed are extended: somebody who looked at the stored lease meanwhile may have counted the edge out. */
   const extend = (edgeId: string, holder: string): Acknowledgement => {
     const nowMs = clock.monotonic();
     const grant = grants.get(edgeId);
@@ -120,7 +122,7 @@ export async function openLeaseKeeper(options: {
       return await within(patienceMs, stored);
     } catch (error) {
       if (!(error instanceof TooSlow || isOutOfReach(error))) throw error;
-      // Observed, since nobody may await it any more.
+      // Handled here, since nobody may await it any more.
       stored.catch(() => {});
       return (await asked()) ? stored : extend(edgeId, holder);
     }
@@ -148,7 +150,7 @@ export async function openLeaseKeeper(options: {
     async close() {
       closed = true;
       clearInterval(timer);
-      // What was extended is stored before it is said that nothing will be.
+      // Extensions are stored before announcing that there will be no more.
       if (!(await asked())) return;
       await noteGone(database, [keeperId]).catch((err) => {
         logger.warn({ err }, 'that this process of Keys has ended could not be noted');

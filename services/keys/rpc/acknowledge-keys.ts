@@ -1,7 +1,7 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
-/** Takes note of how far an edge has come and lets it go on deciding for a while, or lets it go. */
+/** Records how far an edge has come and lets it go on deciding for a while, or lets it leave. */
 export const acknowledgeKeys =
   ({ leases }: Pick<KeysDeps, 'leases'>): KeysRpc<'acknowledgeKeys'> =>
   async ({ edgeId, version, leaseHolder, leaving }, context) => {

@@ -27,7 +27,10 @@ import { auditedFields, keyMessage } from './key-message.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'peppers' | 'clock'>;
 
-/** Edges know no new key, and nobody waits for them; but by its version one that served it notices a restored backup that lacks it. */
+/**
+ * Edges do not know new keys, and nobody waits for them; but by its version, an edge that served the key notices a restored backup that
+ * lacks it.
+ */
 export const createKey =
   ({ database, peppers, clock }: Deps): KeysRpc<'createKey'> =>
   async (request, context) => {
@@ -74,7 +77,7 @@ export const createKey =
     return { key: keyMessage(key, nowMs), secret };
   };
 
-/** The key which a request describes; INVALID_REQUEST names the field that does not hold. */
+/** The key that a request describes; INVALID_REQUEST names the invalid field. */
 function draftKey(request: CreateKeyRequest, role: Role, nowMs: number) {
   const type = keyTypeName(request.keyType);
   const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);

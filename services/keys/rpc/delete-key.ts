@@ -12,8 +12,8 @@ import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { auditedFields } from './key-message.ts';
 
 /**
- * The key's row stays for reports (DescribeKeys); its digests go, so that nothing can open it again. That a key is not there (any more)
- * is answered behind the edges too: the call may be a repeat of one that failed on the way.
+ * The key's row stays for reports (DescribeKeys); its digests are removed, so that nothing can open it again. A NOT_FOUND waits for the
+ * edges too: the call may repeat one that failed on the way.
  */
 export const deleteKey =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'deleteKey'> =>

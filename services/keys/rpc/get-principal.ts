@@ -6,7 +6,7 @@ export const getPrincipal =
   ({ database }: Pick<KeysDeps, 'database'>): KeysRpc<'getPrincipal'> =>
   async ({ keyId }, context) => {
     requireService(callerOf(context));
-    // The current secret alone has no expiry of its own, so the answer expires with the key.
+    // The current secret has no expiry of its own, so the answer expires with the key.
     const { rows } = await database.query<PrincipalRow>({
       name: 'keys-get-principal',
       text: `select feed.version, ${principalColumns} from feed, ${livePrincipals}

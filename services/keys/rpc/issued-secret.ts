@@ -7,10 +7,10 @@ import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import type { KeyOwner } from '../db/key.repository.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
 
-/** What of a new secret is kept under an Idempotency-Key: by it and the pepper the secret can be answered again. */
+/** What is kept of a new secret under an Idempotency-Key: with it and the pepper the secret can be returned again. */
 type IssuedSecret = { keyId: string; salt: string; pepperVersion: number; previousEndsAtMs: number | null };
 
-/** Names a secret that was made for a key; those before it are valid until `previousEndsAt`, or no longer. */
+/** The name of a secret made for a key; earlier ones are valid until `previousEndsAt`, or end at once. */
 export const secretName = (key: KeyRow, salt: Buffer, pepper: KeyPepper, previousEndsAt: Date | null): string =>
   JSON.stringify({
     keyId: key.id,
@@ -19,7 +19,7 @@ export const secretName = (key: KeyRow, salt: Buffer, pepper: KeyPepper, previou
     previousEndsAtMs: previousEndsAt?.getTime() ?? null,
   } satisfies IssuedSecret);
 
-/** The key and the secret of this name, made now or by an earlier request. CONFLICT when they are gone since. */
+/** The key and the secret with this name, made now or by an earlier request. CONFLICT when they no longer exist. */
 export async function namedSecret(
   em: SqlEntityManager,
   { tenantId, userId }: KeyOwner,
@@ -32,7 +32,7 @@ export async function namedSecret(
   const pepper = peppers.find(({ version }) => version === pepperVersion);
   if (key === null || pepper === undefined) throw gone();
   const secret = derivedSecret(Buffer.from(salt, 'hex'), pepper);
-  // It may have been rotated away, or its key revoked: whoever repeats the request would be handed one that opens nothing.
+  // It may have been rotated away, or its key revoked: a repeat would return a secret that opens nothing.
   if (!(await isLiveSecret(em, key, keyDigest(secret, pepper), new Date(nowMs)))) throw gone();
   return {
     key,

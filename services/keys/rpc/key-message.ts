@@ -42,7 +42,7 @@ const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentReque
   concurrentRequests,
 });
 
-/** The fields of a key which audit events show, in the public API's spelling. */
+/** The fields of a key that audit events show, spelled as in the public API. */
 export const auditedFields = (key: KeyRow) => ({
   name: key.name,
   key_type: keyTypeName(key.keyType),

@@ -13,7 +13,7 @@ export const listKeys =
     const owner = sessionCaller(context);
     const { tenantId, userId } = owner;
     const { keyType, search } = request;
-    // Owners know two statuses (service.md, API key: is_active), and must find a revoked key under one of them.
+    // Owners know only two statuses (service.md, API key: is_active), and must find a revoked key under one of them.
     const status = request.status === KeyStatus.EXPIRED ? 'ended' : request.status;
     const page = pageRows(request.page);
     const nowMs = clock.now();

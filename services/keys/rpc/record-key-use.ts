@@ -13,9 +13,9 @@ export const recordKeyUse =
       const { rowCount } = await client.query('insert into use_batches (batch_id) values ($1) on conflict do nothing', [
         batchId,
       ]);
-      // A repeat of a batch that was counted.
+      // The batch is a repeat that has been counted.
       if (rowCount === 0) return;
-      // In one order for all batches, so that two which share keys do not lock each other out.
+      // In the same order in all batches, so that two that share keys cannot deadlock.
       await client.query(
         `select from keys where (tenant_id, id) in (select * from unnest($1::uuid[], $2::uuid[]))
          order by tenant_id, id for no key update`,

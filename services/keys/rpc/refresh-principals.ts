@@ -6,7 +6,7 @@ import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { appendChanges, type Change } from '../db/changes.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
-/** A state that is not newer changes nothing; the answer waits for the edges all the same, since it may be a repeat. */
+/** A state that is not newer changes nothing, but the answer still waits for the edges, since the call may be a repeat. */
 export const refreshPrincipals =
   ({ database, feed }: Pick<KeysDeps, 'database' | 'feed'>): KeysRpc<'refreshPrincipals'> =>
   async ({ users, tenants }, context) => {
@@ -63,7 +63,7 @@ async function takeUsers(em: SqlEntityManager, states: readonly UserState[]): Pr
   return changed.map(({ tenant_id, user_id }) => ({ kind: 'owner_changed', tenantId: tenant_id, userId: user_id }));
 }
 
-/** One state of each subject, since one statement may change a row only once: the newest. */
+/** Only the newest state of each subject, since one statement may change a row only once. */
 function latest<State extends { authVersion: bigint }>(states: readonly State[], idOf: (state: State) => string) {
   const byId = new Map<string, State>();
   for (const state of states) {

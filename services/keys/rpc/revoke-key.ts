@@ -8,7 +8,7 @@ import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { keyMessage } from './key-message.ts';
 
-/** Revoking a revoked key changes nothing, but waits for the edges, since it may be a repeat. */
+/** Revoking a revoked key changes nothing, but still waits for the edges, since the call may be a repeat. */
 export const revokeKey =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'revokeKey'> =>
   async ({ keyId, reason }, context) => {

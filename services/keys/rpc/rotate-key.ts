@@ -71,7 +71,7 @@ export const rotateKey =
     return { key: keyMessage(key, nowMs), secret, previousSecretExpiresAt: timestampOrUnset(previousEndsAt) };
   };
 
-/** Lets every secret of the key end with the grace period, or at once; answers when, and what edges must learn. */
+/** Ends every secret of the key after the grace period, or at once; returns when, and what edges must learn. */
 async function retireSecrets(
   em: SqlEntityManager,
   key: KeyRow,
@@ -86,7 +86,7 @@ async function retireSecrets(
     digests: removeDigests(em, digests),
   });
   const digests = await findDigests(em, key);
-  // The key may end before the grace period does, and takes all its secrets along.
+  // The key may end before the grace period, and with it all its secrets.
   const endsAt = graceEnd(key.expiresAt, gracePeriodMs, nowMs);
   if (endsAt === null) return { endsAt, changes: [removal(digests)] };
   const isOver = ({ expiresAt }: DigestRow): boolean => expiresAt !== null && expiresAt.getTime() <= nowMs;
@@ -94,7 +94,7 @@ async function retireSecrets(
   requireRoomForSecret(live);
   for (const digest of live) digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
   const changed: Change = { kind: 'key_changed', tenantId, keyId };
-  // What is over leaves, so that a change of the key costs no more for each rotation that it has behind it.
+  // Expired secrets are removed, so that changing a key does not cost more with each past rotation.
   const over = digests.filter(isOver);
   return { endsAt, changes: over.length === 0 ? [changed] : [removal(over), changed] };
 }

@@ -39,7 +39,7 @@ export const setKeyRateLimits =
     return { key: keyMessage(key, nowMs) };
   };
 
-/** Calls of models alone are limited: what is set for a key that makes none would promise what nobody keeps. */
+/** Only model calls are limited: limits on a key that cannot make any would promise what nobody enforces. */
 function requireNoLimits(limits: ReturnType<typeof ownLimitFields>): void {
   for (const [name, limit] of Object.entries(limits)) {
     if (limit === null) continue;

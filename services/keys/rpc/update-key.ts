@@ -15,7 +15,7 @@ import { requireFutureExpiry, requireNotRevoked } from '../domain/key-lifecycle.
 import { checkScopes, keyTypeName } from '../domain/key-scopes.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
 
-/** A change that was made before waits for the edges all the same: the request may be a repeat of one that was cut off. */
+/** A change that was already made still waits for the edges: the request may repeat one that was cut off. */
 export const updateKey =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'updateKey'> =>
   async (request, context) => {
@@ -36,7 +36,7 @@ export const updateKey =
     return { key: keyMessage(key, nowMs) };
   };
 
-/** Changes what the mask names; the validation of the request lets no other path through. */
+/** Changes what the mask names; the request's validation allows no other paths. */
 function applyMask(key: KeyRow, request: UpdateKeyRequest, nowMs: number): void {
   for (const path of request.updateMask?.paths ?? []) {
     switch (path) {
@@ -67,7 +67,7 @@ function applyMask(key: KeyRow, request: UpdateKeyRequest, nowMs: number): void 
 
 const ordinaryFields = new Set(['name', 'expires_at']);
 
-/** Scopes and constraints have an event of their own (service.md, Events). */
+/** Scopes and constraints have their own events (service.md, Events). */
 async function recordUpdate(
   em: SqlEntityManager,
   key: KeyRow,

@@ -6,8 +6,8 @@ import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
 /**
- * Tells an edge of changes, unless it would refuse keys for its peppers. Nobody waits for the edge before it has acknowledged the current
- * version.
+ * Tells an edge about changes, unless it would refuse keys because its peppers differ. Nobody waits for the edge before it has acknowledged
+ * the current version.
  */
 export const watchKeys = ({ feed, peppers }: Pick<KeysDeps, 'feed' | 'peppers'>): KeysRpc<'watchKeys'> =>
   async function* ({ afterVersion, peppers: theirs }, context) {
@@ -16,7 +16,7 @@ export const watchKeys = ({ feed, peppers }: Pick<KeysDeps, 'feed' | 'peppers'>)
     yield* feed.watch(afterVersion, context.signal);
   };
 
-/** While peppers are replaced an edge may have more of them than Keys, or fewer, but for the one in use. */
+/** While a pepper is being replaced, an edge may have more or fewer of them than Keys, but the one in use must match. */
 function checkAlike(theirs: readonly PepperFingerprint[], ours: readonly KeyPepper[]): void {
   for (const [place, pepper] of ours.entries()) {
     const their = theirs.find(({ version }) => version === pepper.version);

@@ -9,17 +9,21 @@ type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query' | 'pool'>; clo
 
 const everyMs = 60_000;
 
-/** For how long the holder of a secret whose grace period is over is told so, in milliseconds; then nobody has such a secret. */
+/**
+ * How long a secret is remembered after its grace period, so that its holder is told that it has expired, in milliseconds; after that
+ * nobody has such a secret.
+ */
 const overForMs = 24 * 3_600_000;
 /** As many as a statement deletes in a few milliseconds. */
 const removedAtOnce = 1_000;
 
-/** Deletes what has served its time. */
+/** Deletes what is no longer needed. */
 export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
-  // From then on nobody can derive again the secrets that were made under these keys.
+  // From then on nobody can derive the secrets made under these keys again.
   while (await forgetExpired(database.pool, clock.now()));
   await removeSecretsThatAreOver(database, clock.now());
-  // An edge that was away for longer starts with an empty cache. The last change tells one that knows it that it misses nothing.
+  // An edge that was away for longer starts with an empty cache. The last change is kept: it tells an edge that knows it that nothing was
+  // missed.
   await database.query({
     text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes' and version < (select version from feed)`,
     values: [],
@@ -29,14 +33,14 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
       and not exists (select from watchers where watchers.keeper_id = keepers.keeper_id)`,
     values: [],
   });
-  // An edge repeats a batch for as long as it lives; one that could not report for a day counts a second time what it had reported.
+  // An edge repeats a batch for as long as it lives; one that could not report for a day counts some uses twice.
   await database.query({
     text: `delete from use_batches where recorded_at < clock_timestamp() - interval '1 day'`,
     values: [],
   });
 }
 
-/** The edges need not hear of it: each has refused these secrets by their date. */
+/** The edges need not be told: they refuse these secrets by their expiry. */
 async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>, nowMs: number): Promise<void> {
   const over = {
     text: `delete from digests where (tenant_id, digest) in (
@@ -47,6 +51,6 @@ async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>
   await removeInBatches(database, over, removedAtOnce);
 }
 
-/** Keeps house every minute; several processes doing so do no harm. */
+/** Runs the housekeeping every minute; several processes doing so do no harm. */
 export const startHousekeeping = (deps: HousekeepingDeps): RecurringWork =>
   startRecurringWork({ name: 'the housekeeping of Keys', everyMs, round: () => keepHouse(deps), logger: deps.logger });

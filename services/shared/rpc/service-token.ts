@@ -139,13 +139,16 @@ function refusedToken(cause: unknown): GatewayError {
   });
 }
 
+/** The part of a refusal's text that tells a wrong secret from a wrong clock; the operators' command line looks for it. */
+export const signedWithAnotherSecret = 'it was signed with another SERVICE_SECRET';
+
 /**
  * What an operator can correct, for the log of the calling process. What is wrong with a caller may be told, since its token was signed
  * with the secret.
  */
 function whatIsWrong(cause: unknown): string {
   if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
-  if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return ': it was signed with another SERVICE_SECRET.';
+  if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return `: ${signedWithAnotherSecret}.`;
   const isOfAnotherTime =
     cause instanceof joseErrors.JWTExpired ||
     (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat');
