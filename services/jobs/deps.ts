@@ -11,12 +11,12 @@ import type { JobMetrics } from './metrics.ts';
 /** The part of Billing that holds room for jobs. */
 export type HoldingBilling = Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
 
-/** What Jobs' RPCs are made of; start.ts puts it together. */
+/** What Jobs' RPCs depend on; assembled in start.ts. */
 export type JobsDeps = {
   database: ServiceDatabase;
   billing: HoldingBilling;
   metrics: JobMetrics;
-  /** Under which large bodies are written: the others wait for their turn here, and not for all connections. */
+  /** Limits concurrent writes of large bodies: the others wait here instead of taking all connections. */
   largeWrites: LimitFunction;
   seenRoom: SeenRoom;
   /** Tells the workers that a job waits. */

@@ -10,7 +10,7 @@ import { getJobStats } from './rpc/get-job-stats.ts';
 import { listJobs } from './rpc/list-jobs.ts';
 import { submit } from './rpc/submit.ts';
 
-/** Background jobs, as their owners see them. start.ts makes its dependencies; workers/ runs the jobs. */
+/** Background jobs, from their owners' point of view. start.ts makes the dependencies; workers/ runs the jobs. */
 export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => {
   const inTurn = readInTurn(createReadTurns());
   return {

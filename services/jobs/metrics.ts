@@ -5,19 +5,19 @@ import type { Logger } from '#shared/logger.ts';
 
 export type JobOutcome = 'completed' | 'failed' | 'cancelled';
 
-/** What is shown of jobs on /metrics. */
+/** What /metrics shows about jobs. */
 export type JobMetrics = {
   /** Jobs ended. */
   ended(outcome: JobOutcome, count?: number): void;
-  /** A job began to run for the first time, so long after its submission. */
+  /** A job started for the first time, this long after its submission. */
   started(waitedMs: number): void;
-  /** An attempt failed and will be made again. */
+  /** An attempt failed and will be repeated. */
   retried(): void;
 };
 
 const waitSeconds = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200, 43_200];
 
-/** Registers the measures of jobs, or finds them when another part of the process has. */
+/** Registers the metrics of jobs, or finds them if another part of the process has. */
 export function createJobMetrics(registry: Registry): JobMetrics {
   const once = <Metric>(name: string, make: () => Metric): Metric =>
     (registry.getSingleMetric(name) as Metric | undefined) ?? make();
@@ -52,7 +52,7 @@ export function createJobMetrics(registry: Registry): JobMetrics {
   };
 }
 
-/** Shows how many jobs wait and run, and for how long the first has waited; asked for when /metrics is read. */
+/** Shows how many jobs wait and run, and how long the first has waited; read at each scrape of /metrics. */
 export function showQueue(
   registry: Registry,
   database: Pick<ServiceDatabase, 'query'>,
@@ -78,7 +78,7 @@ export function showQueue(
         depth.set({ status: 'in_progress' }, Number(running));
         age.set(Math.max(0, oldestSeconds));
       } catch (err) {
-        // The rest of /metrics is worth more while the database is away.
+        // The rest of /metrics is still worth showing.
         logger.warn({ err }, 'the queue of jobs could not be counted');
       }
     },

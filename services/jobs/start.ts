@@ -20,10 +20,10 @@ export type StartedJobs = {
   close(): Promise<void>;
 };
 
-/** Large bodies written at once: less than half of the connections, so that whoever asks for anything else finds one. */
+/** The most large bodies written at once: less than half of the connections, so that other requests find one. */
 const largeWritesMax = 4;
 
-/** Opens Jobs on a migrated database: the RPCs, the removal of what has expired, and the renewal of holds. Workers are started apart. */
+/** Opens Jobs on a migrated database: the RPCs, the removal of expired jobs, and the renewal of holds. Workers are started separately. */
 export async function startJobs(options: {
   connection: DatabaseUrl;
   billing: HoldingBilling;

@@ -8,19 +8,19 @@ import type { Partitions } from './db/partitions.ts';
 import type { UsageMetrics } from './metrics.ts';
 import type { ChargeQueue } from './workers/charge.ts';
 
-/** What Usage's RPCs are made of; start.ts puts it together. */
+/** What Usage's RPCs depend on; assembled in start.ts. */
 export type UsageDeps = {
   database: ServiceDatabase;
   partitions: Partitions;
   /** Takes stored events to Billing; without it they wait in the outbox. */
   charges?: ChargeQueue;
-  /** Knows the e-mail addresses of users. */
+  /** Tells users' e-mail addresses. */
   auth: Pick<Client<typeof AuthService>, 'getUsers'>;
-  /** Knows the names of API keys. */
+  /** Tells the names of API keys. */
   keys: Pick<Client<typeof KeysService>, 'describeKeys'>;
   metrics: UsageMetrics;
   clock: Clock;
-  /** By which events are dated: CLOCK does not move it. */
+  /** Dates events: CLOCK does not move it. */
   machineClock: Pick<Clock, 'now'>;
 };
 

@@ -14,7 +14,7 @@ import { listModelUsers } from './rpc/list-model-users.ts';
 import { quota } from './rpc/quota.ts';
 import { record } from './rpc/record.ts';
 
-/** Every metered call, stored once and answered for in reports. start.ts makes its dependencies. */
+/** Every metered call, stored once and summed up in reports. start.ts makes the dependencies. */
 export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageService>> {
   const reads = createReadTurns();
   const inTurn = readInTurn(reads);

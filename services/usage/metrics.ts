@@ -1,13 +1,13 @@
 import { Counter, type Registry } from 'prom-client';
 import { CellCounter, CellHistogram } from '#shared/metrics.ts';
 
-/** What Usage shows of the metering pipeline's end. */
+/** Metrics of the end of the metering pipeline. */
 export type UsageMetrics = {
-  /** One event was stored, so long after its call had ended. */
+  /** One event was stored, this long after its call had ended. */
   stored(lagMs: number): void;
-  /** Events of a batch which were stored before, and events which can never be stored. */
+  /** How many events of a batch were stored before, and how many can never be stored. */
   batch(counts: { duplicates: number; rejected: number }): void;
-  /** A batch could not be stored, whatever was at fault; the shipper sends it again. */
+  /** A batch could not be stored, for whatever reason; the shipper sends it again. */
   batchRefused(): void;
 };
 

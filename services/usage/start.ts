@@ -23,7 +23,7 @@ type StartedUsage = {
   close(): Promise<void>;
 };
 
-/** Two years, for which organizations may ask about a single call. Roll-ups stay for good. */
+/** Two years, in which organizations may ask about a single call. Roll-ups are kept forever. */
 const eventsKeptMonths = 24;
 
 /** Opens Usage on a migrated database. */
@@ -31,7 +31,7 @@ export async function startUsage(options: {
   connection: DatabaseUrl;
   auth: UsageDeps['auth'];
   keys: UsageDeps['keys'];
-  /** Without it, events wait in the outbox to be charged. */
+  /** Without it, events wait in the outbox. */
   billing?: ChargeDeps['billing'];
   registry: Registry;
   clock: Clock;
@@ -44,7 +44,7 @@ export async function startUsage(options: {
   const metrics = createUsageMetrics(registry);
   showOutbox(registry, { service: 'usage', outbox: 'charges', logger, read: () => chargesWaiting(database) });
   const partitionKeeper = startPartitionKeeper({ database, monthsKept: eventsKeptMonths, logger });
-  // Work of its own: without partitions no event is stored, so that nothing else may hold them up.
+  // Separate work, which must not delay partitions: without those no event is stored.
   const bucketDropper = startRecurringWork({
     name: 'the dropping of empty buckets of rate limits',
     everyMs: 3_600_000,

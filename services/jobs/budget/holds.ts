@@ -7,7 +7,7 @@ import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HoldingBilling } from '../deps.ts';
 
-/** For how long room is held without being renewed, in milliseconds. */
+/** How long room is held without renewal, in milliseconds. */
 export const holdMs = 3_600_000;
 
 const timeToLive = { seconds: BigInt(holdMs / 1000) };
@@ -16,7 +16,7 @@ const options = (requestId = '') => ({
   timeoutMs: 3_000,
 });
 
-/** What a job may cost, and who pays. */
+/** The most that a job may cost, and who pays. */
 export type JobCost = {
   jobId: string;
   caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'> & Partial<Pick<Caller, 'requestId'>>;
@@ -24,13 +24,13 @@ export type JobCost = {
   spendCapNanoUsd: bigint | undefined;
   costMaxNanoUsd: bigint;
   costMinNanoUsd: bigint;
-  /** The event of its success, where an earlier run may have had it: once that is charged, the job needs no room. */
+  /** The event for the job's success, if an earlier run may have had it: once that is charged, the job needs no room. */
   usageEventId?: string;
 };
 
 /**
- * Holds the largest cost of a job in every budget that limits its caller. Rejects with one of `budgetsByNoRoomReason`, of the first budget without
- * room, and then nothing is held; room of which nothing is heard is given up.
+ * Holds the largest cost of a job in every budget that limits its caller. Rejects with one of `budgetsByNoRoomReason`, that of the first
+ * budget without room, and then holds nothing. If there is no answer, the room is given up.
  */
 export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<JobHold> {
   if (job.costMaxNanoUsd === 0n) return noHold(job.jobId);
@@ -53,7 +53,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
       demands,
       usageEventId: job.usageEventId ?? '',
     },
-    // A refusal is logged there as well.
+    // Billing logs a refusal as well.
     options(requestId),
   );
   const answer = await asking.catch((error) => {
@@ -69,16 +69,13 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
   return create(JobHoldSchema, { holderId: job.jobId, leases, costAllowedNanoUsd: answer.costAllowedNanoUsd });
 }
 
-/** Of a job which nothing limits. */
+/** For a job that nothing limits. */
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
-/**
- * What became of a job's room: it is held; `used` by a run of the job that succeeded, whose charge is known to Billing or will be; or
- * `lost`.
- */
+/** The state of a job's room: held; `used` by a successful run of the job, whose charge Billing has or will get; or `lost`. */
 export type HoldState = 'held' | 'used' | 'lost';
 
-/** Keeps a job's room, of which there is some, for another while. */
+/** Renews a job's room, if it has any. */
 export async function renewHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<HoldState> {
   const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, keep: true }));
   const { leases: settled } = await billing.settle({ holderId, settlements, timeToLive }, options());
@@ -86,7 +83,7 @@ export async function renewHold(billing: HoldingBilling, { holderId, leases }: J
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
 
-/** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. Never rejects. */
+/** Gives back the room of a job that ended without a call. It lapses by itself if Billing cannot be told. Never rejects. */
 export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<void> {
   if (leases.length === 0) return;
   const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));

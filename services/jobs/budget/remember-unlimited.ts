@@ -3,14 +3,14 @@ import type { LeaseRequestSchema, LeaseResponse } from '#gen/modelgateway/billin
 import type { Clock } from '#shared/clock.ts';
 import type { HoldingBilling } from '../deps.ts';
 
-/** For how long Billing's word that nothing limits a caller is taken, in milliseconds: as for calls that are answered at once. */
+/** How long Billing's word that nothing limits a caller is believed, in milliseconds: as for synchronous calls. */
 const unlimitedMs = 3_000;
-/** So that callers who are gone take no memory. */
+/** Limits the memory taken by callers who are gone. */
 const callersMax = 10_000;
 
 /**
- * Billing, which is not asked again for a while about a caller whom nothing limits. A limit that is set meanwhile holds for jobs that
- * are submitted, or run, later than that.
+ * Billing, but not asked again for a while about a caller whom nothing limits. A limit set in the meantime applies to jobs that are
+ * submitted, or run, after that time.
  */
 export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'monotonic'>): HoldingBilling {
   const known = new Map<string, { untilMs: number; answer: LeaseResponse }>();

@@ -3,17 +3,17 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { notFound } from '#shared/errors.ts';
 
-/** The request of a job, kept until its end, or its result. */
+/** A job's request, kept until its end, or its result. */
 export const bodyKinds = { request: 1, result: 2 } as const;
 type BodyKind = (typeof bodyKinds)[keyof typeof bodyKinds];
 
 /**
- * Smaller requests and results stand in their job's row (columns `request` and `result`); larger ones by themselves and in parts, so
- * that they keep no other job waiting.
+ * Smaller requests and results are stored in their job's row (columns `request` and `result`), larger ones separately and in parts, so that
+ * they delay no other job.
  */
 export const inRowBytesMax = 64 * 1024;
 
-/** Bytes in one part: what a statement can carry without holding anybody up. */
+/** The size of a part: as much as a statement can carry without holding anybody up. */
 const partBytes = 1024 * 1024;
 
 type JobKey = { tenantId: string; id: string };
@@ -31,7 +31,7 @@ export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKi
   }
 }
 
-/** How long a body is that does not stand in its job's row. @throws GatewayError NOT_FOUND as `readBody` does. */
+/** The length of a body outside its job's row. @throws GatewayError NOT_FOUND as `readBody` does. */
 export async function bodyBytes(
   database: Pick<ServiceDatabase, 'query'>,
   { tenantId, id }: JobKey,
@@ -48,8 +48,8 @@ export async function bodyBytes(
 }
 
 /**
- * A body that does not stand in its job's row. @throws GatewayError NOT_FOUND when there is none (any more): a job may be removed, and a
- * request with the cancellation, between two reads. An abort of `signal` ends the reading.
+ * A body outside its job's row. @throws GatewayError NOT_FOUND when there is none (any more): between two reads the job may be removed, or
+ * its request by a cancellation. Reading ends when `signal` aborts.
  */
 export async function readBody(
   sql: Pick<pg.Pool, 'query'>,
@@ -70,7 +70,7 @@ export async function readBody(
       values: [job.tenantId, job.id, kind, part],
     });
     if (rows.length === 0) throw notFound('job');
-    // Made once in its full length: joined at the end it would take the memory twice.
+    // Allocated once in full length: joining the parts at the end would take the memory twice.
     body ??= Buffer.allocUnsafe(Number(rows[0]!.left));
     for (const { bytes } of rows) filled += bytes.copy(body, filled);
     part += rows.length;

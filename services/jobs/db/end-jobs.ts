@@ -20,10 +20,10 @@ export type Ending = { usage?: MeteredUsage } & (
   | { status: typeof JobStatus.FAILED; error: ErrorDetail }
 );
 
-/** For how long ended jobs are kept (decisions.md, Jobs). */
+/** How long ended jobs are kept (decisions.md, Jobs). */
 export const keptHours = 24;
 
-/** Ends jobs, with their results, and forgets their requests; answers the ids of those that were still the worker's to end. */
+/** Ends jobs, with their results, and deletes their requests; returns the ids of those that the worker still held. */
 const end = `
   with told as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $7::text[],
@@ -48,7 +48,7 @@ const end = `
   )
   select id from ended`;
 
-/** A result that is too large for its row is left to `writeBody`. */
+/** A result too large for its row is left to `writeBody`. */
 function endStatement(endings: readonly { job: HeldJob; ending: Ending }[], shiftMs: number) {
   const completed = endings.map(({ ending }) => (ending.status === JobStatus.COMPLETED ? ending : null));
   return {
@@ -75,7 +75,7 @@ function endStatement(endings: readonly { job: HeldJob; ending: Ending }[], shif
   };
 }
 
-/** Ends several jobs at once, whose results fit their rows. */
+/** Ends several jobs at once, whose results fit into their rows. */
 export async function endJobs(
   database: Pick<ServiceDatabase, 'query'>,
   endings: readonly { job: HeldJob; ending: Ending }[],
@@ -107,7 +107,7 @@ export function endLargeJob(
   });
 }
 
-/** Puts a job back into the queue, to be taken again after a while, unless it is no longer the worker's. */
+/** Puts a job back into the queue, to be taken again after a while, unless the worker no longer holds it. */
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,
@@ -123,7 +123,7 @@ export async function requeueJob(
   });
 }
 
-/** Notes the room that is held for a running job, before it is used; false when the job was no longer the worker's. */
+/** Records the room held for a running job, before it is used; false when the worker no longer holds the job. */
 export async function saveHold(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,

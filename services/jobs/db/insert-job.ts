@@ -12,7 +12,7 @@ import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
 import type { JobRow } from './job-rows.ts';
 import { presentSql } from './time.ts';
 
-/** A job has ended this long after its submission, one way or the other. */
+/** By this long after its submission a job has ended, one way or another. */
 const deadlineHours = 24;
 
 export type NewJob = {
@@ -25,9 +25,9 @@ export type NewJob = {
 };
 
 /**
- * Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used
- * meanwhile, with RATE_LIMITED when its organization has as many jobs as it may, and with the signal's reason when nobody waits for it
- * any more at its turn.
+ * Queues a job with its request, at once available to any worker. Rejects with the violation of jobs_by_idempotency_key when the key was
+ * used in the meantime, with RATE_LIMITED when the organization has as many jobs as it may, and with the signal's reason when nobody is
+ * waiting any more when its turn comes.
  */
 export async function insertJob(
   { database, largeWrites, seenRoom }: Pick<JobsDeps, 'database' | 'largeWrites' | 'seenRoom'>,
@@ -82,7 +82,7 @@ export async function insertJob(
   });
 }
 
-/** The row as it stands now. Nothing is read back but the time, which is the database's. */
+/** The row as it now is. Only the time is read back, since it is the database's. */
 const queuedRow = ({ id, request }: NewJob, createdAt: Date): JobRow => ({
   id,
   endpoint: request.endpoint,
@@ -99,7 +99,7 @@ const queuedRow = ({ id, request }: NewJob, createdAt: Date): JobRow => ({
   metadata: request.metadata,
 });
 
-/** Beyond the quotas nothing is queued, and no row answered. $20: whether the organization is known to have room in its queue. */
+/** Beyond the quotas this queues nothing and returns no row. $20: whether the organization is known to have room in its queue. */
 const insert = `
   insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,

@@ -3,7 +3,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { type HeldJob, leaseMs } from './take-jobs.ts';
 import { presentSql } from './time.ts';
 
-/** Extends the leases of a worker's jobs; answers the ids of those that are still its own. */
+/** Extends the leases of a worker's jobs; returns the ids of those that it still holds. */
 export async function extendLeases(
   database: Pick<ServiceDatabase, 'query'>,
   jobs: readonly HeldJob[],
@@ -21,7 +21,7 @@ export async function extendLeases(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Puts the jobs of workers that fell silent back into the queue. */
+/** Puts the jobs of silent workers back into the queue. */
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
   const { rowCount } = await database.query({
     name: 'jobs-reclaim',
@@ -35,8 +35,8 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
 }
 
 /**
- * Whether there is anything for a worker to do: asked once a second on the connection on which workers listen, so that an idle worker
- * asks for nothing else.
+ * Whether there is anything for a worker to do: sent once a second on the connection on which workers listen, so an idle worker makes no
+ * other query.
  */
 export const dueStatement = (shiftMs: number) => ({
   text: `select

@@ -9,7 +9,7 @@ import { type Bounds, chooseLanes, type Lane, type ModelSlots } from '../domain/
 import { keptBytesMax } from '../domain/quotas.ts';
 import { presentSql } from './time.ts';
 
-/** A job in the hands of a worker. */
+/** A job held by a worker. */
 export type TakenJob = {
   tenantId: string;
   id: string;
@@ -19,28 +19,30 @@ export type TakenJob = {
   endpoint: string;
   model: string;
   contentType: string;
-  /** Null when it is too large for the job's row. */
+  /** Null if it is too large for the job's row. */
   request: Buffer | null;
-  /** Rises each time the job is taken: the number under which this worker may end it. */
+  /** Rises each time the job is taken: this worker may end the job only under this number. */
   fence: bigint;
-  /** This one included. */
+  /** Including the current one. */
   attempts: number;
   createdMs: number;
   startedMs: number;
-  /** Milliseconds until it fails for having taken too long; below 0 when it has. */
+  /** Milliseconds until it fails for having taken too long; negative if that has passed. */
   leftMs: number;
   costMaxNanoUsd: bigint;
   costMinNanoUsd: bigint;
   hold: JobHold;
 };
 
-/** What a statement needs to change a job that is still its worker's. */
+/** What a statement needs to change a job that its worker still holds. */
 export type HeldJob = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
 
-/** How long a worker may have a job without saying so. Lost workers' jobs go on after this time and a look of another worker. */
+/**
+ * How long a worker may hold a job without a sign of life. The jobs of lost workers continue after this time, when another worker looks.
+ */
 export const leaseMs = 30_000;
 
-/** Any constant will do: takers go one after the other, so that bounds and turns are exact across workers. */
+/** An arbitrary constant: workers take jobs one after the other, so that bounds and turns are exact across workers. */
 const takersLock = 5_918_273_645_546_372n;
 
 type LaneRow = { tenant_id: string | null; subject_id: string; model: string; count: bigint };
@@ -90,8 +92,8 @@ const take = `
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
- * Takes up to so many jobs, fairly. `isMore` says that others may wait; `isBounded`, that some wait for running ones of their caller
- * or model to end.
+ * Takes up to this many jobs, fairly. `isMore`: others may be waiting; `isBounded`: some wait for running jobs of their caller or model to
+ * end.
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
@@ -133,16 +135,16 @@ export function takeJobs(
     const jobs = taken.rows.map(takenJob);
     const ofLanes = choice.lanes.map((lane) => jobs.filter((job) => isOf(job, lane)));
     const filled = choice.lanes.filter(({ slots }, place) => ofLanes[place]!.length === slots).length;
-    // At their bounds nothing can be taken before one of these jobs ends, unless some lane left over what others can use.
+    // When all are bounded, nothing more can be taken before a running job ends, unless some lane left a slot that others can use.
     const isMore = filled > 0 && !(isBounded && filled === choice.lanes.length);
-    // Where a model has room for one, that is whose turn it is.
+    // A model's room goes to the organization whose turn it is.
     return { jobs: ofLanes.flat(), isMore, isBounded };
   });
 }
 
 const isOf = (job: TakenJob, { subjectId, model }: Lane): boolean => job.subjectId === subjectId && job.model === model;
 
-/** An organization's job was taken and did not run: its next turn comes before those of all that had one. */
+/** An organization's job was taken but did not run: its next turn comes before those of all that had one. */
 export async function returnTurn(database: Pick<ServiceDatabase, 'query'>, tenantId: string): Promise<void> {
   const text = 'delete from served_tenants where tenant_id = $1';
   await database.query({ name: 'jobs-return-turn', text, values: [tenantId] });

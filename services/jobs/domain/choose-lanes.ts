@@ -4,7 +4,7 @@ export type Lane = { tenantId: string; subjectId: string; model: string };
 /** How many jobs may run at the same time, whatever the number of workers. */
 export type Bounds = { perSubject: number; perModel: number };
 
-/** How many jobs of some models may be chosen at most. */
+/** The most jobs of some models that may be chosen. */
 export type ModelSlots = ReadonlyMap<string, number>;
 
 /** Jobs that run now. */
@@ -12,16 +12,16 @@ export type Running = { subjectId: string; model: string; count: number };
 
 export type Choice = {
   lanes: (Lane & { slots: number })[];
-  /** The organizations in the order of their last turn: they are next in this order. */
+  /** The organizations in the order of their last turn, which is also that of their next one. */
   served: string[];
   /** Whether a lane waits for running jobs of its caller or model to end. */
   isBounded: boolean;
 };
 
 /**
- * Shares free slots out among organizations, one each in turn, beginning with the one that waits the longest (`lanes` are in this
- * order); within an organization its lanes take turns, in an order of chance (`random` in [0, 1)). Callers and models at their bounds are
- * left out, and so is more of a model than `modelSlots` says, if it does.
+ * Distributes free slots among organizations, one each in turn, starting with the one that has waited longest (`lanes` are in this order);
+ * within an organization its lanes take turns, in random order (`random` in [0, 1)). Callers and models at their bounds are skipped, and a
+ * model gets no more than `modelSlots` says, if it is listed there.
  */
 export function chooseLanes(
   lanes: readonly Lane[],

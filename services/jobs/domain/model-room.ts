@@ -1,12 +1,12 @@
-/** For how long no job of a model is begun behind one that was refused, in milliseconds. */
+/** How long no job of a model is started after one was refused, in milliseconds. */
 const pauseMs = 1_000;
 
-/** A model with as many slots is no longer limited: a worker runs no more jobs at a time. */
+/** With this many slots a model is no longer limited: a worker runs no more jobs at a time. */
 const slotsMax = 64;
 
 /**
- * How many jobs a worker begins at a time of models that lately refused one without a call, since no deployment serves or all are full:
- * one each second, and two more for each that was not refused. So it finds the room that there is, and does not try what waits over and over.
+ * How many jobs a worker starts at a time for models that recently refused one without a call, because no deployment serves or all are
+ * full: one each second, and two more for each one not refused. This finds the available room without trying waiting jobs over and over.
  */
 export class ModelRoom {
   readonly #models = new Map<string, { slots: number; refusedMs: number }>();
@@ -24,7 +24,7 @@ export class ModelRoom {
     if (limited.slots > slotsMax) this.#models.delete(model);
   }
 
-  /** How many jobs of which models may be begun now; of all others any number. */
+  /** How many jobs of which models may be started now; of all other models any number. */
   slots(nowMs: number): ReadonlyMap<string, number> {
     const entries = [...this.#models].map(([model, { slots, refusedMs }]): [string, number] => [
       model,

@@ -2,17 +2,17 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 
 /*
  * What an organization may have at the same time (README.md, Limits). It may be exceeded by the jobs of a second, and by the results of
- * those that run.
+ * those that are running.
  */
 
 /** Jobs that wait for a worker, and the bytes of their requests. */
 export const waitingJobsMax = 10_000;
 export const waitingBytesMax = 5 * 1024 ** 3;
 
-/** The bytes of the results that are kept. While they are as many, the jobs that wait go on waiting. */
+/** The total bytes of results kept. At this size, waiting jobs go on waiting. */
 export const keptBytesMax = 5 * 1024 ** 3;
 
-/** How long whoever is refused should wait, in milliseconds: the queue moves all the time. */
+/** How long a refused caller should wait, in milliseconds: the queue moves all the time. */
 const retryAfterMs = 30_000;
 
 export const tooManyJobs = (): GatewayError =>

@@ -4,8 +4,8 @@ import { asBuffer } from '#shared/as-buffer.ts';
 const boundaryPattern = /;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i;
 
 /**
- * What tells two submissions under one Idempotency-Key apart. The boundary of a form does not count: clients choose a new one each
- * time they send the same form.
+ * Tells apart two submissions with the same Idempotency-Key. The boundary of a form does not count: clients choose a new one each time they
+ * send the same form.
  */
 export function requestHash(request: { endpoint: string; contentType: string; body: Uint8Array }): Buffer {
   const hash = createHash('sha256').update(request.endpoint).update('\n');

@@ -1,16 +1,16 @@
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 
-/** How often a worker takes a job at most; a job that ends its workers is ended itself. */
+/** How often workers take a job at most, so that a job that kills its workers ends as well. */
 export const attemptsMax = 6;
 
 const backoffMsFirst = 1_000;
 const backoffMsMax = 60_000;
 
-/** Faults that pass by themselves. All others would be the same the next time. */
+/** Faults that pass by themselves. All others would recur. */
 const transientReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.UPSTREAM_ERROR,
   ErrorReason.UPSTREAM_TIMEOUT,
-  // Of an upstream: a job's own limits were counted at its submission.
+  // From an upstream: the job's own limits were counted at its submission.
   ErrorReason.RATE_LIMITED,
   ErrorReason.OVERLOADED,
 ]);
@@ -18,16 +18,16 @@ const transientReasons: ReadonlySet<ErrorReason> = new Set([
 /** Nothing was called: no deployment of the model serves, or none has room. */
 const uncalledReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.MODEL_UNAVAILABLE, ErrorReason.NO_CAPACITY]);
 
-/** Whether the job waits for its model, without an attempt. */
+/** Whether the job waits for its model, which is no attempt. */
 export const isUncalled = ({ reason }: GatewayError): boolean => uncalledReasons.has(reason);
 
-/** Whether the job makes its call again behind the failed attempt of this number (from 1). */
+/** Whether the job repeats its call after the failed attempt with this number (from 1). */
 export const isRetried = ({ reason }: GatewayError, attempt: number): boolean =>
   attempt < attemptsMax && transientReasons.has(reason);
 
 /**
- * The failures of the attempt of this number that reports do not count: those behind which the job makes its call again, as it also
- * does when its worker ends, and the cancellation of the job, which neither failed nor succeeded.
+ * The failures of the attempt with this number that reports do not count: those after which the job repeats its call, as it also does when
+ * its worker ends, and the cancellation of the job, which neither failed nor succeeded.
  */
 export const unmeteredReasons = (attempt: number): ErrorReason[] => [
   ErrorReason.CANCELLED,
@@ -36,8 +36,8 @@ export const unmeteredReasons = (attempt: number): ErrorReason[] => [
 ];
 
 /**
- * How long to wait behind the failed attempt of this number (from 1), in milliseconds: doubling, a half of it chance (`random` in
- * [0, 1)), and not before the upstream says.
+ * How long to wait after the failed attempt with this number (from 1), in milliseconds: doubling, half of it random (`random` in [0, 1)),
+ * and not less than the upstream asks for.
  */
 export function backoffMs(attempt: number, random: number, retryAfterMs = 0): number {
   const wait = Math.min(backoffMsFirst * 2 ** (attempt - 1), backoffMsMax);

@@ -11,7 +11,7 @@ type AdminRow = JobRow & {
   worker_id: string | null;
 };
 
-/** Jobs of every organization, for operators; never what was asked or answered. */
+/** Jobs of every organization, for operators; never their requests or answers. */
 export const adminListJobs =
   ({ database }: Pick<JobsDeps, 'database'>): JobsRpc<'adminListJobs'> =>
   async (request, context) => {

@@ -12,13 +12,13 @@ export function ownerOf(context: Pick<HandlerContext, 'values'>): Caller {
   return caller;
 }
 
-/** The same, in a session. */
+/** The same, but only in a session. */
 export function sessionOwnerOf(context: Pick<HandlerContext, 'values'>): Caller {
   sessionCaller(context);
   return ownerOf(context);
 }
 
-/** Unknown, malformed, somebody else's and removed read the same. */
+/** Unknown, malformed, somebody else's and removed jobs look the same. */
 export const noSuchJob = () => notFound('job');
 
 export function requiredJobId(publicId: string): string {

@@ -10,7 +10,7 @@ import { channels } from '../workers/channels.ts';
 import { ownerOf, requiredJobId } from './caller.ts';
 import { readJob } from './get-job.ts';
 
-/** Ends a job that has not ended. Whoever runs it hears of it with the commit, and aborts its upstream. */
+/** Ends a job that has not ended. The worker that runs it hears of it at the commit, and aborts its upstream. */
 export const cancelJob =
   (deps: JobsDeps): JobsRpc<'cancelJob'> =>
   async ({ jobId, resultBytesMax }, context) => {

@@ -14,7 +14,7 @@ export const getJob =
     return { job: await readJob(deps, { tenantId, userId, id: requiredJobId(jobId) }, { resultBytesMax, signal }) };
   };
 
-/** One of a user's own jobs, with its result unless that is larger than the caller takes; 0 takes all. */
+/** One of a user's own jobs, with its result unless that is larger than the caller accepts; 0 accepts all. */
 export async function readJob(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   job: { tenantId: string; userId: string; id: string },

@@ -7,7 +7,7 @@ import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { parseJobId } from '../domain/job-id.ts';
 import { ownerOf } from './caller.ts';
 
-/** Lists by pages and by cursor at once. Ids are UUIDv7, so that their order is that of submission. */
+/** Lists by pages and by cursor at once. Ids are UUIDv7, so they are in the order of submission. */
 export const listJobs =
   ({ database, clock }: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'listJobs'> =>
   async (request, context) => {
@@ -42,7 +42,7 @@ export const listJobs =
     };
   };
 
-/** A cursor is a place in the order: it stays good when its job is removed, and tells nothing of jobs of others. */
+/** A cursor is a position in the order: it stays valid when its job is removed, and reveals nothing about others' jobs. */
 function cursorOf({ after }: ListJobsRequest): string | null {
   if (after === '') return null;
   const id = parseJobId(after);

@@ -24,7 +24,7 @@ export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
     const subjectId = caller.apiKeyId || caller.userId;
     const submission = { request, caller, subjectId, signal: context.signal };
     if (request.idempotencyKey === '') return submitJob(deps, submission);
-    // A repeat that asked for room beside the first could be refused it, though its job is queued.
+    // A repeat that asked for room in parallel with the first could be refused, although its job is queued.
     return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, async () => {
       context.signal.throwIfAborted();
       return submitJob(deps, submission);
@@ -68,7 +68,7 @@ async function submitJob(
     return { job: jobMessage(row), replayed: false };
   } catch (error) {
     if (held !== undefined) await releaseHold(billing, held);
-    // The same submission came to another process meanwhile, which was quicker: it has the room, or has queued the job.
+    // The same submission reached another process in the meantime, which was faster: it has the room, or has queued the job.
     const isLate = held === undefined || isUniqueViolation(error, 'jobs_by_idempotency_key');
     const other = isLate ? await replayed() : undefined;
     if (other !== undefined) return other;
@@ -80,8 +80,8 @@ async function submitJob(
 type Submitted = { id: string | null; request_hash: Buffer; is_recent: boolean };
 
 /**
- * The id of the job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. Rejects with
- * NOT_FOUND when the job was deleted.
+ * The id of the job of an earlier submission with the same Idempotency-Key, until the key expires. Rejects with NOT_FOUND when the job was
+ * deleted.
  */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
@@ -118,7 +118,7 @@ async function submittedBefore(
   return earlier.id;
 }
 
-/** No conflict: SDKs would repeat the submission (openai-contract.md, section 2). */
+/** Not a conflict: SDKs would repeat the submission (openai-contract.md section 2). */
 const deletedJob = () =>
   gatewayError(
     ErrorReason.NOT_FOUND,

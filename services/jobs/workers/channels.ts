@@ -1,4 +1,4 @@
-/** What Jobs tells its workers by NOTIFY. */
+/** The channels by which Jobs notifies its workers. */
 export const channels = {
   /** A job waits. */
   queued: 'jobs_queued',

@@ -18,7 +18,7 @@ export type CurrentCallersDeps = {
   clock: Pick<Clock, 'now'>;
 };
 
-/** What holds for a job's caller at the moment when the job runs. */
+/** The current state of a job's caller, when the job runs. */
 export type CurrentCaller = Pick<Caller, 'role'> & {
   constraints: CallerConstraints;
   /** Refuses an operation for which the caller's key has lost the scope. */
@@ -39,10 +39,10 @@ const options = () => ({ ...asService('jobs'), timeoutMs: 3_000 });
 
 /**
  * Looks up whether a job's caller may still run it, since its submission may be long ago. Rejects with INVALID_API_KEY, EXPIRED_API_KEY,
- * INVALID_TOKEN or TENANT_SUSPENDED; OVERLOADED when nobody can tell.
+ * INVALID_TOKEN or TENANT_SUSPENDED; OVERLOADED when that cannot be told.
  *
- * A key's IP allowlist is not among the questions: it says from where the key may be used, the submission was such a use and came from
- * an allowed address, and a job that runs comes from no address. Reading the job checks the address of its reader.
+ * A key's IP allowlist is not checked: it says from where the key may be used; the submission was such a use, from an allowed address, and
+ * a running job has no address. Reading the job checks the reader's address.
  */
 export const currentCaller = (deps: CurrentCallersDeps, caller: Caller): Promise<CurrentCaller> =>
   caller.apiKeyId === '' ? currentUser(deps, caller) : currentKey(deps, caller);

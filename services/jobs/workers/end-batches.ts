@@ -10,18 +10,18 @@ import type { TakenJob } from '../db/take-jobs.ts';
 type Waiting = { job: TakenJob; ending: Ending; done(wasEnded: boolean): void };
 
 const batchMax = 200;
-/** How long an ended job waits for others, in milliseconds: those that were taken together often end together. */
+/** How long an ended job waits for others, in milliseconds: jobs taken together often end together. */
 const gatherMs = 5;
 const retryMs = 500;
-/** Behind so many failures the results are given up: the leases have lapsed, and the jobs run again. */
+/** After this many failures the results are given up: the leases have lapsed, and the jobs run again. */
 const triesMax = 60;
 
 export type EndBatches = {
-  /** Ends a job; resolves with false when it was no longer the worker's to end, or could not be. */
+  /** Ends a job; resolves with false when the worker no longer held it, or it could not be ended. */
   end(job: TakenJob, ending: Ending): Promise<boolean>;
 };
 
-/** Ends jobs together: what ends shortly behind another, or while a statement is on its way, goes with the next one. */
+/** Ends jobs together: one that ends shortly after another, or while a statement is under way, goes with the next. */
 export function createEndBatches(deps: {
   database: Pick<ServiceDatabase, 'pool' | 'query'>;
   shiftMs(): number;
@@ -43,14 +43,16 @@ export function createEndBatches(deps: {
     isWriting = false;
   }
 
-  /** Tells each job's worker whether it was ended. One that cannot be is found by writing all by themselves, and holds up no other. */
+  /**
+   * Tells each job's worker whether it was ended. If the batch fails, each job is written alone, so that a bad one does not hold up others.
+   */
   async function writeBatch(batch: readonly Waiting[]): Promise<void> {
     const ended = await persistently(() => endJobs(database, batch, shiftMs()));
     if (ended === null && batch.length > 1) for (const one of batch) await writeBatch([one]);
     else for (const { job, done } of batch) done(ended?.has(job.id) ?? false);
   }
 
-  /** Null when the work cannot be done. Only a database that is away or busy is waited for: all else would fail again. */
+  /** Null when the work cannot be done. Only a database that is away or busy is waited for: anything else would fail again. */
   async function persistently<Result>(work: () => Promise<Result>): Promise<Result | null> {
     for (let tries = 1; ; tries += 1) {
       try {

@@ -12,10 +12,10 @@ type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
 const everyMs = 60_000;
 const removedAtOnce = 500;
 const renewedAtOnce = 100;
-/** Room is renewed when less than this is left of its hour, so that an outage of Billing may last as long. */
+/** Room is renewed when less than this is left of its hour, so that it outlasts an equally long outage of Billing. */
 const renewLeftMs = holdMs - 600_000;
 
-/** Removes expired jobs and renews the holds of those that wait, each minute. Several processes may do it at once. */
+/** Removes expired jobs and renews the holds of waiting ones, each minute. Several processes may do it at once. */
 export const startHousekeeping = (deps: Deps): RecurringWork =>
   startRecurringWork({
     name: 'the housekeeping of Jobs',
@@ -27,7 +27,7 @@ export const startHousekeeping = (deps: Deps): RecurringWork =>
     logger: deps.logger,
   });
 
-/** Removes jobs whose 24 hours are over, with their results, and the keys of deleted ones whose are. */
+/** Removes jobs whose 24 hours are over, with their results, and the remembered keys of deleted ones. */
 export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {
   const expired = {
     name: 'jobs-remove-expired',
@@ -48,12 +48,12 @@ export async function removeExpired({ database, clock }: Pick<Deps, 'database' |
 
 type HeldRow = { tenant_id: string; id: string; hold: Buffer };
 
-/** Renews the room of jobs that have not ended. What Billing no longer holds is asked for anew when the job runs. */
+/** Renews the room of jobs that have not ended. Room that Billing no longer holds is requested anew when the job runs. */
 export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logger'>): Promise<number> {
   const shiftMs = clockShiftMs(clock);
   let renewed = 0;
   for (;;) {
-    // Noted first: a job whose renewal fails is asked for again at its start.
+    // Recorded first: if a job's renewal fails, its room is requested again when it starts.
     const { rows } = await database.query<HeldRow>({
       name: 'jobs-renew-holds',
       text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'

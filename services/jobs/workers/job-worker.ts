@@ -26,14 +26,14 @@ export type JobWorkerDeps = RunJobDeps &
   };
 
 export type JobWorkerOptions = {
-  /** How many jobs it runs at the same time. */
+  /** The most jobs that run at the same time. */
   concurrency: number;
   bounds: Bounds;
 };
 
 export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { perSubject: 32, perModel: 64 } };
 
-/** The time between two looks into the queue, at least: what comes and what ends meanwhile is dealt with at once. */
+/** The least time between two looks into the queue: everything that arrives or ends in between is handled together. */
 const gatherMs = 20;
 
 type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
@@ -77,7 +77,7 @@ export class JobWorker {
     this.#takeSoon();
   }
 
-  /** A job of another worker was not heard of for as long as its lease. */
+  /** Another worker's job has shown no sign of life for the length of its lease. */
   reclaim(): void {
     this.#reclaiming = this.#reclaiming
       .then(() => reclaimLapsed(this.#deps.database, this.#shiftMs()))
@@ -94,7 +94,7 @@ export class JobWorker {
     this.#runs.get(jobId)?.leave.abort();
   }
 
-  /** Says that this worker lives, and leaves jobs that are no longer its own. */
+  /** Extends the leases of its jobs, and leaves jobs that it no longer holds. */
   async keepLeases(): Promise<void> {
     const runs = [...this.#runs.values()];
     if (runs.length === 0) return;
@@ -110,7 +110,7 @@ export class JobWorker {
     }
   }
 
-  /** Takes nothing more, lets running jobs end for so long, and gives the rest back to other workers. */
+  /** Takes no more jobs, lets running ones go on for this long, and returns the rest to other workers. */
   async close(drainMs: number): Promise<void> {
     this.#closing = true;
     if (this.#gathering !== null) clearTimeout(this.#gathering);
@@ -163,7 +163,7 @@ export class JobWorker {
   }
 
   #start(jobs: readonly TakenJob[]): void {
-    // Each caller is looked up once for all jobs that were taken together.
+    // Each caller is looked up once for all jobs taken together.
     const callers = new Map<string, JobInputs['caller']>();
     for (const job of jobs) {
       const callerId = `${job.tenantId} ${job.subjectId}`;
@@ -172,7 +172,7 @@ export class JobWorker {
       caller.catch(() => {});
       if (job.fence === 1n) this.#deps.metrics.started(job.startedMs - job.createdMs);
       const body = async () => job.request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
-      // A job that came back to this very worker ends its former run first.
+      // If a job came back to this same worker, its former run ends first.
       const former = this.#runs.get(job.id);
       former?.leave.abort();
       const leave = new AbortController();
@@ -223,7 +223,7 @@ export class JobWorker {
         await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
         return;
       case 'left':
-        // The process ends: another worker may go on at once. Of jobs which are not its own any more nothing changes.
+        // The process ends: another worker may continue at once. Jobs that this worker no longer holds are not changed.
         if (this.#closing) {
           await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
         }

@@ -29,25 +29,25 @@ export type RunJobDeps = {
   random(): number;
 };
 
-/** What a run needs from its worker, asked for when it comes to it. */
+/** What a run needs from its worker, obtained when the run gets to it. */
 export type JobInputs = {
   caller: Promise<CurrentCaller>;
   body(): Promise<Uint8Array>;
-  /** Notes new room before it is used; false when the job is no longer this worker's. */
+  /** Records new room before it is used; false when the worker no longer holds the job. */
   saveHold(hold: JobHold): Promise<boolean>;
 };
 
-/** What becomes of a job behind a run. `unused` is room to give back once it has ended: until then somebody else may run under it. */
+/** The outcome of a run. `unused` is room to give back after the job has ended: until then another run may use it. */
 export type RunOutcome =
   | { kind: 'ended'; ending: Ending; unused?: JobHold }
   /** It goes back into the queue. */
   | { kind: 'again'; delayMs: number; countsAsAttempt: boolean }
-  /** No deployment took its call: it keeps its place in the queue. */
+  /** No deployment accepted its call: it keeps its place in the queue. */
   | { kind: 'refused' }
   /** It was cancelled, or another worker has it. */
   | { kind: 'left' };
 
-/** What is decided about a caller between the submission and the call. */
+/** Refusals that are decisions about the caller, made between the submission and the call. */
 const refusals: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.INVALID_API_KEY,
   ErrorReason.EXPIRED_API_KEY,
@@ -65,8 +65,8 @@ const givenUp = () => gatewayError(ErrorReason.INTERNAL, 'The job was given up: 
 const outOfReachMs = 5_000;
 
 /**
- * Runs a job once: as its caller, if that may still make the call, and under the room that is held for it. Never rejects. An abort of
- * `signal` leaves the job and aborts the upstream.
+ * Runs a job once: as its caller, if that may still make the call, and with the room held for it. Never rejects. When `signal` aborts, the
+ * job is left and its upstream aborted.
  */
 export async function runJob(
   deps: RunJobDeps,
@@ -95,10 +95,11 @@ export async function runJob(
 }
 
 /**
- * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long, or when nothing
- * limited the job then: a limit may have been set since. Null when the job is no longer this worker's. A run that succeeded, and whose
- * worker died before it could say so, has used the room up: this one needs no other, since the event of its success is the same, and
- * charged once. It needs none either where there was no limit then, and that event was charged.
+ * The room held since the submission, or new room if Billing no longer holds that: because nobody renewed it for long, or because nothing
+ * limited the job then and a limit may have been set since. Null when the worker no longer holds the job.
+ *
+ * If an earlier run succeeded, but its worker died before it could report that, it has used the room up: this run needs no other, since the
+ * event for its success is the same and charged once. Nor does it if there was no limit at that time and that event was charged.
  */
 async function heldRoom(
   billing: HoldingBilling,
@@ -169,14 +170,14 @@ async function invoke(
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
-/** Nothing was called. Only what is decided about the caller ends the job; whatever else went wrong is no fault of it. */
+/** Nothing was called. Only a decision about the caller ends the job; anything else that went wrong is not its fault. */
 function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
   return refusals.has(error.reason)
     ? failed(error, hold)
     : { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
 }
 
-/** The call failed, or no deployment took it; its room is still held. */
+/** The call failed, or no deployment accepted it; its room is still held. */
 function behindCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
   if (isUncalled(error)) return { kind: 'refused' };
   if (!isRetried(error, job.attempts)) return failed(error, hold);
@@ -190,7 +191,7 @@ const failed = (error: GatewayError, unused: JobHold): RunOutcome => ({
   unused,
 });
 
-/** As the synchronous call would have told it. There is nobody to tell when to try again. */
+/** As the synchronous call would have reported it, but without a time to try again, since nobody is waiting. */
 const errorOfJob = (error: GatewayError): ErrorDetail =>
   toErrorDetail(
     gatewayError(error.reason, error.message, {

@@ -10,19 +10,19 @@ import { channels } from './channels.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 /**
- * Starts a worker on the queue in the database. It is woken by notifications, and looks for itself once a second with the heartbeat of
- * the connection on which it listens.
+ * Starts a worker on the queue in the database. Notifications wake it, and it looks for itself once a second with the heartbeat of the
+ * connection on which it listens.
  */
 export async function startJobWorker(
   options: Omit<JobWorkerDeps, 'database' | 'metrics' | 'random'> & {
     connection: DatabaseUrl;
     registry: Registry;
-    /** How long running jobs may go on once the worker is closed, in milliseconds; then they go on elsewhere. */
+    /** How long running jobs may go on after the worker is closed, in milliseconds; then another worker runs them. */
     drainMs: number;
   },
 ): Promise<{ close(): Promise<void> }> {
   const { connection, registry, drainMs, clock, logger } = options;
-  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
   opened.defer(() => database.close());

@@ -3,13 +3,13 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { channels } from './channels.ts';
 
-/** The time between two notifications, at least: workers look no more often (job-worker.ts). */
+/** The least time between two notifications: workers look no more often (job-worker.ts). */
 const gatherMs = 20;
 
 /**
- * Tells all workers that a job waits, with one notification for whatever is submitted shortly behind the last one. It is not
- * part of the submission's transaction: Postgres lets only one transaction with a notification commit at a time, and a wake-up
- * that is lost costs a second.
+ * Tells all workers that a job waits, with one notification for everything submitted shortly after the last one. It is not part of the
+ * submission's transaction: Postgres lets only one transaction with a notification commit at a time, and a lost wake-up costs only a
+ * second.
  */
 export function wakeWorkers(database: Pick<ServiceDatabase, 'query'>, logger: Pick<Logger, 'debug'>): () => void {
   let isSending = false;

@@ -1,13 +1,13 @@
-/** Postgres counts time from 2000 on, in microseconds. */
+/** Postgres counts time from 2000, in microseconds. */
 const postgresEpochMs = Date.UTC(2000, 0, 1);
 
-/** Postgres's own numbers of its types, which arrays name (pg_type.dat). */
+/** Postgres's numbers for its types, which arrays contain (pg_type.dat). */
 const typeIds = { bigint: 20, text: 25, timestamptz: 1184, uuid: 2950 } as const;
 type ItemType = keyof typeof typeIds;
 
 /**
- * Collects values as Postgres sends and receives them in binary (PostgreSQL documentation, "Message Formats" and COPY): what an event
- * is stored by is some thirty numbers and ids, which cost more to print and to read again than to store.
+ * Collects values in the binary form that Postgres sends and receives (PostgreSQL documentation, "Message Formats" and COPY): an event is
+ * stored as some thirty numbers and ids, which would cost more to print and parse than to store.
  */
 export class BinaryWriter {
   #bytes: Buffer;
@@ -39,7 +39,7 @@ export class BinaryWriter {
     this.#length += bytes.length;
   }
 
-  /** What stands before the items of an array; arrays that stand in a field have their length before it. */
+  /** The header of an array's items; an array in a field has its length before it. */
   arrayStart(type: ItemType, count: number): void {
     this.int32(count === 0 ? 0 : 1);
     this.int32(0);
@@ -49,7 +49,7 @@ export class BinaryWriter {
     this.int32(1);
   }
 
-  // From here on each value stands behind its length, as fields of rows and items of arrays do.
+  // From here on each value follows its length, as fields of rows and items of arrays do.
 
   null(): void {
     this.int32(-1);
@@ -108,7 +108,7 @@ export class BinaryWriter {
   }
 
   text(value: string): void {
-    // No character takes more than three bytes for each of its units.
+    // No character takes more than three bytes per UTF-16 unit.
     this.#makeRoom(4 + value.length * 3);
     const length = this.#bytes.write(value, this.#length + 4);
     this.#view.setInt32(this.#length, length);
@@ -131,10 +131,10 @@ export class BinaryWriter {
 
 const viewOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** The value of a hexadecimal digit's character code. Letters stand above 64; to branch on them is guessed wrong as often as not. */
+/** The value of a hexadecimal digit's character code. Letters are above 64; a branch on that would be mispredicted half of the time. */
 const nibble = (code: number): number => (code & 0xf) + (code >> 6) * 9;
 
-/** An array in binary, as a parameter of a statement: pg sends a Buffer as it is. */
+/** An array in binary, as a statement's parameter: pg sends a Buffer unchanged. */
 export function arrayOf<Type extends ItemType, Item>(
   type: Type,
   items: readonly Item[],

@@ -6,17 +6,17 @@ import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
 import { measureSums, type Sums } from './sums.ts';
 
-/** The sums of one group in one bucket, which is counted from 0. */
+/** The sums of one group in one bucket; buckets are numbered from 0. */
 export type BucketSums = Sums & { bucket: number; name: string };
 
-/** The sums per bucket with traffic, split by a dimension when one is given; otherwise all names are empty. */
+/** The sums of buckets with traffic, split by a dimension if one is given; otherwise all names are empty. */
 export async function bucketedSums(
   database: Pick<ServiceDatabase, 'query'>,
   query: {
     subject: Subject;
     filter?: Filter;
     dimension?: Dimension;
-    /** The first instants of the buckets, and the end of the last. */
+    /** The start of each bucket, and the end of the last. */
     startsMs: readonly number[];
     endMs: number;
   },
@@ -32,7 +32,7 @@ export async function bucketedSums(
     sums: measureSums.sql,
   });
   const { rows } = await database.query<Sums & { part: number } & Partial<Record<Dimension, string>>>({
-    // Prepared, as it is the same for all reports of a kind, and to plan it takes as long as to sum some thousand rows.
+    // Prepared, since it is the same for all reports of a kind, and planning it takes as long as summing some thousand rows.
     name: `sums-${hash('sha256', text, 'base64url')}`,
     text,
     values: parameters.values,
@@ -46,6 +46,6 @@ export async function bucketedSums(
     groups.set(key, group);
     measureSums.add(group, row, sign);
   }
-  // All that a day or a week holds of a group may have been taken from it.
+  // Everything that a day or week added for a group may have been subtracted again.
   return [...groups.values()].filter(({ requests }) => requests > 0n);
 }

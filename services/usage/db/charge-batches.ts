@@ -4,12 +4,12 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Waiting } from '#shared/outbox-metrics.ts';
 import { type EventRow, eventMessage } from './event-rows.ts';
 
-/** Events of one transaction which Billing is to charge, under the id of their row in the outbox. */
+/** One transaction's events for Billing to charge, under the id of their row in the outbox. */
 export type ChargeBatch = { id: string; events: readonly UsageEvent[] };
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/** The oldest batches which have stood in the outbox for a while, together at most `eventsMax` events unless the first has more. */
+/** The oldest batches that have been in the outbox for a while, together at most `eventsMax` events unless the first alone has more. */
 export async function leftBehind(
   database: Database,
   { olderThanMs, eventsMax }: { olderThanMs: number; eventsMax: number },
@@ -36,7 +36,7 @@ export async function leftBehind(
   }));
 }
 
-/** How many batches stand in the outbox. */
+/** How many batches are in the outbox. */
 export async function chargesWaiting(database: Database): Promise<Waiting> {
   const { rows } = await database.query<{ count: bigint; age: number }>({
     name: 'charge-batches-waiting',
@@ -45,7 +45,7 @@ export async function chargesWaiting(database: Database): Promise<Waiting> {
   return { count: Number(rows[0]!.count), oldestSeconds: rows[0]!.age };
 }
 
-/** Takes batches out of the outbox, once Billing has answered for them. */
+/** Removes batches from the outbox, once Billing has answered for them. */
 export async function forgetCharged(database: Database, batches: readonly ChargeBatch[]): Promise<void> {
   await database.query({
     name: 'charge-batches-done',

@@ -8,12 +8,12 @@ const copyText = `copy events (tenant_id, id, user_id, api_key_id, session_id, m
   status, error_code, input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, cost_nano_usd, latency_ms,
   ttft_ms, streamed, price_version_id, request_id, job_id, lease_ids) from stdin (format binary)`;
 
-/** Some millisecond of work. */
+/** About a millisecond of work. */
 const rowsPerTurn = 250;
 
 /**
- * Writes events by COPY, half the cost of any INSERT. It knows no `on conflict`: an id that is there already fails it with
- * unique_violation. Give events sorted by organization and id, so that two batches with the same ones wait for each other.
+ * Writes events by COPY, at half the cost of any INSERT. COPY has no `on conflict`: an existing id makes it fail with unique_violation.
+ * Give it events sorted by organization and id, so that two batches with the same ones wait for each other instead of deadlocking.
  */
 export async function copyEvents(client: Pick<pg.ClientBase, 'query'>, events: readonly UsageEvent[]): Promise<void> {
   const writer = new BinaryWriter(events.length * 512);
@@ -30,7 +30,7 @@ export async function copyEvents(client: Pick<pg.ClientBase, 'query'>, events: r
   });
 }
 
-/** The signature, no flags, and no extension of the header. */
+/** The signature, no flags, and no header extension. */
 const fileStart = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const fileEnd = -1;
 const columnCount = 26;

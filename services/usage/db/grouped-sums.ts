@@ -11,7 +11,7 @@ export type Dimension = 'model' | 'endpoint' | 'api_key_id' | 'user_id';
 
 export type NamedSums = Sums & { name: string };
 
-/** The sums over a range, and the same split by each of the dimensions, out of one scan of the roll-ups. */
+/** The sums over a range, and the same split by each of the dimensions, from one scan of the roll-ups. */
 export async function groupedSums<D extends Dimension>(
   database: Pick<ServiceDatabase, 'query'>,
   query: { subject: Subject; range: InstantRange; filter?: Filter; dimensions: readonly D[] },
@@ -28,7 +28,7 @@ export async function groupedSums<D extends Dimension>(
   });
   const sets = ['(part)', ...dimensions.map((dimension) => `(part, ${dimension})`)].join(', ');
   const { rows } = await database.query<Sums & { part: number } & Record<D, string | null>>({
-    // Rows are summed by all dimensions at once, so that each is added up once, and not for each of the splits.
+    // Grouped by all dimensions at once, so that each row is added up once, not once per split.
     text: `select part, ${dimensions.join(', ')}, ${measureSums.sql} from (${text}) as summed group by grouping sets (${sets})`,
     values: parameters.values,
   });
@@ -43,7 +43,7 @@ export async function groupedSums<D extends Dimension>(
       sign,
     );
   }
-  // All that a day or a week holds of a group may have been taken from it.
+  // Everything that a day or week added for a group may have been subtracted again.
   const withTraffic = (group: Map<string, NamedSums>) => [...group.values()].filter(({ requests }) => requests > 0n);
   const split = Object.fromEntries([...groups].map(([dimension, group]) => [dimension, withTraffic(group)]));
   return { totals, ...(split as Record<D, NamedSums[]>) };
@@ -55,5 +55,5 @@ function groupOf(groups: Map<string, NamedSums>, name: string): NamedSums {
   return group;
 }
 
-/** Sessions have no key: their group's name is empty. */
+/** Sessions have no key: the name of their group is empty. */
 export const nameIn = (value: string): string => (value === noKeyId ? '' : value);

@@ -33,10 +33,10 @@ export async function listEvents(
   return rows;
 }
 
-/** A UTC midnight behind all events. */
+/** A UTC midnight after all events. */
 const farFutureMs = Date.UTC(9_999, 0, 1);
 
-/** How many events there are. The roll-ups know it without reading them, as ranges are made of whole days. */
+/** The number of events. The roll-ups have it without reading events, as ranges consist of whole days. */
 export async function countEvents(database: Pick<ServiceDatabase, 'query'>, query: EventQuery): Promise<number> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
@@ -54,7 +54,7 @@ export async function countEvents(database: Pick<ServiceDatabase, 'query'>, quer
   return Number(total);
 }
 
-/** The month's start before which events are gone, though roll-ups stay. */
+/** The start of the oldest month whose events are kept; roll-ups are kept for longer. */
 async function keptFromMs(database: Pick<ServiceDatabase, 'query'>): Promise<number> {
   const { rows } = await database.query<{ kept_from: string }>({
     name: 'kept-from',
@@ -63,7 +63,7 @@ async function keptFromMs(database: Pick<ServiceDatabase, 'query'>): Promise<num
   return Date.parse(rows[0]!.kept_from);
 }
 
-/** The next events of a range after `afterId`, oldest first: a page of an export, which holds no transaction open. */
+/** The next events of a range after `afterId`, oldest first: a page of an export, which keeps no transaction open. */
 export async function nextEvents(
   database: Pick<ServiceDatabase, 'query'>,
   query: Pick<EventQuery, 'subject' | 'filter'> & { afterId: string; endId: string; limit: number },

@@ -13,9 +13,9 @@ import { type Volume, volumeSums } from './sums.ts';
 type Client = Pick<pg.ClientBase, 'query'>;
 
 /**
- * Runs the queries of one report on one snapshot, so that its parts agree. Their plans are made without looking at the values:
- * a key without calls is read in the same way as one with millions, and by indexes alone: a plan outlives the emptiness of a
- * new month's partition.
+ * Runs the queries of one report on one snapshot, so that its parts agree. They are planned without looking at the values: a key without
+ * calls is read in the same way as one with millions, and only by indexes, since a plan outlives the time when a new month's partition is
+ * empty.
  */
 export const onOneSnapshot = <T>(
   database: Pick<ServiceDatabase, 'pool'>,
@@ -27,12 +27,12 @@ export const onOneSnapshot = <T>(
   });
 
 /**
- * One key of one organization, and for a member only while it is theirs: events and roll-ups carry both, so that no key
- * is looked up, and an unknown one takes the same way as any other.
+ * One key of one organization, for a member only their own: events and roll-ups have both, so the key need not be looked up, and an unknown
+ * one is handled like any other.
  */
 export type KeySubject = Subject & { keyId: string };
 
-/** The volume of one model in one bucket; buckets are counted from 0, and -1 is the time before the first. */
+/** The volume of one model in one bucket; buckets are numbered from 0, and -1 is the time before the first. */
 export type VolumeRow = Volume & { bucket: number; model: string };
 
 /** A key's volume from `fromMs` on, by bucket and model. */
@@ -63,11 +63,11 @@ export async function volumesOfKey(
     volumes.set(key, volume);
     volumeSums.add(volume, row, sign);
   }
-  // All that a day or a week holds of a model may have been taken from it.
+  // Everything that a day or week added for a group may have been subtracted again.
   return [...volumes.values()].filter(({ requests }) => requests > 0n);
 }
 
-/** Percentiles of the latency of a key's successful calls in some slices of time, each a latency that occurred; null without any. */
+/** Percentiles of the latency of a key's successful calls in some slices of time, each an actual latency; null if there are none. */
 export async function latenciesOfKey(
   client: Client,
   query: { subject: KeySubject; range: InstantRange; slices: readonly InstantRange[]; model: string },
@@ -89,7 +89,7 @@ export async function latenciesOfKey(
   return latencies === null ? null : { p50Ms: Number(latencies[0]), p95Ms: Number(latencies[1]) };
 }
 
-/** service.md, Limits: rows of recent activity. */
+/** The rows of recent activity (service.md, Limits). */
 const recentRows = 10;
 
 /** A key's latest events of a range, newest first. */
@@ -107,7 +107,7 @@ export async function latestEventsOfKey(
   return rows;
 }
 
-/** The range is a condition of its own beside the slices, so that only its months' partitions are opened. */
+/** The range is a separate condition beside the slices, so that only the partitions of its months are opened. */
 function eventsOfKey(parameters: Parameters, subject: KeySubject, range: InstantRange, model = ''): string {
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId, model });
   const start = parameters.add(firstIdAt(range.startMs), 'uuid');
@@ -115,5 +115,5 @@ function eventsOfKey(parameters: Parameters, subject: KeySubject, range: Instant
   return `${where} and id >= ${start} and id < ${end}`;
 }
 
-/** A prepared statement's name stands for one text, and a member's has a condition more. */
+/** A prepared statement's name must stand for one text, and a member's has one more condition. */
 const variant = ({ userId }: Subject): string => (userId === null ? '' : '-of-user');

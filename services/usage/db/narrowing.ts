@@ -2,7 +2,7 @@ import { isUuid } from '#shared/ids.ts';
 import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
 
-/** Collects the parameters of a statement as its text is written. */
+/** Collects the parameters of a statement while its text is written. */
 export class Parameters {
   readonly values: unknown[] = [];
 
@@ -12,10 +12,10 @@ export class Parameters {
   }
 }
 
-/** What is counted of a subject's usage; empty fields narrow nothing. */
+/** What is counted of a subject's usage; empty fields do not narrow it. */
 export type Filter = { model?: string; endpoint?: string; apiKeyId?: string };
 
-/** The conditions on columns which events and roll-ups have in common: whose usage, and what it is narrowed to. */
+/** The conditions on columns common to events and roll-ups: whose usage, and what it is narrowed to. */
 export function narrowing(parameters: Parameters, subject: Subject, filter: Filter | undefined): string {
   const conditions = [`tenant_id = ${parameters.add(subject.tenantId, 'uuid')}`];
   if (subject.userId !== null) conditions.push(`user_id = ${parameters.add(subject.userId, 'uuid')}`);
@@ -25,8 +25,8 @@ export function narrowing(parameters: Parameters, subject: Subject, filter: Filt
   return conditions.join(' and ');
 }
 
-/** Stands for a key that nobody has. */
+/** The id of a key that cannot exist. */
 const nobodysKeyId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** A key's id as it may stand in a query: what cannot be a key's is nobody's, and sessions are nobody's key either. */
+/** A key's id for a query: anything that cannot be a key's id becomes that of a key that cannot exist, and so does that of sessions. */
 const queriedKeyId = (keyId: string): string => (isUuid(keyId) && keyId !== noKeyId ? keyId : nobodysKeyId);

@@ -1,17 +1,17 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 
-/** The monthly partitions of events, as one process knows them. */
+/** The monthly partitions of events, as far as one process knows them. */
 export type Partitions = {
-  /** Whether the UTC month of a moment is known to have its partition. */
+  /** Whether the UTC month of a moment is known to have a partition. */
   has(ms: number): boolean;
-  /** Makes sure that the month of a moment has its partition; false when it is past retention. */
+  /** Makes sure that the month of a moment has a partition; false when it is past retention. */
   ensure(ms: number): Promise<boolean>;
-  /** Forgets what is known, since a partition turned out to be gone. */
+  /** Forgets everything known, since a partition turned out to be gone. */
   forget(): void;
 };
 
 export function createPartitions(database: Pick<ServiceDatabase, 'query'>): Partitions {
-  /** Months by their number since year 0. */
+  /** Months, numbered from year 0. */
   const known = new Set<number>();
   return {
     has: (ms) => known.has(monthNumber(ms)),

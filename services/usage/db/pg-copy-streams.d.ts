@@ -1,8 +1,8 @@
-/** What Usage needs of a package that comes without types. */
+/** The part that Usage needs of a package without types. */
 declare module 'pg-copy-streams' {
   import type { Writable } from 'node:stream';
   import type { Submittable } from 'pg';
 
-  /** Give it to `client.query`; it finishes once the server has taken all that was written. */
+  /** Pass it to `client.query`; it finishes once the server has received everything written. */
   export function from(text: string): Writable & Submittable;
 }

@@ -4,7 +4,7 @@ import type { BucketLevels } from '../domain/rate-limit-bucket.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
 
-/** A replica is alive for this long after its last report, in milliseconds. */
+/** How long a replica counts as alive after its last report, in milliseconds. */
 export const replicaLifetimeMs = 5_000;
 
 /** A subject's buckets, leaked up to now. */
@@ -13,7 +13,7 @@ type Buckets = BucketLevels & { subjectId: string };
 const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "requestsMs",
   greatest(0, tokens_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "tokensMs"`;
 
-/** Notes that a replica lives, forgets the dead with what they ran, and answers how many live. One report at a time. */
+/** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. One report at a time. */
 export async function reportReplica(client: Client, replicaId: string): Promise<number> {
   await client.query(`select pg_advisory_xact_lock(hashtext('usage.rate_limits'))`);
   await client.query({
@@ -38,7 +38,7 @@ export async function readBuckets(client: Client, subjectIds: readonly string[])
   return new Map(rows.map((row) => [row.subjectId, row]));
 }
 
-/** What every other replica was granted of a subject's requests at the same time. */
+/** What every other replica was granted of a subject's concurrent requests. */
 export async function concurrentOfOthers(
   client: Client,
   replicaId: string,
@@ -52,7 +52,7 @@ export async function concurrentOfOthers(
   return new Map(rows.map(({ subjectId, granted }) => [subjectId, granted]));
 }
 
-/** Keeps the subjects' buckets, and what the replica may now run of each. */
+/** Stores the subjects' buckets, and what the replica may now run of each. */
 export async function keepGrants(
   client: Client,
   replicaId: string,
@@ -78,7 +78,7 @@ export async function keepGrants(
   });
 }
 
-/** How many replicas live, and where a subject stands over all of them. */
+/** How many replicas are alive, and a subject's state over all of them. */
 export async function standingOf(client: Client, subjectId: string) {
   const { rows } = await client.query<Omit<Buckets, 'subjectId'> & { replicas: number; concurrent: number }>({
     text: `with live as (
@@ -95,7 +95,7 @@ export async function standingOf(client: Client, subjectId: string) {
   return rows[0]!;
 }
 
-/** Forgets buckets that have leaked out: forgetting them changes nothing. */
+/** Forgets buckets that have leaked out, which changes nothing. */
 export async function dropEmptyBuckets(database: Pick<ServiceDatabase, 'query'>): Promise<void> {
   await database.query({
     text: `delete from rate_limit_buckets

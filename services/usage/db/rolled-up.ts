@@ -3,17 +3,17 @@ import { arrayOf } from './binary.ts';
 import type { Parameters } from './narrowing.ts';
 
 /**
- * A statement that sums roll-up rows, each of its rows with the number of the part of time it was read for. Between two cuts its text
- * may vary; between more it is one and the same for the same columns, so that it can be prepared.
+ * A statement that sums roll-up rows; each of its rows has the number of the part of time for which it was read. Between two cuts its text
+ * may vary; for more cuts it depends only on the columns, so that it can be prepared.
  */
 type RolledUp = { text: string; parts: readonly Part[] };
 
-/** Ranges of time as a statement reads them: the table of their parts, and where each starts and ends. */
+/** Ranges of time in the form that a statement reads: the table of its parts, and their starts and ends. */
 type Ranges = { from: string; start: string; end: string };
 
 /**
- * Sums the roll-ups between the first and the last of some cuts out of all tiers, by part and by `columns`; `inBuckets` puts the parts
- * together. `where` is the condition on the columns besides time, `sums` is the select list of what is made of the `measures`.
+ * Sums the roll-ups between the first and the last of some cuts from all tiers, by part and by `columns`; `inBuckets` combines the parts.
+ * `where` is the condition on columns other than time, `sums` the select list over the `measures`.
  */
 export function rolledUp(
   parameters: Parameters,
@@ -30,7 +30,7 @@ export function rolledUp(
   const rangesOf = (...tiers: Part['tier'][]): Ranges => {
     const ranges = [...parts.entries()].filter(([, part]) => tiers.includes(part.tier));
     if (cutsMs.length === 2 && ranges.length === 1) {
-      // Told its bounds, the planner knows how many rows to expect, and hashes them instead of sorting them.
+      // Knowing the bounds, the planner knows how many rows to expect, and hashes instead of sorting.
       const [[number, { startMs, endMs }]] = ranges as [[number, Part]];
       const [start, end] = [startMs, endMs].map((ms) => parameters.add(new Date(ms).toISOString(), 'timestamptz'));
       return { from: `(values (${number})) as range (part)`, start: start!, end: end! };
@@ -39,7 +39,7 @@ export function rolledUp(
       ranges.map(([number]) => number),
       'int[]',
     );
-    // In binary: to print some hundred times takes a millisecond.
+    // In binary: printing some hundred times takes a millisecond.
     const times = (read: (part: Part) => number) =>
       parameters.add(
         arrayOf('timestamptz', ranges, ([, part]) => read(part)),
@@ -64,20 +64,20 @@ export function rolledUp(
     [
       read(list, 'weekly_rollups', weeks, where),
       read(list, 'daily_rollups', days, where),
-      // What neither days nor weeks count yet.
+      // What neither days nor weeks include yet.
       read(list, 'rollups', daysAndWeeks, `${where} and not in_day`),
       read(list, 'rollups', quarterHours, where),
     ].join(' union all ');
 
-  // Each range is summed where it is read: to hand on its rows would cost as much again.
+  // Each range is summed where it is read: passing on its rows would cost as much again.
   if (columns.length === 0) return { text: readAll(sums), parts };
-  // Not so in groups: the planner takes each range for so few rows that it sorts them instead of hashing.
+  // Not so with groups: the planner expects so few rows per range that it sorts instead of hashing.
   const names = columns.join(', ');
   const rows = readAll(`${names}, ${measures.join(', ')}`);
   return { text: `select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`, parts };
 }
 
-/** What the sums of each part do to which buckets: once or twice for each row. */
+/** To which buckets the sums of each part are added or subtracted: once or twice per row. */
 export function* inBuckets<Row extends { part: number }>(
   rows: readonly Row[],
   parts: readonly Part[],

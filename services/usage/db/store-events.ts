@@ -22,7 +22,7 @@ const summed: readonly (readonly [name: string, read: (sums: RollUp) => number |
   ['generating_ms', ({ generatingMs }) => generatingMs],
 ];
 
-/** What tells roll-ups of any tier apart: their primary key. */
+/** Identifies a row in roll-ups of any tier: their primary key. */
 export const rollUpKey = 'bucket_start, tenant_id, api_key_id, user_id, model, endpoint';
 export const rollUpSums: readonly string[] = summed.map(([name]) => name);
 const sums = rollUpSums.join(', ');
@@ -32,11 +32,11 @@ const given = `unnest($1::timestamptz[], $2::uuid[], $3::uuid[], $4::uuid[], $5:
   as given (${rollUpKey}, ${sums})`;
 
 /*
- * One statement for the roll-ups of quarter hours, who used which model, and the outbox to Billing. Each step goes through its keys in
- * one order, and the rows come in it: two batches with the same ones wait for each other rather than deadlock.
+ * One statement for the roll-ups of quarter hours, for who used which model, and for the outbox to Billing. Each step goes through its keys
+ * in the same order as the rows: two batches with the same ones wait for each other instead of deadlocking.
  *
- * A roll-up row which was inserted, not updated, has no xmax: the first use of a model by a user in a quarter hour. It answers the rows
- * whose days are summed already.
+ * A roll-up row that was inserted, not updated, has no xmax: the first use of a model by a user in a quarter hour. Returns the rows whose
+ * days are summed already.
  */
 const rollUpQuarterHours = {
   name: 'roll-up-quarter-hours',
@@ -60,7 +60,7 @@ const rollUpQuarterHours = {
   select ${rollUpKey} from quarter_hours where in_day`,
 };
 
-/** Adds the rows of `from` to those of a coarser tier, in one order as well. */
+/** Adds the rows of `from` to those of a coarser tier, also in one order. */
 const addTo = (table: string, unit: 'day' | 'week', from: string): string => `
   insert into ${table} as kept (${rollUpKey}, ${sums})
   select date_trunc('${unit}', bucket_start, 'UTC') as start, tenant_id, api_key_id, user_id, model, endpoint,
@@ -69,23 +69,23 @@ const addTo = (table: string, unit: 'day' | 'week', from: string): string => `
   order by start, tenant_id, api_key_id, user_id, model collate "C", endpoint collate "C"
   on conflict (${rollUpKey}) do update set ${sumsAdded}`;
 
-/** The end of a statement which adds the rows of `from` to their days and weeks. Both count the same at every moment. */
+/** The end of a statement that adds the rows of `from` to their days and weeks. Both always count the same. */
 export const addToDaysAndWeeks = (from: string): string =>
   `days as (${addTo('daily_rollups', 'day', from)}) ${addTo('weekly_rollups', 'week', from)}`;
 
-/** For events that come when their day has been summed. */
+/** For events that arrive when their day has been summed. */
 const rollUpDays = {
   name: 'roll-up-days',
   text: `with late as (select * from ${given}), ${addToDaysAndWeeks('late')}`,
 };
 
-/** Held by every transaction that stores events: shared by those which take all of theirs for new. */
+/** Held by every transaction that stores events; shared by those that assume all of theirs are new. */
 const storingLock = `hashtextextended('usage.store-events', 0)`;
 
 /**
- * Stores events which are valid and whose months have partitions. Call it in a transaction.
+ * Stores valid events whose months have partitions. Call it in a transaction.
  *
- * @throws unique_violation when one is there already; call `withoutStored` first, in another transaction.
+ * @throws unique_violation when one exists already; then call `withoutStored` first, in another transaction.
  */
 export async function storeEvents(
   client: Pick<pg.ClientBase, 'query'>,
@@ -142,7 +142,7 @@ const parametersOf = (rows: readonly RollUp[]): Buffer[] => [
   ...summed.map(([, read]) => arrayOf('bigint', rows, read)),
 ];
 
-/** Those of the events which are not there yet. Until the transaction ends nobody else stores any, so that it stays true. */
+/** Those of the events that are not stored yet. Until the transaction ends nobody else stores any, so this stays true. */
 export async function withoutStored(
   client: Pick<pg.ClientBase, 'query'>,
   events: readonly UsageEvent[],

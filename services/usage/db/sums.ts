@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { MeasuresSchema } from '#gen/modelgateway/usage/v1/report_pb.ts';
 
-/** How the sums over some columns of roll-ups are read and added up. */
+/** How the sums of some roll-up columns are read and added up. */
 function sumsOf<Column extends string>(columns: readonly Column[]) {
   type SumsOfColumns = Record<Column, bigint>;
   const zeros = Object.fromEntries(columns.map((name) => [name, 0n])) as SumsOfColumns;
@@ -10,7 +10,7 @@ function sumsOf<Column extends string>(columns: readonly Column[]) {
     /** The select list; zeros when there are no rows. */
     sql: columns.map((name) => `coalesce(sum(${name}), 0)::bigint as ${name}`).join(', '),
     none: (): SumsOfColumns => ({ ...zeros }),
-    /** Adds to `total` in place, or with -1 takes from it. */
+    /** Adds to `total` in place, or with -1 subtracts from it. */
     add(total: SumsOfColumns, sums: SumsOfColumns, sign: 1n | -1n = 1n): void {
       for (const name of columns) {
         const before: bigint = total[name];
@@ -37,8 +37,8 @@ export const measureSums = sumsOf([
 export type Sums = ReturnType<typeof measureSums.none>;
 
 /**
- * Sums without money, and what the performance of calls is reckoned by: cache hits are calls with at least one cached prompt token, misses
- * those with prompt tokens of which none was cached, and `generating_ms` counts the calls which gave output tokens.
+ * Sums without money, and the basis of performance figures: cache hits are calls with at least one cached prompt token, misses those with
+ * prompt tokens of which none was cached, and `generating_ms` covers calls that produced output tokens.
  */
 export const volumeSums = sumsOf([
   'requests',
@@ -67,7 +67,7 @@ export const measuresMessage = (sums: Sums): MessageInitShape<typeof MeasuresSch
   costNanoUsd: sums.cost_nano_usd,
 });
 
-/** Dearest first; what costs the same by requests, then by name, so that the order is always the same. */
+/** Most expensive first; equal costs by requests, then by name, so that the order is always the same. */
 export const byCost = <Row extends Sums & { name: string }>(a: Row, b: Row): number =>
   compare(b.cost_nano_usd, a.cost_nano_usd) || compare(b.requests, a.requests) || compare(a.name, b.name);
 

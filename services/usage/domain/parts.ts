@@ -2,16 +2,16 @@ import type { InstantRange } from './time-buckets.ts';
 
 const dayMs = 86_400_000;
 
-/** A stretch of time to be read from one tier of roll-ups; buckets are counted from 0. */
+/** A stretch of time to be read from one tier of roll-ups; buckets are numbered from 0. */
 export type Part = InstantRange & {
   tier: 'week' | 'day' | 'quarterHour';
-  /** The bucket which it is a part of. */
+  /** The bucket to which it is added. */
   addTo: number | null;
-  /** The bucket whose days or weeks hold it though it is not a part of that. */
+  /** The bucket whose days or weeks include it although it is not part of that bucket. */
   takeFrom: number | null;
 };
 
-/** The tiers above quarter hours, and where one of theirs begins: UTC days, and weeks from Monday on. */
+/** The tiers above quarter hours, and where their units begin: UTC days, and weeks from Monday. */
 const coarserTiers = [
   { tier: 'day', widthMs: dayMs, anyStartMs: 0 },
   { tier: 'week', widthMs: 7 * dayMs, anyStartMs: Date.UTC(1970, 0, 5) },
@@ -19,10 +19,10 @@ const coarserTiers = [
 type CoarserTier = (typeof coarserTiers)[number];
 
 /**
- * What to read for the buckets between some cuts. Each cut is moved to the nearest UTC midnight, so that a bucket is whole days, but for
- * the quarter hours between the cut and that midnight: they are added to the bucket on their side of the cut, and taken from the other,
- * whose days hold them. A local day in Berlin is so a day and four hours of quarter hours instead of 24. Longer buckets are made whole
- * weeks in the same way, but for the days between midnight and the nearest Monday.
+ * What to read for the buckets between some cuts. Each cut is moved to the nearest UTC midnight, so that a bucket consists of whole days,
+ * except for the quarter hours between the cut and that midnight: they are added to the bucket on their side of the cut, and subtracted
+ * from the other, whose days include them. A local day in Berlin thus takes a day and four hours of quarter hours instead of 24. Longer
+ * buckets are made of whole weeks in the same way, except for the days between midnight and the nearest Monday.
  */
 export function partsOf(cutsMs: readonly number[]): Part[] {
   const parts: Part[] = [];
@@ -49,13 +49,13 @@ const nearestStartMs = (ms: number, { widthMs, anyStartMs }: CoarserTier): numbe
 type Edge = Pick<Part, 'tier'> & { fromMs: number; toMs: number; bucket: number };
 
 /**
- * The way from a bucket's cut to its days or weeks, or from them to its other cut: forwards it belongs to the bucket, backwards it does
+ * The stretch from a bucket's cut to its days or weeks, or from them to its other cut: forwards it belongs to the bucket, backwards it does
  * not.
  */
 function pushEdge(parts: Part[], { tier, fromMs, toMs, bucket }: Edge): void {
   if (fromMs === toMs) return;
   const [startMs, endMs] = fromMs < toMs ? [fromMs, toMs] : [toMs, fromMs];
-  // The bucket before may have met the same cut.
+  // The previous bucket may have had the same cut.
   const shared = parts.findLast((part) => part.tier === tier && part.startMs === startMs && part.endMs === endMs);
   const part: Part = shared ?? { tier, startMs, endMs, addTo: null, takeFrom: null };
   if (fromMs < toMs) part.addTo = bucket;

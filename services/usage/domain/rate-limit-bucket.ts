@@ -5,9 +5,9 @@ import { defaultRateLimits, type RateLimits, unaskedConcurrent } from '#shared/r
 export const minuteMs = 60_000;
 
 /**
- * A leaky bucket of one minute's worth, over all replicas. Its level is the milliseconds in which the whole limit would let as much
- * through. `settled` has gone through without a grant (negative: is given back), then as much of `wanted` is granted as there is
- * room for. An untouched bucket grants all: a request above the whole limit could never pass otherwise.
+ * A leaky bucket of one minute's worth, over all replicas. Its level is the time, in milliseconds, in which the whole limit would let as
+ * much through. `settled` has passed without a grant (negative: is given back); then as much of `wanted` is granted as there is room for.
+ * An untouched bucket grants all: a request larger than the whole limit could never pass otherwise.
  */
 function grantFrom(
   levelMs: number,
@@ -16,13 +16,13 @@ function grantFrom(
 ): { granted: number; levelMs: number } {
   const unitMs = minuteMs / limitPerMinute;
   const settledMs = Math.max(0, levelMs + settled * unitMs);
-  // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
+  // A little tolerance: sums of floats must not refuse the last request of a full bucket.
   const room = Math.max(0, Math.floor((minuteMs - settledMs) / unitMs + 1e-6));
   const granted = settledMs === 0 ? wanted : Math.min(wanted, room);
   return { granted, levelMs: settledMs + granted * unitMs };
 }
 
-/** How many requests a replica may run at the same time. The others keep what they were granted, and what they may run unasked. */
+/** How many concurrent requests a replica may run. The others keep what they were granted, and what they may run without a grant. */
 function grantConcurrent(wanted: number, limit: number, others: readonly number[], replicas: number): number {
   const unasked = unaskedConcurrent(limit, replicas);
   const kept = others.reduce((sum, granted) => sum + Math.max(granted, unasked), 0);
@@ -34,8 +34,8 @@ function grantConcurrent(wanted: number, limit: number, others: readonly number[
 export type BucketLevels = { requestsMs: number; tokensMs: number };
 
 /**
- * What a replica is granted of a subject, and where the buckets stand then, grants included. They have leaked up to now;
- * `others` is what each other replica may run of the subject at the same time.
+ * What a replica is granted of a subject, and the resulting levels of the buckets, grants included. They have leaked up to now; `others` is
+ * what each other replica may run of the subject concurrently.
  */
 export function grantDemand(
   demand: QuotaDemand,
@@ -67,7 +67,7 @@ export function grantDemand(
   };
 }
 
-/** The limits with the platform's defaults in place of 0, which means "not set". */
+/** The limits, with the platform's defaults in place of 0, which means "not set". */
 export const effectiveLimits = (limits: Partial<RateLimits> | undefined): RateLimits => ({
   requestsPerMinute: limits?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
   tokensPerMinute: limits?.tokensPerMinute || defaultRateLimits.tokensPerMinute,

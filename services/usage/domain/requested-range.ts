@@ -2,20 +2,20 @@ import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { readDay } from '#shared/iso-time.ts';
 import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone } from './time-buckets.ts';
 
-/** Days as a request names them; empty where it does not. */
+/** Days as given in a request; empty if absent. */
 export type RequestedDays = { startDate: string; endDate: string; timezone: string };
 
-/** What a range may be without. */
+/** The rule for a range. */
 export type RangeRule = {
   /** The widest range, in days. */
   daysMax: number;
-  /** Said with the maximum, e.g. ` with hourly granularity`. */
+  /** Added to the message with the maximum, e.g. ` with hourly granularity`. */
   qualifier?: string;
-  /** Days of the default range, which ends today; absent: both dates are required. */
+  /** The length in days of the default range, which ends today; absent: both dates are required. */
   defaultDays?: number;
 };
 
-/** The widest ranges by granularity (service.md, Limits); monthly is reports' own: five years. */
+/** The widest ranges by granularity (service.md, Limits); five years for monthly, which only reports have. */
 export const daysMaxByWidth: Readonly<Record<BucketWidth, number>> = {
   hourly: 7,
   daily: 90,
@@ -27,9 +27,10 @@ export const daysMaxByWidth: Readonly<Record<BucketWidth, number>> = {
 export const daysMaxOfSums = 366;
 
 /**
- * The days which a request means.
+ * The days that a request means.
  *
- * @throws GatewayError INVALID_REQUEST for a bad, missing or reversed date or zone, RANGE_TOO_LARGE beyond `daysMax`; both name the parameter.
+ * @throws GatewayError INVALID_REQUEST for a bad, missing or reversed date or zone, RANGE_TOO_LARGE beyond `daysMax`; both name the
+ * parameter.
  */
 export function resolveRange(requested: RequestedDays | undefined, rule: RangeRule, nowMs: number): DayRange {
   const timeZone = checkTimeZone(requested?.timezone ?? '');
@@ -55,14 +56,14 @@ export function resolveRange(requested: RequestedDays | undefined, rule: RangeRu
   return range;
 }
 
-/** The calendar month which it is in the zone of a request. */
+/** The current calendar month in a request's zone. */
 export function currentMonth(timezone: string, nowMs: number): DayRange {
   const timeZone = checkTimeZone(timezone);
   const today = dayAt(nowMs, timeZone);
   return { firstDay: today.with({ day: 1 }), lastDay: today.with({ day: today.daysInMonth }), timeZone };
 }
 
-/** Days either end of which may be open: null. */
+/** Days of which either end may be open: null. */
 export function resolveOpenRange(requested: RequestedDays | undefined) {
   const timeZone = checkTimeZone(requested?.timezone ?? '');
   const firstDay = readDay(requested?.startDate ?? '', 'start_date');
@@ -80,7 +81,7 @@ function requireOrder({ firstDay, lastDay }: DayRange, param: string): void {
   );
 }
 
-/** The zone of a request; empty means UTC. INVALID_REQUEST when there is none of that name. */
+/** The zone of a request; empty means UTC. INVALID_REQUEST when there is none with that name. */
 export function checkTimeZone(name: string): string {
   if (name === '') return 'UTC';
   if (isTimeZone(name)) return name;

@@ -2,13 +2,13 @@ import { NIL } from 'uuid';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
 
-/** Stands for the key of calls that sessions made. */
+/** Replaces the key id of calls made by sessions. */
 export const noKeyId = NIL;
 
 /** The finest buckets: every time zone's days are made of quarter hours. */
 const quarterHourMs = 900_000;
 
-/** All that roll-ups tell apart. */
+/** Everything that roll-ups distinguish. */
 type RollUpKey = {
   bucketStartMs: number;
   tenantId: string;
@@ -19,7 +19,7 @@ type RollUpKey = {
   endpoint: string;
 };
 
-/** The sums of some events which agree in all that roll-ups tell apart. */
+/** The sums of some events with the same roll-up key. */
 export type RollUp = RollUpKey & {
   requests: number;
   successfulRequests: number;
@@ -34,13 +34,13 @@ export type RollUp = RollUpKey & {
   /** Calls with at least one cached prompt token, and calls with prompt tokens of which none was cached. */
   cacheHits: number;
   cacheMisses: number;
-  /** Time of the calls which gave output tokens. */
+  /** The time of calls that produced output tokens. */
   generatingMs: number;
 };
 
 /**
- * Sums events by quarter hour, in an order which is the same for every batch: who writes the rows in it can wait for another
- * batch, but never deadlock with it.
+ * Sums events by quarter hour, in an order that is the same for every batch: writing the rows in it may wait for another batch, but never
+ * deadlocks.
  */
 export function rollUp(events: readonly UsageEvent[]): RollUp[] {
   const rollUps = new Map<string, RollUp>();
@@ -59,7 +59,7 @@ export function rollUp(events: readonly UsageEvent[]): RollUp[] {
   return [...rollUps].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sums]) => sums);
 }
 
-/** What tells roll-ups apart. They sort by it as by the primary key; no text has the zero character (usage-event.ts). */
+/** The roll-up key as text. It sorts like the primary key; no text contains the zero character (usage-event.ts). */
 export const rollUpName = (key: RollUpKey): string =>
   `${key.bucketStartMs}${key.tenantId}${key.apiKeyId}${key.userId}${key.model}\0${key.endpoint}`;
 

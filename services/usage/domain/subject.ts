@@ -6,7 +6,7 @@ import { type Caller, CallerKind, Role, requireRole } from '#shared/rpc/caller.t
 export type Subject = { tenantId: string; userId: string | null };
 
 /**
- * Whose usage a caller may ask for: their own, or with the tenant's scope everybody's (service.md, Management endpoints).
+ * Whose usage a caller may ask for: their own or, with the tenant's scope, everybody's (service.md, Management endpoints).
  *
  * @throws GatewayError INSUFFICIENT_ROLE when a member asks for the tenant's.
  */
@@ -17,7 +17,7 @@ export function subjectOf(caller: Caller, scope: UsageScope): Subject {
   return { tenantId: caller.tenantId, userId: null };
 }
 
-/** Refuses callers which are nobody's key or session: a service has no usage of its own. */
+/** Refuses callers that are neither a key nor a session: a service has no usage of its own. */
 export function requirePerson(caller: Caller): void {
   const isPerson = caller.kind === CallerKind.API_KEY || caller.kind === CallerKind.SESSION;
   if (isPerson && caller.tenantId !== '' && caller.userId !== '') return;

@@ -1,7 +1,7 @@
 /*
- * Ranges of days and the buckets they are cut into. Days, weeks (from Monday) and months begin at the local midnight of an IANA
- * time zone, so that they are 23 or 25 hours long when clocks change. Every zone's offset since 2020 is a multiple of a quarter
- * hour, so every boundary is one of the roll-ups' as well. Pure: the moment comes in as an argument.
+ * Ranges of days and the buckets into which they are cut. Days, weeks (from Monday) and months begin at the local midnight of an IANA time
+ * zone, so a day has 23 or 25 hours when clocks change. Every zone's offset since 2020 is a multiple of a quarter hour, so every boundary
+ * is also one of the roll-ups. Pure: the time is passed as an argument.
  */
 
 export type BucketWidth = 'hourly' | 'daily' | 'weekly' | 'monthly';
@@ -12,7 +12,7 @@ export type DayRange = { firstDay: Temporal.PlainDate; lastDay: Temporal.PlainDa
 /** Instants in milliseconds since the Unix epoch; the end is outside. */
 export type InstantRange = { startMs: number; endMs: number };
 
-/** Whether a name is an IANA time zone. Bare offsets such as `+05:30`, which JavaScript takes as well, are not. */
+/** Whether a name is an IANA time zone. Bare offsets such as `+05:30`, which JavaScript accepts as well, are not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
@@ -23,15 +23,15 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** The day which it is in a time zone. */
+/** The current day in a time zone. */
 export const dayAt = (nowMs: number, timeZone: string): Temporal.PlainDate =>
   Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone).toPlainDate();
 
-/** The first instant of a day: where midnight is skipped, the moment after the gap; where it comes twice, the first. */
+/** The first instant of a day: if midnight is skipped, the moment after the gap; if it occurs twice, the first. */
 export const dayStartMs = (day: Temporal.PlainDate, timeZone: string): number =>
   day.toZonedDateTime(timeZone).epochMilliseconds;
 
-/** How many days a range has. */
+/** The number of days in a range. */
 export const daysIn = ({ firstDay, lastDay }: DayRange): number => firstDay.until(lastDay).days + 1;
 
 export const instantsOf = ({ firstDay, lastDay, timeZone }: DayRange): InstantRange => ({
@@ -39,7 +39,7 @@ export const instantsOf = ({ firstDay, lastDay, timeZone }: DayRange): InstantRa
   endMs: dayStartMs(lastDay.add({ days: 1 }), timeZone),
 });
 
-/** As many days, immediately before the range. */
+/** The range of the same length immediately before. */
 export function rangeBefore(range: DayRange): DayRange {
   const { firstDay, timeZone } = range;
   return { firstDay: firstDay.subtract({ days: daysIn(range) }), lastDay: firstDay.subtract({ days: 1 }), timeZone };
@@ -53,8 +53,8 @@ export function utcMonthAt(nowMs: number): InstantRange {
 }
 
 /**
- * The first instants of a range's buckets, oldest first and without a gap; each ends where the next begins, the last with
- * the range. The first and last are cut to the range. Hours are those of UTC, so an hourly range must be UTC days.
+ * The start of each of a range's buckets, oldest first and without gaps; each ends where the next begins, the last with the range. The
+ * first and last are cut to the range. Hours are UTC, so an hourly range must consist of UTC days.
  */
 export function bucketStartsMs(range: DayRange, width: BucketWidth): number[] {
   const { startMs, endMs } = instantsOf(range);

@@ -3,15 +3,15 @@ import { isUuid, uuidv7Ms } from '#shared/ids.ts';
 import { costNanoUsdMax } from '#shared/money.ts';
 import { isUuidv7 } from './event-id.ts';
 
-/** Far above what any call can use, and low enough that millions of events add up within 64 bits. */
+/** Far above anything that a call can use, and low enough for the sum of millions of events to fit into 64 bits. */
 const measureMax = 1_000_000_000_000n;
-/** A clock of an edge may be wrong, but partitions are not made for any month it dreams of. */
+/** An edge's clock may be wrong, but partitions are not made for just any month. */
 const aheadMsMax = 31 * 24 * 3_600_000;
-/** Before the first release: such a time can only be a broken id. */
+/** Before the first release: an earlier time can only be a broken id. */
 const earliestMs = Date.UTC(2020, 0, 1);
 const textMax = 255;
 
-/** Why an event can never be stored, for the log; null when it can. Each event of a batch stands for itself. */
+/** Why an event can never be stored, for the log; null when it can. Each event of a batch is judged separately. */
 export function refusalOf(event: UsageEvent, nowMs: number): string | null {
   if (!isUuidv7(event.id)) return 'id is not a UUIDv7';
   const ms = uuidv7Ms(event.id);
@@ -26,10 +26,12 @@ export function refusalOf(event: UsageEvent, nowMs: number): string | null {
   return textRefusal(event) ?? measureRefusal(event);
 }
 
-/** The event with its ids as Postgres writes them, so that they can be compared. The given one is its sender's and stays as it is. */
+/**
+ * The event with its ids spelled as by Postgres, so that they can be compared. The given event belongs to its sender and is not changed.
+ */
 export function withPlainIds(event: UsageEvent): UsageEvent {
   const { id, tenantId, userId, apiKeyId } = event;
-  // Ours are; a copy of each event would cost more than all the rest that is done with it here.
+  // Ours are already; copying each event would cost more than everything else done with it here.
   if (!hasCapital.test(id) && !hasCapital.test(tenantId) && !hasCapital.test(userId) && !hasCapital.test(apiKeyId)) {
     return event;
   }
@@ -50,7 +52,7 @@ function textRefusal(event: UsageEvent): string | null {
   }
   for (const field of ['model', 'endpoint', 'errorCode', 'requestId'] as const) {
     if (event[field].length > textMax) return `${field} is longer than ${textMax} characters`;
-    // Postgres has no such character in a text.
+    // Postgres has no such character in text.
     if (event[field].includes('\0')) return `${field} has a zero character`;
   }
   return null;

@@ -21,7 +21,7 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const subject = subjectOf(caller, scope);
     const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
     const endId = firstIdAt(range.endMs);
-    // No event has the smallest id of a moment: its version and variant bits are those of no UUIDv7.
+    // No event has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
     let afterId = firstIdAt(range.startMs);
     const keyIds = new Set<string>();
     while (!context.signal.aborted) {

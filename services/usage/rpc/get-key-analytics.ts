@@ -17,16 +17,16 @@ import { resolveBucketedRange } from './granularity.ts';
 import { performanceMessage, pointMessage, recentMessage, volumeMessage } from './key-analytics-messages.ts';
 import { rangeMessage } from './report-messages.ts';
 
-/** service.md, Limits: the performance block is computed up to this width. */
+/** The widest range for which the performance block is computed (service.md, Limits). */
 const performanceDaysMax = 31;
-/** decisions.md, Usage: the last 7 days. */
+/** The default range: the last 7 days (decisions.md, Usage). */
 const defaultDays = 7;
 
 export const getKeyAnalytics =
   ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getKeyAnalytics'> =>
   async (request, context) => {
     const caller = callerOf(context);
-    // Owners and admins may read any key of the organization, others their own.
+    // Owners and admins may read any key of the organization, others only their own.
     const scope = caller.role >= Role.ADMIN ? UsageScope.TENANT : UsageScope.OWN;
     const { keyId, modelName } = request;
     const subject: KeySubject = { ...subjectOf(caller, scope), keyId: keyId || 'none' };

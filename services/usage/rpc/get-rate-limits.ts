@@ -15,7 +15,7 @@ export const getRateLimits =
     const subject = subjectOfLimits(caller);
     const limits = effectiveLimits(request.limits);
     const everywhere = await standingOf(database.pool, subject.id);
-    // While no other replica is known, the edge which asks knows best.
+    // While no other replica is known, the edge that asks knows best.
     const standing =
       everywhere.replicas <= 1
         ? localStanding(limits, request.local, request.localConcurrentRequests)
@@ -23,7 +23,7 @@ export const getRateLimits =
     return { subject, limits, ...standing };
   };
 
-/** Limits are counted per key for keys and per user for sessions (service.md, Authentication). */
+/** Limits are counted per key for keys, and per user for sessions (service.md, Authentication). */
 const subjectOfLimits = ({ kind, apiKeyId, userId }: Caller) =>
   kind === CallerKind.API_KEY
     ? { kind: RateLimitSubjectKind.API_KEY, id: apiKeyId }
@@ -43,7 +43,7 @@ function localStanding(limits: RateLimits, local: RateLimitState | undefined, co
   };
 }
 
-/** What replicas were granted counts as gone until they give it back, a second after they went quiet. */
+/** What replicas were granted counts as used until they give it back, a second after their last request. */
 function sharedStanding(limits: RateLimits, everywhere: Awaited<ReturnType<typeof standingOf>>) {
   const { requestsPerMinute, tokensPerMinute, concurrentRequests } = limits;
   const { requestsMs, tokensMs, concurrent } = everywhere;

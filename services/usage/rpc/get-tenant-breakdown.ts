@@ -8,7 +8,7 @@ import { subjectOf } from '../domain/subject.ts';
 import { instantsOf } from '../domain/time-buckets.ts';
 import { rangeMessage } from './report-messages.ts';
 
-/** The most users for whom Auth answers at once. */
+/** The most users that Auth looks up at once. */
 const usersPerLookUp = 1_000;
 
 export const getTenantBreakdown =
@@ -41,7 +41,7 @@ async function emailsOf(auth: UsageDeps['auth'], userIds: readonly string[], sig
   const emails = new Map<string, string>();
   for (let at = 0; at < userIds.length; at += usersPerLookUp) {
     const asked = userIds.slice(at, at + usersPerLookUp);
-    // As a service: people may not look others up.
+    // As a service: people may not look up others.
     const options = { ...asService('usage'), signal };
     const { users } = await auth.getUsers({ userIds: asked }, options);
     for (const { id, email } of users) emails.set(id, email);

@@ -15,10 +15,10 @@ const widths: ReadonlyMap<Granularity, BucketWidth> = new Map([
   [Granularity.MONTHLY, 'monthly'],
 ]);
 
-/** A range as it will be cut into buckets. */
+/** A range and how it will be cut into buckets. */
 type BucketedRange = { days: DayRange; width: BucketWidth; granularity: Granularity };
 
-/** Resolves a range with its granularity, which caps it (service.md, Limits). Hours are those of UTC, whatever the zone. */
+/** Resolves a range with its granularity, which limits its width (service.md, Limits). Hours are UTC, whatever the zone. */
 export function resolveBucketedRange(
   asked: Granularity,
   requested: RequestedDays | undefined,

@@ -50,7 +50,7 @@ export const recentMessage = (row: EventRow): MessageInitShape<typeof RecentActi
   model: row.model,
   endpoint: row.endpoint,
   operation: row.operation,
-  // service.md, Key analytics report: from success or the platform's error code, never an HTTP status.
+  // Derived from success or the platform's error code, never an HTTP status (service.md, Key analytics report).
   status: row.success ? 'Success' : row.error_code || 'Failed',
   inputTokens: row.input_tokens,
   outputTokens: row.output_tokens,

@@ -7,7 +7,7 @@ import { resolveOpenRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { dayStartMs } from '../domain/time-buckets.ts';
 
-/** Events per answer when none are asked for (decisions.md, Usage). */
+/** Events per answer by default (decisions.md, Usage). */
 const limitDefault = 50;
 
 export const listHistory =

@@ -28,10 +28,10 @@ export const record =
     }
   };
 
-/** Some millisecond of work. */
+/** About a millisecond of work. */
 const eventsPerTurn = 250;
 
-/** Parts the events that can be stored, each id once, from those that never can. */
+/** Separates the events that can be stored, each id once, from those that never can. */
 async function sift({ partitions, machineClock }: Deps, events: readonly UsageEvent[]) {
   const nowMs = machineClock.now();
   const storable = new Map<string, UsageEvent>();
@@ -54,7 +54,7 @@ async function retentionRefusal(partitions: Deps['partitions'], { id }: UsageEve
   return (await partitions.ensure(uuidv7Ms(id))) ? null : 'the time in id is past retention';
 }
 
-/** Stores the events and hands them to Billing; answers those which were not there before. */
+/** Stores the events and hands them to Billing; returns those that were new. */
 async function store({ database, partitions, charges }: Deps, events: UsageEvent[]): Promise<UsageEvent[]> {
   if (events.length === 0) return [];
   const write = (kind: 'new' | 'repeated') =>
@@ -66,7 +66,7 @@ async function store({ database, partitions, charges }: Deps, events: UsageEvent
       return { fresh, batch };
     });
   try {
-    // Nearly all batches are new from end to end.
+    // Nearly all batches are entirely new.
     const { fresh, batch } = await write('new').catch((error) => {
       if (isUniqueViolation(error)) return write('repeated');
       throw error;
@@ -74,13 +74,13 @@ async function store({ database, partitions, charges }: Deps, events: UsageEvent
     if (batch !== null) charges?.add(batch);
     return fresh;
   } catch (error) {
-    // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
+    // "no partition of relation found for row": retention dropped it in the meantime. The shipper tries again.
     if (sqlState(error) === '23514') partitions.forget();
     throw error;
   }
 }
 
-/** Whether Billing has anything to do for an event: a cost, or a hold to give back. */
+/** Whether Billing has anything to do for an event: a cost to charge, or a hold to give back. */
 const isChargeable = ({ usage, leaseIds }: UsageEvent): boolean => usage!.costNanoUsd > 0n || leaseIds.length > 0;
 
 /** The order of the events' primary key. */

@@ -9,13 +9,13 @@ export const rangeMessage = ({ startMs, endMs }: InstantRange) => ({
   end: timestampFromMs(endMs),
 });
 
-/** A row of a split; `labels` are of a split by key. */
+/** A row of a split; `labels` are for a split by key. */
 export const namedMeasures = (row: NamedSums, labels?: KeyLabels) => ({
   name: row.name,
   measures: measuresMessage(row),
   key: labels?.get(row.name),
 });
 
-/** Rows of a split, dearest first. */
+/** The rows of a split, most expensive first. */
 export const dearestFirst = (rows: NamedSums[], labels?: KeyLabels) =>
   rows.sort(byCost).map((row) => namedMeasures(row, labels));

@@ -15,27 +15,27 @@ export type ChargeDeps = {
 export type ChargeQueue = { add(batch: ChargeBatch): void };
 
 type ChargeWorker = ChargeQueue & {
-  /** Hands on all that waits; rejects when Billing or the database is out of reach, and nothing is lost. */
+  /** Hands on everything that waits; rejects when Billing or the database is out of reach, without losing anything. */
   drain(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** Billing's most events per call. */
+/** The most events in one call to Billing. */
 const eventsMax = 1_000;
-/** What waits in memory while Billing is away; further batches are read back from the outbox. */
+/** How much waits in memory while Billing is away; further batches are read back from the outbox. */
 const eventsInMemoryMax = 20_000;
 const timeoutMs = 10_000;
-/** For how long events gather before they are handed on: a charge of many costs little more than a charge of one. */
+/** How long events gather before they are handed on: charging many costs little more than charging one. */
 const gatherMs = 250;
 
-/** How often what failed is tried again, and batches are looked for which a dead process left behind. */
+/** How often failed calls are repeated, and batches left by a dead process are looked for. */
 const lookMs = 1_000;
-/** Younger ones are in the memory of the process that stored them. */
+/** Younger batches are in the memory of the process that stored them. */
 const leftBehindAfterMs = 5_000;
 
 /**
- * Hands events on to Billing in the order in which they were stored. A batch leaves the outbox only when Billing has answered for it;
- * should the answer be lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
+ * Hands events to Billing in the order in which they were stored. A batch leaves the outbox only when Billing has answered for it; if the
+ * answer is lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
 export function startChargeWorker({ database, billing, logger }: ChargeDeps): ChargeWorker {
   const options = { ...asService('usage'), timeoutMs };
@@ -78,7 +78,7 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
     for (const batch of batches) eventsWaiting -= batch.events.length;
   }
 
-  /** Sees to it that what waits is handed on soon, and at once when it fills a call. */
+  /** Makes sure that waiting events are handed on soon, or at once when they fill a call. */
   function wake(): void {
     if (failures > 0 || isClosed || isCharging) return;
     gathering ??= setTimeout(start, gatherMs);
@@ -109,7 +109,7 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
     }
   }
 
-  /** One after the other: two at once would charge the same. */
+  /** One after the other: two at once would send the same events. */
   function inTurn(work: () => Promise<void>): Promise<void> {
     const mine = turn.then(work);
     turn = mine.catch(() => {});

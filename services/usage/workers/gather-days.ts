@@ -11,14 +11,15 @@ type DayGathererDeps = {
 };
 
 const everyMs = 3_600_000;
-/** A day is gathered so long after its end: by then nearly all of its events are there, and the others do no harm. In hours. */
+/** How long after its end a day is gathered, in hours: by then nearly all of its events have arrived, and later ones do no harm. */
 const settlingHours = 1;
 
 /**
- * Sums the roll-ups of days that are over by day and by week, and rewrites them so that each organization's lie together. They come as
- * calls do, all organizations' mixed, and would be read one page each: a year of a large organization is tens of thousands of pages as it
- * came, and some hundred once gathered. A roll-up row tells whether its day counts it, and with it its week, so that reports are right at
- * every moment, and a late event adds to all or to what the next round finds. Days are over by the database's clock.
+ * Sums the roll-ups of past days by day and by week, and rewrites them so that those of each organization are adjacent. They arrive as
+ * calls do, with all organizations mixed, so that reading them would take a page each: a year of a large organization is tens of thousands
+ * of pages before, and some hundred after gathering. A roll-up row records whether its day, and with it its week, includes it, so reports
+ * are right at every moment, and a late event adds either to all tiers or to what the next round finds. Whether a day is over goes by the
+ * database's clock.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
   let place: { tenantId: string; from: string } = { tenantId: NIL, from: '-infinity' };
@@ -27,12 +28,12 @@ export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>
     if (next === undefined) return;
     const { tenant_id, day, day_end, is_over } = next;
     if (is_over) await gatherDay(database, tenant_id, day);
-    // Organizations are gone through one by one, and each day of theirs once.
+    // Goes through the organizations one by one, and each day of theirs once.
     place = { tenantId: tenant_id, from: is_over ? day_end : 'infinity' };
   }
 }
 
-/** The next day of an organization with a row that it does not count: one look into the index, however many rows there are. */
+/** The next day of an organization with a row that the day does not include: one look into the index, however many rows there are. */
 async function nextOutsideDay(database: Pick<ServiceDatabase, 'query'>, place: { tenantId: string; from: string }) {
   const { rows } = await database.query<{ tenant_id: string; day: string; day_end: string; is_over: boolean }>({
     name: 'next-outside-day',
@@ -48,7 +49,7 @@ async function nextOutsideDay(database: Pick<ServiceDatabase, 'query'>, place: {
 
 const sums = rollUpSums.join(', ');
 
-/** An organization's day. A batch with a late event of it waits for the transaction, then adds to the new rows. */
+/** An organization's day. A batch with a late event for it waits for the transaction, then adds to the new rows. */
 const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day: string): Promise<void> =>
   sqlTransaction(
     database,

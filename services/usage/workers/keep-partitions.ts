@@ -4,18 +4,21 @@ import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.t
 
 type PartitionKeeperDeps = {
   database: Pick<ServiceDatabase, 'query'>;
-  /** How many whole months of events are kept besides the current one. Roll-ups stay. */
+  /** How many whole months of events are kept besides the current one. Roll-ups are kept for longer. */
   monthsKept: number;
   logger: Logger;
 };
 
 const everyMs = 3_600_000;
-/** Partitions made ahead, the current month's included: an outage of this worker for weeks does no harm, as Record makes what lacks. */
+/**
+ * How many partitions are made in advance, the current month's included: if this worker is down for weeks no harm is done, since Record
+ * makes missing ones.
+ */
 const monthsAhead = 3;
 
 /**
- * Makes the partitions of the coming months and drops those past retention. The month is the database's: an edge whose clock
- * is wrong must not drop anything.
+ * Makes the partitions of the coming months and drops those past retention. The month is the database's: a process with a wrong clock must
+ * not drop anything.
  */
 export async function keepPartitions({ database, monthsKept, logger }: PartitionKeeperDeps): Promise<void> {
   await database.query({
@@ -23,7 +26,7 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
       from generate_series(0, $1::int - 1) as ahead`,
     values: [monthsAhead],
   });
-  // Committed first, so that no event is stored where a partition is about to go.
+  // Committed first, so that no event is stored in a partition that is about to be dropped.
   await database.query({
     text: `select keep_events_from((date_trunc('month', now()) - make_interval(months => $1::int))::date)`,
     values: [monthsKept],
@@ -38,7 +41,7 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
   }
 }
 
-/** Keeps partitions every hour; several processes doing so do no harm. */
+/** Runs every hour; several processes doing so do no harm. */
 export const startPartitionKeeper = (deps: PartitionKeeperDeps): RecurringWork =>
   startRecurringWork({
     name: 'the keeping of partitions',
