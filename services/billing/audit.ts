@@ -3,7 +3,7 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import type { StatementRunner } from '#shared/db/run.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 
-/** What is said of a change. */
+/** What the audit trail says about a change. */
 export type Audited = {
   tenantId: string;
   type: AuditEventType;
@@ -13,6 +13,6 @@ export type Audited = {
   asOperator?: boolean;
 };
 
-/** Records a change of Billing's in its own transaction. Amounts go in the public API's spelling, by usdJson. */
+/** Records a change by Billing in its own transaction. Amounts are spelled as in the public API, by usdJson. */
 export const audit = (tx: StatementRunner, caller: Caller, event: Audited, nowMs: number): Promise<void> =>
   recordAuditEvent(tx, { occurredAtMs: nowMs, caller, ...event });

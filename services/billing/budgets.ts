@@ -8,14 +8,14 @@ import { readPosted } from './leasing/spend.ts';
 
 type Budget = MessageInitShape<typeof BudgetSchema>;
 
-/** A user's personal limit with what was spent today. */
+/** A user's personal limit and how much of it was spent today. */
 export async function costLimitAt(sql: Sql, tenantId: string, userId: string, nowMs: number): Promise<Budget> {
   const { userLimitNanoUsd } = await readTerms(sql, tenantId, userId);
   const key = { tenantId, kind: BudgetKind.USER, subjectId: userId, periodStart: dayOf(nowMs) };
   return budget(userLimitNanoUsd, await readPosted(sql, key), BudgetPeriod.DAY, nextDayMs(nowMs));
 }
 
-/** An organization's PAYG cap with what was spent this month beyond commitment and credit. */
+/** An organization's PAYG cap and how much was spent this month beyond commitment and credit. */
 export async function paygCapAt(sql: Sql, tenantId: string, nowMs: number): Promise<Budget> {
   const { paygCapNanoUsd } = await readTerms(sql, tenantId, '');
   const key = { tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: monthOf(nowMs) };

@@ -10,15 +10,15 @@ import type { Recalls } from './leasing/recalls.ts';
 import type { PaymentProvider } from './payments/provider.ts';
 import type { RateLimitFeed } from './rate-limits/feed.ts';
 
-/** What Billing's RPCs are made of; start.ts puts it together. */
+/** What Billing's RPCs depend on; assembled in start.ts. */
 export type BillingDeps = {
   database: ServiceDatabase;
-  /** The database's clock, in milliseconds since the Unix epoch: what days, months and expiries are reckoned by. */
+  /** The database's clock, in milliseconds since the Unix epoch; it decides about days, months and expiries. */
   databaseNow(sql: Sql): Promise<number>;
   prices: PriceBook;
   recalls: Recalls;
   rateLimits: Pick<RateLimitFeed, 'watch'>;
-  /** Knows which organizations there are. */
+  /** Tells which organizations exist. */
   auth: Pick<Client<typeof AuthService>, 'getTenants'>;
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;

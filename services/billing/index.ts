@@ -41,7 +41,7 @@ import { verifyLedger } from './rpc/verify-ledger.ts';
 import { voidInvoice } from './rpc/void-invoice.ts';
 import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
-/** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes its dependencies. */
+/** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes the dependencies. */
 export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingService> {
   const inTurn = readInTurn(createReadTurns());
   return {

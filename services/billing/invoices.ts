@@ -12,14 +12,14 @@ import {
 } from './db/entities.ts';
 import { invoiceMessage } from './db/messages.ts';
 
-/** An organization's own invoice; NOT_FOUND for somebody else's and for what is no id at all. */
+/** An organization's own invoice; NOT_FOUND for somebody else's and for an invalid id. */
 export async function findInvoice(em: SqlEntityManager, tenantId: string, id: string): Promise<InvoiceRow> {
   const invoice = isUuid(id) ? await em.findOne(InvoiceEntity, { tenantId, id: id.toLowerCase() }) : null;
   if (invoice === null) throw notFound('invoice');
   return invoice;
 }
 
-/** The same with its lines, of one moment: a draft grows with every charge. */
+/** The same with its lines, from one moment: a draft grows with every charge. */
 export const invoiceWithLines = (
   database: Pick<ServiceDatabase, 'em'>,
   tenantId: string,
@@ -36,7 +36,7 @@ export const invoiceWithLines = (
     { isolationLevel: IsolationLevel.REPEATABLE_READ },
   );
 
-/** The same as it is answered. */
+/** The same, as it is answered. */
 export async function describedInvoice(
   database: Pick<ServiceDatabase, 'em'>,
   tenantId: string,

@@ -23,19 +23,19 @@ type BillingOptions = {
   clock: Clock;
   logger: Logger;
   registry: Registry;
-  /** Answers for the rates of price versions. */
+  /** Tells the rates of price versions. */
   models: Pick<Client<typeof ModelsService>, 'getPrices'>;
-  /** Chains audit events, and knows which organizations there are. */
+  /** Chains audit events, and tells which organizations exist. */
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'getTenants'>;
-  /** Signs the webhooks of the provider `stripe`; undefined: there are none. */
+  /** Signs the webhooks of the provider `stripe`; undefined: none are accepted. */
   paymentWebhookSecret: string | undefined;
-  /** The database's clock, where a test moves it. */
+  /** The database's clock; tests can move it. */
   databaseNow?: BillingDeps['databaseNow'];
 };
 
 type StartedBilling = {
   implementation: ServiceImpl<typeof BillingService>;
-  /** What the RPCs are made of, for workers that are run by hand. */
+  /** The dependencies of the RPCs, for running workers by hand. */
   deps: BillingDeps;
   /** Ends the workers, the relay and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
@@ -44,7 +44,7 @@ type StartedBilling = {
 /** Opens Billing on a migrated database and starts its workers. */
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
   const { connection, clock, logger, registry, models, auth, paymentWebhookSecret: secret } = options;
-  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
   opened.defer(() => database.close());

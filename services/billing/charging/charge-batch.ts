@@ -16,8 +16,8 @@ import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
 import { DayTexts, fundedAtMs, madeAtMs, periodsOf, usagePosting } from './usage-posting.ts';
 
 /**
- * Charges events that can be charged, each once, in the caller's transaction; answers how many were new. Everything that may take
- * long comes before the rows of budgets are locked, for which requests near their limits wait.
+ * Charges the chargeable ones of some events, each once, in the caller's transaction; returns how many were new. Anything that may take
+ * long comes before locking the rows of budgets, which requests near their limits wait for.
  */
 export async function chargeBatch(
   sql: Sql,
@@ -27,7 +27,7 @@ export async function chargeBatch(
 ): Promise<number> {
   const tenantIds = [...new Set(events.map(({ tenantId }) => tenantId))];
   const accounts = await lockAccounts(sql, tenantIds);
-  // Behind the locks, since the wait for them may have lasted into another day.
+  // Read after the locks were taken, since waiting for them may have lasted into another day.
   const nowMs = await now();
   for (const account of accounts.values()) await giveCreditOfNewMonth(sql, account, nowMs);
   const fresh = await notYetCharged(sql, events);
@@ -54,7 +54,7 @@ export async function chargeBatch(
     }
     spent.add({ tenantId, kind: BudgetKind.USER, subjectId: userId, periodStart: periods.userDay }, costNanoUsd);
     if (costNanoUsd === 0n) continue;
-    // What comes after an invoice was finalized goes onto the next one.
+    // What arrives after an invoice was finalized goes onto the next one.
     const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
     const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, month);
     postings.get(tenantId)!.push(posting);
@@ -101,7 +101,7 @@ async function notYetCharged(sql: Sql, events: readonly UsageEvent[]): Promise<U
   return [...fresh.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** The leases which held for the events; one of another organization is none. */
+/** The leases that held room for the events; leases of other organizations do not count. */
 async function leasesOf(sql: Sql, events: readonly UsageEvent[]): Promise<Map<string, LeaseRow>> {
   const tenants = new Map(events.flatMap(({ tenantId, leaseIds }) => leaseIds.map((id) => [id, tenantId])));
   if (tenants.size === 0) return new Map();
@@ -109,7 +109,7 @@ async function leasesOf(sql: Sql, events: readonly UsageEvent[]): Promise<Map<st
   return new Map(leases.filter(({ id, tenantId }) => tenants.get(id) === tenantId).map((lease) => [lease.id, lease]));
 }
 
-/** Turns held room into what was charged. The rows of the budgets are locked. */
+/** Turns held room into charged amounts. The rows of the budgets are locked. */
 async function chargeLeases(sql: Sql, events: readonly UsageEvent[], leaseIds: readonly string[]): Promise<void> {
   if (leaseIds.length === 0) return;
   const before = await lockLeases(sql, leaseIds);

@@ -14,9 +14,9 @@ type Draft = {
   lines: Map<string, Line[]>;
 };
 
-/** What a batch of charges adds to the drafts of its organizations. */
+/** What a batch of charges adds to the invoice drafts of its organizations. */
 export class DraftAdditions {
-  /** Of an organization mostly one. */
+  /** An organization usually has one. */
   readonly #drafts = new Map<string, Draft[]>();
 
   add(
@@ -57,7 +57,7 @@ export class DraftAdditions {
     return draft;
   }
 
-  /** Writes them, making the drafts that are not there. The organizations are locked. */
+  /** Writes the additions, creating missing drafts. The organizations are locked. */
   async save(sql: Sql): Promise<void> {
     const drafts = [...this.#drafts.values()].flat();
     if (drafts.length === 0) return;
@@ -103,7 +103,7 @@ export class DraftAdditions {
   }
 }
 
-/** The months of locked organizations whose invoices are closed to further charges, as `tenant month`. */
+/** The months of locked organizations whose invoices accept no further charges, as `tenant month`. */
 export async function closedMonths(sql: Sql, tenantIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await sql.query<{ tenant_id: string; month: string }>({
     name: 'closed-months',

@@ -5,16 +5,16 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { asService } from '#shared/rpc/caller.ts';
 
-/** The rates of price versions. A version never changes, so what is known once is known for ever. */
+/** The rates of price versions. A version never changes, so it needs to be looked up only once. */
 export type PriceBook = {
   /** The rates of those versions that exist. Fails when one is unknown here and Models cannot be asked. */
   ratesOf(versionIds: readonly string[]): Promise<ReadonlyMap<string, PriceRates>>;
 };
 
-/** Versions asked for at once. */
+/** The most versions in one request. */
 const versionsPerCall = 100;
 
-/** A price book which keeps versions in Billing's own schema and asks Models for new ones. */
+/** A price book that keeps versions in Billing's own schema and asks Models for new ones. */
 export function createPriceBook(deps: {
   database: Pick<ServiceDatabase, 'query'>;
   models: Pick<Client<typeof ModelsService>, 'getPrices'>;

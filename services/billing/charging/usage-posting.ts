@@ -20,7 +20,7 @@ export function refusalOf(event: UsageEvent, isPriced: (versionId: string) => bo
 
 const dayMs = 86_400_000;
 
-/** The days of a batch's events: few, and each is put into words once. */
+/** The texts of a batch's days: there are few, so each is formatted once. */
 export class DayTexts {
   readonly #texts = new Map<number, PeriodStart>();
 
@@ -39,8 +39,8 @@ export class DayTexts {
 type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
 
 /**
- * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without
- * one the event's own time decides.
+ * A lease records the period whose budget had room, and the charge counts there, however late it comes. Without a lease the event's own
+ * time decides.
  */
 export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: DayTexts): EventPeriods {
   const day = days.at(madeMs);
@@ -53,13 +53,13 @@ export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: Day
   };
 }
 
-/** When a call was made: no edge's clock reaches beyond the database's. */
+/** When a call was made: no edge's clock may run ahead of the database's. */
 export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
 
 /**
- * The moment whose credit pays for a call: when a hold of its own was asked for, as for a background job that may run much later, or else
- * when it was made; of a job that nothing limits, so that none was held, when it was submitted. It lies in the month in which room was
- * found for the call: an edge's clock may be in another one.
+ * The moment whose credit pays for a call: when a hold of its own was requested, as for a background job that may run much later, or else
+ * when it was made; for a job without a hold, since nothing limits it, when it was submitted. It is within the month in which room was found
+ * for the call: an edge's clock may be in another month.
  */
 export function fundedAtMs({ jobId }: UsageEvent, madeMs: number, leases: readonly LeaseRow[]): number {
   const lease = leases.find(({ kind }) => kind === BudgetKind.ORGANIZATION);
@@ -69,7 +69,7 @@ export function fundedAtMs({ jobId }: UsageEvent, madeMs: number, leases: readon
   return Math.min(Math.max(askedMs, startMs), nextMonthMs(startMs) - 1);
 }
 
-/** The posting of one call, paid for by the credit of `atMs`: what it draws on, against revenue. */
+/** The posting of one call, paid with the credit of `atMs`: what it draws on, against revenue. */
 export function usagePosting(
   event: UsageEvent,
   atMs: number,

@@ -5,8 +5,8 @@ import type { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 import type { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 
 /*
- * What lists and single reads are made of. Money moves through ledger/post.ts alone, in plain SQL: the rows of the ledger are
- * never flushed from here.
+ * The basis of lists and single reads. Money moves only through ledger/post.ts, in plain SQL: the rows of the ledger are never flushed from
+ * here.
  */
 
 export const PlanEntity = defineEntity({

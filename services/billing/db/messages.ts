@@ -79,7 +79,7 @@ export const couponMessage = (row: CouponRow, code = row.codePreview): MessageIn
   createdAt: timestampFromDate(row.createdAt),
 });
 
-/** The number as people read it. */
+/** The invoice number as people read it. */
 export const invoiceNumber = (number: bigint | null): string =>
   number === null ? '' : `INV-${number.toString().padStart(6, '0')}`;
 
@@ -89,7 +89,7 @@ export function paymentStatus(
 ): PaymentStatus {
   if (row.paidAt !== null || (row.status === InvoiceStatus.FINALIZED && row.totalNanoUsd === 0n))
     return PaymentStatus.PAID;
-  // A day is in time until its end; texts of days compare as the days do.
+  // Paid on its due date it is in time; days as text compare like the days themselves.
   if (row.status === InvoiceStatus.FINALIZED && row.dueDate !== null && row.dueDate < dayOf(nowMs)) {
     return PaymentStatus.OVERDUE;
   }

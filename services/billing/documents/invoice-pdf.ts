@@ -10,10 +10,10 @@ const margin = 50;
 const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
 const numberWidth = 75;
 const bottomY = 770;
-/** A few milliseconds' work. */
+/** This many take a few milliseconds to draw. */
 const linesPerTurn = 20;
 
-/** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
+/** An invoice as an A4 document: header, line items, totals. Amounts are the exact decimals of the ledger. */
 export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
   // Large, and seldom needed.
   const { default: PDFDocument } = await import('pdfkit');
@@ -65,7 +65,7 @@ function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
   const isPerMillion = perUnit === 1_000_000n;
   row(document, [
     `${line.model}: ${describedUnit(line.unit)}`,
-    // What is priced by the million is counted one by one; audio is metered in milliseconds, and stands in seconds.
+    // Tokens and characters, priced by the million, are shown one by one; audio, metered in milliseconds, is shown in seconds.
     isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
     isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
     usdText(line.amountNanoUsd),
@@ -81,7 +81,7 @@ function row(
   const height = document.heightOfString(text, { width: columnsX.quantity - columnsX.text - 10 });
   if (document.y + height > bottomY) document.addPage();
   const { y } = document;
-  // A price with all nine decimals takes two lines.
+  // A price with all nine decimals needs two lines.
   const cells = [
     [text, columnsX.text, columnsX.quantity - columnsX.text - 10, 'left'],
     [quantity, columnsX.quantity, numberWidth, 'right'],

@@ -1,6 +1,6 @@
 import { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 
-/** What a line of an invoice counts, for people. */
+/** What a line of an invoice counts, in words. */
 export function describedUnit(unit: PriceUnit): string {
   switch (unit) {
     case PriceUnit.MILLION_INPUT_TOKENS:

@@ -1,4 +1,4 @@
-/** The smaller of two amounts; Math.min knows no bigint. */
+/** The smaller of two amounts; Math.min does not accept bigints. */
 export function smaller(a: bigint, b: bigint): bigint {
   if (a < b) return a;
   return b;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 /** Crockford's base 32: no letter that reads like a digit. */
 const letters = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 
-/** A code of 26 letters, 130 bits, in groups, from 17 random bytes or more. */
+/** A code of 26 characters, 130 bits, in groups, from at least 17 random bytes. */
 export function couponCode(random: Uint8Array): string {
   let bits = 0n;
   for (const byte of random) bits = (bits << 8n) | BigInt(byte);
@@ -15,11 +15,11 @@ export function couponCode(random: Uint8Array): string {
   return code.match(/.{1,7}/g)!.join('-');
 }
 
-/** The code as it is stored and compared: case and spaces around it do not matter. */
+/** The code as it is stored and compared: case and surrounding spaces do not matter. */
 export const canonicalCode = (code: string): string => code.trim().toUpperCase();
 
 export const codeDigest = (canonical: string): Buffer => createHash('sha256').update(canonical).digest();
 
-/** Enough to recognise a code by, and too little to guess the rest of a random one. */
+/** Enough of a code to recognise it, but too little to guess the rest of a random one. */
 export const codePreview = (canonical: string): string =>
   canonical.length <= 8 ? `${canonical.slice(0, 2)}…` : `${canonical.slice(0, 4)}…${canonical.slice(-2)}`;

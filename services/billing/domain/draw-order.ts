@@ -2,14 +2,14 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { smaller } from './amounts.ts';
 import type { LedgerAccount, LedgerEntry } from './ledger.ts';
 
-/** What usage may draw on, as long as something is left. */
+/** Something that usage may draw on while anything is left. */
 export type Drawable = {
   id: string;
   remainingNanoUsd: bigint;
-  /** What was left when its time was over and it was written off; only calls that were made before draw on that. */
+  /** What was left at its expiry, when it was written off; only calls made before that draw on it. */
   expiredNanoUsd: bigint;
 };
-/** `startsAtMs` is null for credit that pays for earlier calls as well, as whatever is bought or given does. */
+/** `startsAtMs` is null for credit that also pays for earlier calls, as everything bought or granted does. */
 export type DrawableLot = Drawable & { source: LotSource; startsAtMs: number | null; expiresAtMs: number | null };
 export type DrawableCommitment = Drawable & { startsAtMs: number; endsAtMs: number };
 
@@ -20,7 +20,7 @@ export const accountOfLot = (source: LotSource): LedgerAccount => (isPromotional
 
 type PlaceInOrder = Pick<DrawableLot, 'id' | 'source' | 'expiresAtMs'>;
 
-/** The order in which lots are drawn: promotional ones first, then by expiry, then the older one. */
+/** The order in which lots are drawn: promotional ones first, then by expiry, then by age, oldest first. */
 export function byDrawOrder(a: PlaceInOrder, b: PlaceInOrder): number {
   const rank = Number(isPromotional(b.source)) - Number(isPromotional(a.source));
   if (rank !== 0) return rank;
@@ -30,10 +30,10 @@ export function byDrawOrder(a: PlaceInOrder, b: PlaceInOrder): number {
 }
 
 /**
- * What an organization can draw on, while a batch of charges is reckoned: commitment, then promotional lots by expiry, then paid
- * lots, then PAYG (reliability.md, Ledger). PAYG takes whatever is left: a call that was admitted is charged, cap or not.
+ * What an organization can draw on while a batch of charges is computed: commitment, then promotional lots by expiry, then paid lots, then
+ * PAYG (reliability.md, Ledger). PAYG takes the rest: a call that was admitted is charged, cap or not.
  *
- * A call draws on what was there at its own time: its charge may come late, when the credit that let it in has ended, or been written
+ * A call draws on what there was at its own time: its charge may come late, when the credit that admitted it has expired, or been written
  * off.
  */
 export class Funds {
@@ -51,7 +51,7 @@ export class Funds {
     return this.#lots.reduce((sum, lot) => sum + lot.remainingNanoUsd, 0n);
   }
 
-  /** Takes the cost of a call that was made at `atMs`; answers the debits, and how much of it is PAYG. */
+  /** Takes the cost of a call made at `atMs`; returns the debits, and how much of it is PAYG. */
   draw(costNanoUsd: bigint, atMs: number): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
     const debits: LedgerEntry[] = [];
     let left = costNanoUsd;
@@ -68,7 +68,7 @@ export class Funds {
     return { debits, paygNanoUsd: left };
   }
 
-  /** Takes an amount from lots alone; null, and nothing taken, when they have less. */
+  /** Takes an amount from lots only; null, with nothing taken, when they have less. */
   drawLots(amountNanoUsd: bigint): LedgerEntry[] | null {
     if (this.creditNanoUsd < amountNanoUsd) return null;
     const debits: LedgerEntry[] = [];
@@ -80,14 +80,14 @@ export class Funds {
     return debits;
   }
 
-  /** Takes what is left of a source, and what was written off of it, which then is a gain no more. */
+  /** Takes what is left of a source, and what was written off, which then no longer counts as a gain. */
   #takeAll(account: LedgerAccount, source: Drawable, left: bigint, debits: LedgerEntry[]): bigint {
     const taken = this.#take('remainingNanoUsd', source, { account, itemId: source.id }, left, debits);
     const writtenOff = { account: 'expiredCredit', itemId: null } as const;
     return taken + this.#take('expiredNanoUsd', source, writtenOff, left - taken, debits);
   }
 
-  /** Takes what there is, up to `left`, and notes the debit; answers how much it is. */
+  /** Takes what there is, up to `left`, and records the debit; returns how much that is. */
   #take(
     part: 'remainingNanoUsd' | 'expiredNanoUsd',
     source: Drawable,
@@ -103,7 +103,7 @@ export class Funds {
     return amountNanoUsd;
   }
 
-  /** The lots and commitments of which something was taken, with what is left. */
+  /** The lots and commitments that were drawn on, with what is left of them. */
   get changed(): { lots: DrawableLot[]; commitments: DrawableCommitment[] } {
     return {
       lots: this.#lots.filter((lot) => this.#touched.has(lot)),

@@ -1,26 +1,26 @@
 import { larger, smaller } from './amounts.ts';
 
 /*
- * Room in budgets (design.md, Snapshots). A budget admits while posted + held < limit. Far from the limit a holder gets a slice,
- * inside which it admits by itself and never beyond; near it each request gets a central hold of its own, so that the overshoot is
- * at most the one request which was the last to find posted + held below the limit.
+ * Room in budgets (design.md, Snapshots). A budget admits while posted + held < limit. Far from the limit a holder gets a slice, within
+ * which it admits calls by itself, and never beyond; near it each request gets a central hold of its own, so that the limit is exceeded by
+ * at most one request, the last to find posted + held below it.
  */
 
-/** A budget at a moment. `posted + held` may be above the limit by one request. */
+/** The state of a budget. `posted + held` may exceed the limit by one request. */
 export type BudgetState = {
   limitNanoUsd: bigint;
   postedNanoUsd: bigint;
   heldNanoUsd: bigint;
-  /** How much of the limit ends before a lease which is given now: no slice is made of it, since its holder would not know. */
+  /** The part of the limit that ends before a lease given now: no slice is made of it, since its holder would not notice. */
   endingNanoUsd?: bigint;
 };
 
 export type LeaseTerms = { costMaxNanoUsd: bigint; costMinNanoUsd: bigint; sliceNanoUsd: bigint };
 
-/** No slice is more than this part of what is left, so that several holders find room. */
+/** A slice is at most this part of what is left, so that several holders find room. */
 const sliceDivisor = 8n;
 
-/** A slice must hold this many of the request that asked, else every request would soon ask again anyway. */
+/** A slice must hold at least this many times the requesting call, else every request would soon ask again. */
 const sliceRequestsMin = 2n;
 
 export const remainingIn = ({ limitNanoUsd, postedNanoUsd, heldNanoUsd }: BudgetState): bigint =>
@@ -28,7 +28,7 @@ export const remainingIn = ({ limitNanoUsd, postedNanoUsd, heldNanoUsd }: Budget
 
 const lastingIn = (budget: BudgetState): bigint => remainingIn(budget) - (budget.endingNanoUsd ?? 0n);
 
-/** The room which a demand gets; null when the budget has none. */
+/** The room granted to a demand; null when the budget has none. */
 export function grantedRoom(budget: BudgetState, terms: LeaseTerms): { roomNanoUsd: bigint; central: boolean } | null {
   const remaining = remainingIn(budget);
   if (remaining <= 0n) return null;
@@ -37,18 +37,18 @@ export function grantedRoom(budget: BudgetState, terms: LeaseTerms): { roomNanoU
     const slice = smaller(costMax + wish, lastingIn(budget) / sliceDivisor);
     if (slice > 0n && slice >= costMax * sliceRequestsMin) return { roomNanoUsd: slice, central: false };
   }
-  // Without a least cost the request is worth running only whole: it may go beyond what is left, by itself.
+  // Without a minimum cost the request is worth running only whole: by itself it may exceed what is left.
   const least = costMin > 0n ? smaller(costMin, costMax) : costMax;
   return { roomNanoUsd: larger(least, smaller(costMax, remaining)), central: true };
 }
 
-/** What of a slice its holder may keep free, now that it settles: less and less as the limit comes near, at last nothing. */
+/** How much of a slice its holder may keep free when it settles: less and less as the limit comes near, at last nothing. */
 export function freeRoomToKeep(budget: BudgetState, freeNanoUsd: bigint): bigint {
   const remaining = lastingIn(budget);
   return remaining <= 0n ? 0n : smaller(freeNanoUsd, (remaining + freeNanoUsd) / sliceDivisor);
 }
 
-/** The amounts of a lease. `used` and `inFlight` are what the holder last told. */
+/** The amounts of a lease. `used` and `inFlight` are as last reported by the holder. */
 export type LeaseAmounts = {
   roomNanoUsd: bigint;
   usedNanoUsd: bigint;
@@ -56,11 +56,11 @@ export type LeaseAmounts = {
   chargedNanoUsd: bigint;
 };
 
-/** What a lease takes up of its budget; what was charged is posted instead. */
+/** What a lease occupies of its budget; charged amounts are posted instead. */
 export const heldBy = ({ roomNanoUsd, chargedNanoUsd }: Pick<LeaseAmounts, 'roomNanoUsd' | 'chargedNanoUsd'>): bigint =>
   larger(roomNanoUsd - chargedNanoUsd, 0n);
 
-/** A lease whose holder gives it back: what was used, or may yet be used, stays held until it is charged. */
+/** A lease that its holder gives back: what was used, or may still be used, stays held until it is charged. */
 export const closed = <Lease extends LeaseAmounts>(
   lease: Lease,
   usedNanoUsd: bigint,
@@ -72,14 +72,14 @@ export const closed = <Lease extends LeaseAmounts>(
   roomNanoUsd: usedNanoUsd + inFlightNanoUsd,
 });
 
-/** A lease whose holder vanished: what it was known to have used will be charged, everything else is free. */
+/** A lease whose holder vanished: what it is known to have used will be charged, everything else is free. */
 export const lapsed = <Lease extends LeaseAmounts>(lease: Lease): Lease => ({
   ...lease,
   inFlightNanoUsd: 0n,
   roomNanoUsd: smaller(lease.roomNanoUsd, lease.usedNanoUsd),
 });
 
-/** A lease under which a call was charged. A central hold was for this call alone, so it is free. */
+/** A lease under which a call was charged. A central hold was only for this call, so it is free. */
 export function charged<Lease extends LeaseAmounts & { central: boolean }>(lease: Lease, costNanoUsd: bigint): Lease {
   const chargedNanoUsd = lease.chargedNanoUsd + costNanoUsd;
   if (!lease.central) return { ...lease, chargedNanoUsd };

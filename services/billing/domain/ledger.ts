@@ -1,26 +1,26 @@
 /*
- * Double entry (reliability.md, Ledger). Debits are above 0, credits below; the entries of a transaction sum to 0. Seen from the
- * operator, credit that organizations hold is owed to them, so it stands below 0, and what they owe stands above.
+ * Double entry (reliability.md, Ledger). Debits are positive, credits negative; the entries of a transaction sum to 0. From the operator's
+ * point of view, credit that organizations hold is owed to them, so its balance is negative, and what they owe is positive.
  */
 
 /** The accounts of each organization, with their numbers in the table of entries. */
 export const accountNumbers = {
-  /** Finalized invoices which are not paid. */
+  /** Finalized invoices that are not paid. */
   receivable: 1,
-  /** Credit that was bought or given to set something right. */
+  /** Credit that was bought, or granted as a correction. */
   wallet: 2,
   /** Promotions and coupons. */
   promotional: 3,
-  /** Agreed amounts which are not used yet. */
+  /** Agreed amounts that are not used yet. */
   commitment: 4,
   revenue: 5,
-  /** Credit and commitments which nobody used in time. */
+  /** Credit and commitments that nobody used in time. */
   expiredCredit: 6,
-  /** Usage beyond all credit which is not on a finalized invoice yet. */
+  /** Usage beyond all credit that is not on a finalized invoice yet. */
   paygAccrual: 7,
   /** What came from outside: payments and agreed commitments. */
   funding: 8,
-  /** What was given for nothing. */
+  /** What was given away. */
   grantedCredit: 9,
 } as const;
 
@@ -35,11 +35,11 @@ export type LedgerEntry = {
 
 export type Balances = Record<LedgerAccount, bigint>;
 
-/** What a transaction is and what it moves, before it is posted. */
+/** A transaction and what it moves, before it is posted. */
 export type Posting = {
-  /** modelgateway.billing.v1.TransactionType; 0 for movements which organizations do not see. */
+  /** modelgateway.billing.v1.TransactionType; 0 for movements that organizations do not see. */
   type: number;
-  /** Above 0 for what the organization gains. */
+  /** Positive for what the organization gains. */
   amountNanoUsd: bigint;
   invoiceMonth: string | null;
   description: string;
@@ -57,7 +57,7 @@ export const postingDefaults = {
   requestId: null,
 } as const;
 
-/** Moves balances to what they are behind a posting. Throws for one that does not sum to 0: that is a fault of ours, never of a request. */
+/** Changes balances by a posting. Throws if it does not sum to 0, which is a bug, never the fault of a request. */
 export function applyPosting(
   balances: Balances,
   { entries, description }: Pick<Posting, 'entries' | 'description'>,
@@ -70,7 +70,7 @@ export function applyPosting(
   if (sum !== 0n) throw new Error(`The posting "${description}" is out of balance by ${sum} nano-USD`);
 }
 
-/** The wallet as its organization sees it: all lots which are not expired. */
+/** The wallet as its organization sees it: all lots that are not expired. */
 export const walletBalance = ({ wallet, promotional }: Balances): bigint => -(wallet + promotional);
 
 /** Moves an amount from one account to another. */
@@ -84,5 +84,5 @@ export const transfer = (
   { account: credited, itemId: item.credited ?? null, amountNanoUsd: -amountNanoUsd },
 ];
 
-/** The largest sum an account may reach: far below the end of 64 bits, and above anything real (8 billion USD). */
+/** The largest sum in an account: far below the end of 64 bits, and above anything real (8 billion USD). */
 export const balanceNanoUsdMax = 8_000_000_000_000_000_000n;

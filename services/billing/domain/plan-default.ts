@@ -1,2 +1,2 @@
-/** The plan of organizations which nobody put on another: it stands in the first migration, and operators may change it. */
+/** The plan of organizations that nobody put on another one: it comes with the first migration, and operators may change it. */
 export const defaultPlanCode = 'developer';

@@ -22,8 +22,8 @@ export const quantityPerUnit = (unit: PriceUnit): bigint => {
 };
 
 /**
- * Splits the cost of a call into lines which add up to it exactly: each is rounded down, and what is left goes to the largest.
- * The cost stands as it was metered; where the rates explain another, the largest line takes the difference.
+ * Splits the cost of a call into lines that add up to it exactly: each is rounded down, and the largest takes the rest. The cost is taken
+ * as it was metered; if the rates give another one, the largest line takes the difference.
  */
 export function pricedLines(rates: PriceRates, usage: MeteredUsage, costNanoUsd: bigint): PricedLine[] {
   const lines: PricedLine[] = [];

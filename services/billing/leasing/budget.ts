@@ -51,7 +51,7 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
   }));
 }
 
-/** Whether what the organization can pay has an end. */
+/** Whether there is an end to what the organization can pay. */
 export const isOrganizationLimited = ({ paygEnabled, paygCapNanoUsd }: Terms): boolean =>
   !paygEnabled || paygCapNanoUsd !== null;
 
@@ -62,12 +62,12 @@ export const periodAt = (kind: BudgetKind, nowMs: number): PeriodStart =>
 export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
   kind === BudgetKind.ORGANIZATION ? nextMonthMs(nowMs) : nextDayMs(nowMs);
 
-/** A budget, and what limits it: a key's cap as its holder knows it, for the others the terms. */
+/** A budget and its limit: a key's cap as its holder knows it, for the others the terms. */
 export type LimitedBudget = { budget: BudgetKey; keyLimitNanoUsd: bigint | null; terms: Terms };
 
 /**
- * Locks the rows by which budgets are changed, organizations' accounts and then keys' and users' spend; answers in the order asked.
- * `untilMs` is how long what is leased now may be held.
+ * Locks the rows through which budgets are changed: organizations' accounts first, then keys' and users' spend; returns them in the order
+ * requested. `untilMs` is how long leases given now may be held.
  */
 export async function lockBudgets(
   sql: Sql,
@@ -107,12 +107,12 @@ export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number, 
 
 const isOfOrganization = ({ kind }: BudgetKey): boolean => kind === BudgetKind.ORGANIZATION;
 
-/** Above anything that can be spent; sums of a few of these still fit into 64 bits. */
+/** Above anything that can be spent; the sum of a few of these still fits into 64 bits. */
 const unlimited = 2_000_000_000_000_000_000n;
 
 /**
- * What an organization can still pay, as a budget: commitment and lots, and PAYG up to its cap. Its limit is what is left, so
- * that nothing counts as posted.
+ * What an organization can still pay, as a budget: commitment and lots, and PAYG up to its cap. The limit is what is left, so nothing
+ * counts as posted.
  */
 async function organizationBudget(
   sql: Sql,

@@ -4,7 +4,7 @@ import type { LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
 import { arraysOf, type BudgetKey, changeHeld, heldChange } from './spend.ts';
 
-/** A lease, with the budget in which it has room. */
+/** A lease, with the budget that it is part of. */
 export type LeaseRow = LeaseAmounts &
   BudgetKey & {
     id: string;
@@ -14,7 +14,7 @@ export type LeaseRow = LeaseAmounts &
     /** A key's cap as its holder knew it. */
     limitNanoUsd: bigint | null;
     state: LeaseState;
-    /** When its holder last told of it. */
+    /** When its holder last reported on it. */
     settledAtMs: number;
     expiresAtMs: number;
   };
@@ -67,7 +67,7 @@ export async function readLeases(sql: Sql, ids: readonly string[]): Promise<Leas
   return rows.map(leaseRow);
 }
 
-/** Locks leases, by id; the rows of their budgets must be locked before. */
+/** Locks leases, by id; the rows of their budgets must be locked already. */
 export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'lock-leases',
@@ -77,7 +77,7 @@ export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<Leas
   return rows.map(leaseRow);
 }
 
-/** Locks the leases of budgets which were not settled in time, by id. */
+/** Locks the leases of budgets that were not settled in time, by id. */
 export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[], nowMs: number): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'lock-overdue-leases',
@@ -92,7 +92,10 @@ export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[],
   return rows.map(leaseRow);
 }
 
-/** What slices of a budget whose holders are in touch may give back, and when the one was settled that was not settled for the longest time. */
+/**
+ * How much the slices of a budget, of holders in touch, may give back, and when the one that has been unsettled for longest was last
+ * settled.
+ */
 export async function recallableRoom(
   sql: Sql,
   budget: BudgetKey,
@@ -111,8 +114,8 @@ export async function recallableRoom(
 }
 
 /**
- * Notes of leases that their holder gave up without knowing them granted that they never are: those which are not there yet stand as given
- * back, of nobody's budget, so that a grant which is about to be written meets their ids. Waits for one that was written already.
+ * Records leases that their holder gave up without knowing whether they were granted: those that do not exist yet are stored as given back,
+ * without a budget, so that a grant about to be written collides with their ids. Waits for a grant that is being written.
  */
 export async function forbidLeases(
   sql: Sql,
@@ -133,10 +136,10 @@ export async function forbidLeases(
 
 const nilUuid = '00000000-0000-0000-0000-000000000000';
 
-/** A lease as it stood, null for a new one, and as it is to be. */
+/** A lease as it was, null for a new one, and as it is to be. */
 export type LeaseChange = { before: LeaseRow | null; after: LeaseRow };
 
-/** Writes leases, and books what they take up more or less in their budgets, whose rows are locked. */
+/** Writes leases, and adjusts what they occupy in their budgets, whose rows are locked. */
 export async function changeLeases(sql: Sql, changes: readonly LeaseChange[]): Promise<void> {
   await saveLeases(
     sql,

@@ -2,23 +2,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BudgetKey } from './spend.ts';
 
 /**
- * Waits for room in slices to come back. Holders settle their slices twice a second, and near the limit a settlement leaves no free
- * room; so a request which finds a budget full of slices waits until each was settled, rather than being refused for what a
- * call needed that has ended since. However many requests wait for a budget, one looks.
+ * Waits for room to come back from slices. Holders settle their slices twice a second, and near the limit a settlement leaves no free room.
+ * So a request that finds a budget full of slices waits until each was settled, rather than being refused because of room that an ended
+ * call no longer needs. However many requests wait for a budget, only one of them polls.
  */
 export type Recalls = {
-  /** Resolves once all slices were settled after `sinceMs`, or after the longest time that a settlement may take. */
+  /** Resolves once all slices were settled after `sinceMs`, or after the longest time that settling may take. */
   wait(budget: BudgetKey, sinceMs: number, oldestSettlementMs: () => Promise<number>): Promise<void>;
 };
 
 const lookMs = 50;
-/** Two settlements of a holder, and some. */
+/** Two settlement intervals of a holder, and a margin. */
 const waitMsMax = 1_500;
 
 export function createRecalls(): Recalls {
   const looks = new Map<string, Promise<number>>();
 
-  /** The next look at a budget, the same for all who wait for it. */
+  /** The next poll of a budget, shared by all who wait for it. */
   function nextLook(key: string, look: () => Promise<number>): Promise<number> {
     let running = looks.get(key);
     if (running === undefined) {

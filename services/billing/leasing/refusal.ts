@@ -3,8 +3,8 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { resetsAtMs, type Terms } from './budget.ts';
 
 /**
- * The refusal of a budget without room. Clients stop retrying when the message says "will reset at" (openai-contract.md section 2). How long
- * that is comes from here, since a client's gateway may have another clock.
+ * The refusal of a budget without room. Clients stop retrying when the message says "will reset at" (openai-contract.md section 2). The
+ * waiting time is computed here, since a client's gateway may have another clock.
  */
 export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): GatewayError {
   const resetMs = resetsAtMs(kind, nowMs);
@@ -30,5 +30,5 @@ export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): Ga
   }
 }
 
-/** Nothing comes by itself but what a plan includes. */
+/** Nothing is added automatically except what a plan includes. */
 const noCredit = "The organization has no credit left. Redeem a coupon, or ask the platform's operator for credit.";

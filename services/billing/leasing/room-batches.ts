@@ -10,9 +10,9 @@ import { limitedDemands, type Taken, takeRoom } from './take-room.ts';
 
 /** How long a lease holds without being settled, unless the request says otherwise. */
 const timeToLiveMsDefault = 30_000;
-/** Transactions at a time, so that one which waits for a lock holds up those alone that came with it. */
+/** The most concurrent transactions, so that one waiting for a lock delays only the requests it contains. */
 const runningMax = 4;
-/** Requests in one transaction. */
+/** The most requests in one transaction. */
 const batchMax = 64;
 
 type Answer = { taken: Taken; terms: Terms; nowMs: number };
@@ -25,8 +25,8 @@ export type RoomBatches = {
 };
 
 /**
- * Takes room for requests together: what comes in the same turn, or while transactions are on their way, shares the next one.
- * A crowd of keys that are used for the first time costs ten statements for many, and never ten for each.
+ * Takes room for several requests together: those that come in the same turn, or while transactions are running, share the next one. A
+ * crowd of keys used for the first time costs ten statements for many, not ten for each.
  */
 export function createRoomBatches(deps: Deps): RoomBatches {
   const waiting: Waiting[] = [];
@@ -39,7 +39,7 @@ export function createRoomBatches(deps: Deps): RoomBatches {
     running -= 1;
   }
 
-  /** What fails for one request alone is found by asking for each by itself. */
+  /** If the batch fails, each request is tried alone, so that a failure affects only the one that causes it. */
   async function answer(batch: readonly Waiting[]): Promise<void> {
     try {
       const answers = await takeForAll(
@@ -48,7 +48,7 @@ export function createRoomBatches(deps: Deps): RoomBatches {
       );
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
     } catch (error) {
-      // Of a lease that was given up as it was written: asked again, it is found so.
+      // The lease was given up while it was being written: asking again will show that.
       const isGivenUp = isUniqueViolation(error, 'leases_by_id');
       const isFinal = batch.length === 1 ? !isGivenUp : hasReason(error, ErrorReason.OVERLOADED);
       if (isFinal) for (const { reject } of batch) reject(error);

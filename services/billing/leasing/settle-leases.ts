@@ -12,10 +12,10 @@ import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases }
 import { addPosted, heldChange, readSpends, SpendSums, textOfKey } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
-/** Leases by id, as they stand behind the settlement; those that are missing are unknown or somebody else's. */
+/** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
 type Settled = Map<string, LeaseRow>;
 
-/** Takes what holders tell of their leases. A lease which is not held any more moves no room. */
+/** Records what holders report about their leases. A lease that is no longer held moves no room. */
 export async function settleLeases(
   database: Database,
   holderId: string,
@@ -41,24 +41,24 @@ export async function settleLeases(
 const byLeaseId = (settlements: readonly LeaseSettlement[]): Map<string, LeaseSettlement> =>
   new Map(settlements.map((told) => [told.leaseId.toLowerCase(), told]));
 
-/** When leases are settled, and until when Billing holds those which are kept. */
+/** When leases are settled, and until when Billing holds those that are kept. */
 type SettlementTimes = { nowMs: number; expiresAtMs: number };
 
-/** A lease as it stood, and as its holder uses it now. */
+/** A lease as it was, and as its holder uses it now. */
 type Move = { before: LeaseRow; after: LeaseRow };
 
-/** Null for a lease that is not held any more, or not under this number. */
+/** Null for a lease that is no longer held, or not under this number. */
 function moveToldBy(lease: LeaseRow, told: LeaseSettlement): Move | null {
   if (lease.state !== LeaseState.HELD || lease.fencingToken !== told.fencingToken) return null;
   const { usedNanoUsd, inFlightNanoUsd, roomNanoUsd = lease.roomNanoUsd } = told;
-  // Never more again: what is told may come late, when the rest is somebody else's.
+  // Room never grows again: the report may come late, when the rest is somebody else's.
   const after = { ...lease, usedNanoUsd, inFlightNanoUsd, roomNanoUsd: smaller(lease.roomNanoUsd, roomNanoUsd) };
   return { before: lease, after };
 }
 
 /**
- * Kept leases in one statement, locked by id like all leases: their room stays, so that no budget changes. Those of which room is wanted
- * do not count as settled, since others wait for it.
+ * Keeps leases in one statement, locked by id like all leases: their room stays, so no budget changes. Those from which room is wanted do
+ * not count as settled, since others are waiting for it.
  */
 async function keepLeases(
   database: Database,
@@ -101,8 +101,8 @@ async function keepLeases(
 }
 
 /**
- * Takes the room that holders do without, and answers how much those should have whose budgets have come near their limits. They are
- * left more until they say that they do without: they may have admitted calls under it meanwhile.
+ * Takes the room that holders no longer need, and returns how much each should keep of those whose budgets have come near their limits.
+ * That room stays theirs until they confirm: they may have admitted calls under it meanwhile.
  */
 async function takeRoomBack(
   database: Database,
@@ -121,8 +121,8 @@ async function takeRoomBack(
 }
 
 /**
- * Leaves out slices of keys which are far from their caps, by one look without locks at all of them: most are. A key that comes near
- * its cap a moment later is found by the next settlement, for which whoever wants its room waits.
+ * Leaves out slices of keys that are far from their caps, which most are, with a single read without locks. If a key comes near its cap a
+ * moment later, the next settlement finds it, and whoever wants its room waits for that.
  */
 async function nearTheirLimits(sql: Sql, moves: readonly Move[]): Promise<Move[]> {
   const spends = await readSpends(
@@ -176,7 +176,7 @@ async function takeRoomOf(
 const isSmaller = ({ before, after }: Move): boolean => after.roomNanoUsd < before.roomNanoUsd;
 const freeIn = (lease: LeaseRow): bigint => lease.roomNanoUsd - lease.usedNanoUsd - lease.inFlightNanoUsd;
 
-/** Leases given back: what was used, or may still be, stays held until it is charged. */
+/** Leases that are given back: what was used, or may still be, stays held until it is charged. */
 async function closeLeases(
   database: Database,
   holderId: string,
@@ -196,7 +196,7 @@ async function closeLeases(
       })),
     );
   }
-  // All keys and users at once: a process may hold leases of ten thousand.
+  // All keys and users at once: a process may hold leases for ten thousand.
   if (ofSpend.length > 0) {
     after.push(
       ...(await sqlTransaction(database, async (sql) => {
@@ -229,7 +229,7 @@ async function close(
 function closedBy(lease: LeaseRow, told: LeaseSettlement, nowMs: number): LeaseRow {
   if (lease.fencingToken !== told.fencingToken || lease.state === LeaseState.LAPSED) return lease;
   const after = closed(lease, told.usedNanoUsd, told.inFlightNanoUsd);
-  // A closed lease takes no more room than before, whatever comes late.
+  // A closed lease never occupies more room than before, however late a report comes.
   if (lease.state === LeaseState.CLOSED && after.roomNanoUsd >= lease.roomNanoUsd) return lease;
   return { ...after, state: LeaseState.CLOSED, expiresAtMs: nowMs + rememberedMs };
 }

@@ -4,8 +4,8 @@ import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
 
 /**
- * Whose budget (a key's, a user's or an organization's), in which period. The spend of an organization is what went beyond its
- * credit, by month.
+ * Whose budget (a key's, a user's or an organization's), and for which period. The spend of an organization is what exceeded its credit, by
+ * month.
  */
 export type BudgetKey = { tenantId: string; kind: BudgetKind; subjectId: string; periodStart: PeriodStart };
 
@@ -17,7 +17,7 @@ export type Spend = { postedNanoUsd: bigint; heldNanoUsd: bigint };
 
 /** Sums of amounts by their keys. */
 export class SpendSums {
-  // By subject, since its text is there already: a subject has few periods, and putting a whole key together costs more than to compare.
+  // By subject, whose text exists already: a subject has few periods, so comparing them costs less than building a combined key.
   readonly #bySubject = new Map<string, (BudgetKey & { amountNanoUsd: bigint })[]>();
 
   add(key: BudgetKey, amountNanoUsd: bigint): void {
@@ -36,7 +36,7 @@ export class SpendSums {
   }
 }
 
-/** Keys as the arrays that `unnest` takes. */
+/** Keys in the form of the arrays that `unnest` takes. */
 export const arraysOf = (keys: readonly BudgetKey[]): string[] => [
   plainArray(keys.map((key) => key.tenantId)),
   plainArray(keys.map((key) => key.kind)),
@@ -44,7 +44,7 @@ export const arraysOf = (keys: readonly BudgetKey[]): string[] => [
   plainArray(keys.map((key) => key.periodStart)),
 ];
 
-/** Adds what was posted, and locks the rows by their key: rows that nothing is added to are locked as well. */
+/** Adds what was posted, and locks the rows by their key, including those to which nothing is added. */
 export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
   const rows = sums.all;
   if (rows.length === 0) return;
@@ -61,7 +61,7 @@ export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
   });
 }
 
-/** Locks rows by their key, making those whose period is new; answers in the order asked. */
+/** Locks rows by their key, creating those whose period is new; returns them in the order requested. */
 export async function lockSpends(sql: Sql, keys: readonly BudgetKey[]): Promise<Spend[]> {
   if (keys.length === 0) return [];
   const values = arraysOf(keys);
@@ -88,7 +88,7 @@ export async function lockSpends(sql: Sql, keys: readonly BudgetKey[]): Promise<
         on conflict do nothing`,
       values,
     });
-    // The locks that are held already are among these, in the same order.
+    // These include the locks held already, in the same order.
     ({ rows } = await select());
   }
   const locked: Spend[] = [];
@@ -98,7 +98,7 @@ export async function lockSpends(sql: Sql, keys: readonly BudgetKey[]): Promise<
   return locked;
 }
 
-/** What was posted; 0 for a period without spend. */
+/** The posted amount; 0 for a period without spend. */
 export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
   const { rows } = await sql.query<{ posted_nano_usd: bigint }>({
     name: 'read-posted',
@@ -110,7 +110,7 @@ export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
   return rows[0]?.posted_nano_usd ?? 0n;
 }
 
-/** The given rows as they stand, by subject and without locks; those that are not there are missing. */
+/** The current rows, by subject and without locks; nonexistent ones are missing. */
 export async function readSpends(
   sql: Sql,
   keys: readonly BudgetKey[],
@@ -140,12 +140,12 @@ export async function readSpends(
   );
 }
 
-/** What the change of a lease means for its budget: the room it takes up more, or less. */
+/** What a change of a lease means for its budget: how much more, or less, room it occupies. */
 export function heldChange(before: LeaseAmounts | null, after: LeaseAmounts): bigint {
   return heldBy(after) - (before === null ? 0n : heldBy(before));
 }
 
-/** Books changes of leases in the budgets whose rows are locked. */
+/** Books changes of leases in their budgets, whose rows are locked. */
 export async function changeHeld(
   sql: Sql,
   changes: readonly { lease: BudgetKey; changeNanoUsd: bigint }[],

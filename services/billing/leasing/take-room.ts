@@ -20,10 +20,10 @@ export type Taken =
   | { granted: readonly LeaseRow[] }
   /** The budget without room, and what is left in it: nothing, or less than nothing. */
   | { refused: BudgetKey; remainingNanoUsd: bigint }
-  /** A lease was given back already: its holder gave up waiting, or had it by another question that was answered sooner. */
+  /** The lease was given back already: its holder gave up waiting, or got it by another request that was answered sooner. */
   | { givenUp: true };
 
-/** The demands of a request whose budgets have limits, in the order in which they were made. */
+/** The demands of a request on budgets that have limits, in their original order. */
 export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: number): LimitedDemand[] {
   const tenantId = request.tenantId.toLowerCase();
   const subjectOf = (kind: BudgetKind): string => {
@@ -44,7 +44,7 @@ export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: numbe
     }));
 }
 
-/** Takes room for requests, one after the other, in the caller's transaction. Leases that were not settled in time give theirs back first. */
+/** Takes room for requests, one after the other, in the caller's transaction. Leases that were not settled in time lapse first. */
 export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs: number): Promise<Taken[]> {
   const demands = requests.flatMap((request) => request.demands);
   const untilMs = nowMs + Math.max(0, ...requests.map(({ timeToLiveMs }) => timeToLiveMs));
@@ -81,11 +81,11 @@ export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs
   return taken;
 }
 
-/** Leases of locked budgets, as they stand and as they are to be. */
+/** The leases of locked budgets, as they are and as they are to be. */
 class Leases {
   readonly #before: ReadonlyMap<string, LeaseRow>;
   readonly #after = new Map<string, LeaseRow>();
-  /** By budget, what its leases hold more than before. */
+  /** By budget, how much more its leases hold than before. */
   readonly #heldMore = new Map<string, bigint>();
 
   constructor(before: readonly LeaseRow[]) {
@@ -115,7 +115,7 @@ class Leases {
   }
 }
 
-/** The same id asked again: the answer was lost, so it is given again. */
+/** The same id is asked for again because the answer was lost, so it is given again. */
 const isStillHeld = (lease: LeaseRow, holderId: string, nowMs: number): boolean =>
   lease.state === LeaseState.HELD && lease.holderId === holderId.toLowerCase() && lease.expiresAtMs > nowMs;
 
@@ -137,7 +137,7 @@ function newLease(
     limitNanoUsd: keyLimitNanoUsd,
     ...room,
     usedNanoUsd: 0n,
-    // The call which asks is the first to run under it.
+    // The requesting call is the first to run under it.
     inFlightNanoUsd: room.central ? room.roomNanoUsd : costMaxNanoUsd,
     chargedNanoUsd: 0n,
     state: LeaseState.HELD,

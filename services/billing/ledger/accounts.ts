@@ -2,7 +2,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { type Balances, balanceNanoUsdMax } from '../domain/ledger.ts';
 
-/** An organization's money, as its row stands. */
+/** An organization's money, as stored in its row. */
 export type Account = {
   tenantId: string;
   /** Null: the default plan. */
@@ -10,9 +10,9 @@ export type Account = {
   /** Null: none. */
   paygCapNanoUsd: bigint | null;
   heldNanoUsd: bigint;
-  /** First day of the last month for which the plan's credit was asked for; null: none yet. */
+  /** First day of the last month for which the plan's credit was requested; null: none yet. */
   creditMonth: string | null;
-  /** The latest of its transactions in the order of ids; null: none yet. */
+  /** The last of its transactions in the order of ids; null: none yet. */
   lastTransactionId: string | null;
   balances: Balances;
 };
@@ -35,7 +35,7 @@ type AccountRow = {
   granted_credit: bigint;
 };
 
-/** By name: a statement that is prepared for all columns fails once there is one more. */
+/** Listed by name: a statement prepared for all columns fails once there is a new one. */
 const columns = `tenant_id, plan_code, payg_cap_nano_usd, held_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
   payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month`;
 
@@ -51,7 +51,7 @@ const noBalances: Balances = {
   grantedCredit: 0n,
 };
 
-/** An organization which has never moved money. */
+/** An organization that has never moved money. */
 const emptyAccount = (tenantId: string): Account => ({
   tenantId,
   planCode: null,
@@ -63,8 +63,8 @@ const emptyAccount = (tenantId: string): Account => ({
 });
 
 /**
- * Locks organizations until the end of the transaction, making rows for new ones. Whoever moves money calls this first: the order
- * of locks is accounts, then spend, then leases, each by its key, so that nobody waits in a circle.
+ * Locks organizations until the end of the transaction, creating rows for new ones. Call this before moving money: locks are taken in the
+ * order accounts, spend, leases, each by its key, so that nobody waits in a circle.
  */
 export async function lockAccounts(sql: Sql, tenantIds: readonly string[]): Promise<Map<string, Account>> {
   const locked = await selectForUpdate(sql, tenantIds);
@@ -74,7 +74,7 @@ export async function lockAccounts(sql: Sql, tenantIds: readonly string[]): Prom
     text: 'insert into accounts (tenant_id) select id from unnest($1::uuid[]) as id order by id on conflict do nothing',
     values: [plainArray(tenantIds)],
   });
-  // The locks that are held already are among these, in the same order.
+  // These include the locks held already, in the same order.
   return selectForUpdate(sql, tenantIds);
 }
 
@@ -125,11 +125,11 @@ const account = (row: AccountRow): Account => ({
   },
 });
 
-/** Whether an account can count so much more. */
+/** Whether an account can take this much more. */
 export const hasRoomInAccount = ({ balances }: Account, amountNanoUsd: bigint): boolean =>
   balances.funding + balances.grantedCredit + amountNanoUsd <= balanceNanoUsdMax;
 
-/** Refuses to take in more than an account can count. */
+/** Refuses to take in more than an account can hold. */
 export function requireRoomInAccount(account: Account, amountNanoUsd: bigint): void {
   if (!hasRoomInAccount(account, amountNanoUsd)) {
     throw gatewayError(ErrorReason.CONFLICT, 'The organization has been given as much as an account can hold.');

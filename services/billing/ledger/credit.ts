@@ -8,23 +8,23 @@ import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { type Account, requireRoomInAccount } from './accounts.ts';
 import { type Posted, post } from './post.ts';
 
-/** A lot that is to be opened. */
+/** A lot to be opened. */
 type NewCredit = {
   source: LotSource;
   amountNanoUsd: bigint;
-  /** Calls that were made before draw nothing of it; absent: there is no such moment. */
+  /** Calls made before this draw nothing from it; absent: there is no such limit. */
   startsAtMs?: number;
   expiresAtMs: number | null;
   description: string;
   requestId: string | null;
-  /** What kind of movement it is, when not the ordinary one of its source. */
+  /** The kind of movement, if not the usual one of its source. */
   type?: TransactionType;
   reversesId?: string;
-  /** Where the money comes from, when not from the ordinary place of its source. */
+  /** Where the money comes from, if not from the usual account of its source. */
   from?: 'funding' | 'grantedCredit' | 'revenue';
 };
 
-/** The ordinary movement of credit of a source. */
+/** The usual movement for credit from a source. */
 export const typeOfCredit = (source: LotSource): TransactionType =>
   source === LotSource.PURCHASE ? TransactionType.PURCHASE : TransactionType.GRANT;
 
@@ -68,20 +68,20 @@ export async function openLot(
   return { lotId, posted: posted! };
 }
 
-/** What a request with an id is about, so that a repeat can be told from another request under the same id. */
+/** What a request with an id is about, to tell a repeat from another request with the same id. */
 type RequestedMovement = {
   requestId: string;
   type: TransactionType;
-  /** Below 0 for what is taken; 0 leaves it to the first request. */
+  /** Negative for what is taken; 0 accepts the amount of the first request. */
   amountNanoUsd: bigint;
   description: string;
-  /** Of a refund: the charge. */
+  /** The reversed charge, for a refund. */
   reversesId?: string;
 };
 
 /**
- * The transaction which an earlier request with this id posted, and the lot it opened; null when there was none.
- * IDEMPOTENCY_KEY_REUSED when that was about something else.
+ * The transaction posted by an earlier request with this id, and the lot it opened; null when there was none. IDEMPOTENCY_KEY_REUSED when
+ * that request was about something else.
  */
 export async function findRequest(
   sql: Sql,

@@ -22,7 +22,7 @@ type CommitmentRow = {
 
 /**
  * What locked organizations can draw on now, and could since `sinceMs`, written off or not; the rows are locked, by id. Only `draw`
- * tells the one from the other: for everything else `sinceMs` is now.
+ * distinguishes the two: for everything else pass the current time as `sinceMs`.
  */
 export async function lockFunds(
   sql: Sql,
@@ -81,7 +81,7 @@ const drawableLot = (row: LotRow): DrawableLot => ({
   expiresAtMs: row.expires_at?.getTime() ?? null,
 });
 
-/** Writes what is left of the lots and commitments which were drawn on. */
+/** Writes what is left of the lots and commitments that were drawn on. */
 export async function saveFunds(sql: Sql, funds: ReadonlyMap<string, Funds>): Promise<void> {
   const changed = [...funds].map(([tenantId, own]) => ({ tenantId, ...own.changed }));
   const lots = changed.flatMap(({ tenantId, lots }) => lots.map((lot) => ({ tenantId, ...lot })));

@@ -69,13 +69,16 @@ export async function finalize(
       rows[0]!.last_number,
       new Date(nowMs),
       dayAfter(nowMs, paymentTermsDays),
-      // With nothing to pay it is paid.
+      // With nothing to pay, it counts as paid.
       totalNanoUsd === 0n ? new Date(nowMs) : null,
     ],
   });
 }
 
-/** Books that a finalized invoice was paid, by a transaction of this id. Null when it was before; CONFLICT for a draft or a voided one. */
+/**
+ * Books that a finalized invoice was paid, by a transaction with this id. Null when it had been paid before; CONFLICT for a draft or a
+ * voided one.
+ */
 export async function payInvoice(
   sql: Sql,
   account: Account,
@@ -106,8 +109,8 @@ export async function payInvoice(
 }
 
 /**
- * Takes a finalized, unpaid invoice back: what it asked for is given up, by a reversal of the revenue. Refunds reversed a part of that
- * already and left credit for it, which nobody pays for any more: so far as the organization keeps it, it was granted.
+ * Voids a finalized, unpaid invoice: what it asked for is given up by reversing the revenue. If refunds have reversed a part already,
+ * leaving credit for it that nobody will pay for, then what the organization keeps of that credit counts as granted.
  */
 export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedInvoice, nowMs: number): Promise<void> {
   const { tenantId, id, month, status, totalNanoUsd, paidAt } = invoice;
@@ -130,13 +133,13 @@ export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedI
     await post(sql, [{ account, postings: [posting] }], nowMs);
   }
   await sql.query({
-    // One with nothing to pay counted as paid; taken back, nobody has paid it.
+    // An invoice with nothing to pay counted as paid; once voided, nobody has paid it.
     text: `update invoices set status = ${InvoiceStatus.VOIDED}, paid_at = null where tenant_id = $1 and id = $2`,
     values: [tenantId, id],
   });
 }
 
-/** How much of what an invoice asks for was given back as credit. A refund gives back first what credit had paid for. */
+/** How much of what an invoice asks for was given back as credit. A refund first gives back what credit had paid for. */
 async function refundedOf(sql: Sql, { tenantId, month }: LockedInvoice): Promise<bigint> {
   const { rows } = await sql.query<{ refunded: bigint }>({
     text: `

@@ -8,13 +8,13 @@ import { type Account, hasRoomInAccount, lockAccount, readAccount } from './acco
 import { openLot } from './credit.ts';
 
 /**
- * SQL of the request id of a month's credit beyond what was given before, by which it is given once: a name, not a secret. Of a UUID, the
- * month as text and nano-USD.
+ * SQL of the request id of a month's credit beyond what was given before; with it that credit is given only once. A name, not a secret.
+ * Made of a UUID, the month as text, and nano-USD.
  */
 const creditId = (tenantId: string, month: string, given: string): string =>
   `md5('plan credit ' || ${tenantId} || ' ' || ${month} || case ${given} when 0 then '' else ' beyond ' || ${given} end)::uuid`;
 
-/** SQL of the nano-USD that plans gave an organization (UUID) for a month (text): once, and again when more was included. */
+/** SQL of the nano-USD that plans have given an organization (UUID) for a month (text): once, and again whenever more was included. */
 const creditOfMonth = (tenantId: string, month: string): string => `(
   with recursive gifts (total) as (
     select 0::bigint
@@ -24,8 +24,8 @@ const creditOfMonth = (tenantId: string, month: string): string => `(
   select max(total) from gifts)`;
 
 /**
- * Gives a locked organization what its plan includes for this month beyond what it was given for it before; answers whether there was
- * anything. Nothing is taken back where a plan includes less.
+ * Gives a locked organization what its plan includes for this month, beyond what it was given already; returns whether there was anything.
+ * If a plan includes less than before, nothing is taken back.
  */
 export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: number): Promise<boolean> {
   const { tenantId } = account;
@@ -58,14 +58,14 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
 }
 
 /**
- * The same, where nobody has asked in this month. Whoever draws on credit calls this first: the first call of a month, or of an
- * organization, must neither be refused nor be billed while its plan's credit is on its way.
+ * The same, unless it was asked for in this month already. Call this before drawing on credit: the first call of a month, or of an
+ * organization, must neither be refused nor billed while its plan's credit is still to come.
  */
 export async function giveCreditOfNewMonth(sql: Sql, account: Account, nowMs: number): Promise<void> {
   if (account.creditMonth !== monthOf(nowMs)) await giveMonthlyCredit(sql, account, nowMs);
 }
 
-/** The same for an organization that is looked at. */
+/** The same for an organization whose money is only read. */
 export async function giveCreditBeforeLook(database: ServiceDatabase, tenantId: string, nowMs: number): Promise<void> {
   const { creditMonth } = await readAccount(database.pool, tenantId);
   if (creditMonth === monthOf(nowMs)) return;

@@ -3,13 +3,13 @@ import { plainArray, type Sql } from '../db/sql.ts';
 import { accountNumbers, applyPosting, type Posting, walletBalance } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';
 
-/** A posting with the id of its transaction and what the wallet held behind it. */
+/** A posting with the id of its transaction and the wallet's balance after it. */
 export type Posted = Posting & { id: string; balanceAfterNanoUsd: bigint; postedAtMs: number };
 
 /**
- * The one way into the ledger: writes postings of locked accounts, in order, and their balances. The accounts are changed too, so
- * that a caller may go on with them. An account's transactions rise in the order of their ids, whoever posts them. PostgreSQL checks
- * that each sums to 0.
+ * The one way into the ledger: writes postings of locked accounts, in order, and their balances. The account objects are updated too, so
+ * that a caller can continue with them. The ids of an account's transactions rise, whoever posts them. PostgreSQL checks that each sums to
+ * 0.
  */
 export async function post(
   sql: Sql,
@@ -42,7 +42,7 @@ export async function post(
 
 type Row = Posted & { tenantId: string };
 
-/** Charges neither reverse anything nor have requests, and there are thousands of them a second. */
+/** Charges neither reverse anything nor have request ids, and there are thousands of them a second. */
 const isPlain = ({ reversesId, requestId }: Row): boolean => reversesId === null && requestId === null;
 
 /** Writes transactions with their entries in one statement, at the end of which PostgreSQL checks them. */

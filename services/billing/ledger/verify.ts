@@ -12,7 +12,9 @@ type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: 
 
 const faultsMax = 100;
 
-/** Each check finds rows that should not be there: whose, which, what the entries give and what stands. */
+/**
+ * Each check finds rows that should not exist: the organization, the subject, the amount that follows from the entries, and the stored one.
+ */
 const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   [
     LedgerFaultKind.UNBALANCED_TRANSACTION,
@@ -57,7 +59,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
   [
     LedgerFaultKind.WRONG_BALANCE,
-    // Each transaction goes on from what the wallet held behind the one before it.
+    // Each transaction continues from the wallet's balance after the previous one.
     `select tenant_id, id as subject_id, (previous + moved)::bigint as expected, balance_after_nano_usd as actual
      from (
        select tenant_id, id, balance_after_nano_usd, coalesce(moved, 0) as moved,
@@ -88,7 +90,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
   [
     LedgerFaultKind.WRONG_INVOICE,
-    // Charges whose invoice is gone as well.
+    // Includes charges whose invoice is gone.
     `select tenant_id, coalesce(i.id, tenant_id) as subject_id, coalesce(charged, 0)::bigint as expected,
        coalesce(i.subtotal_nano_usd, 0) as actual
      from invoices i
@@ -115,7 +117,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
   [
     LedgerFaultKind.WRONG_INVOICE,
-    // What invoices ask for is what is booked as owed.
+    // What invoices ask for equals what is booked as owed.
     `select tenant_id, tenant_id as subject_id, receivable as expected, coalesce(open, 0)::bigint as actual
      from accounts left join (select tenant_id, sum(total_nano_usd) as open from invoices
        where status = ${InvoiceStatus.FINALIZED} and paid_at is null group by 1) as unpaid using (tenant_id)
@@ -123,12 +125,12 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
 ];
 
-/** How long one of the verification's statements may run: it reads the whole ledger. */
+/** How long one statement of the verification may run, in milliseconds: it reads the whole ledger. */
 const statementTimeoutMs = 600_000;
 
 type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 
-/** Recomputes every sum from the entries, of one organization or (null) of all, as they stand at one moment. */
+/** Recomputes every sum from the entries, of one organization or (null) of all, at one moment. */
 export const verifyLedgerOf = (database: Pick<ServiceDatabase, 'pool'>, tenantId: string | null): Promise<Verdict> =>
   sqlTransaction(database, (sql) => runChecks(sql, tenantId), {
     isolationLevel: IsolationLevel.REPEATABLE_READ,

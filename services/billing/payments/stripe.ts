@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import type { PaymentEvent, PaymentProvider } from './provider.ts';
 
-/** How old a signature may be; Stripe's own libraries take the same. */
+/** How old a signature may be; Stripe's own libraries accept the same. */
 const toleranceMs = 300_000;
 const nanoUsdPerCent = 10_000_000n;
 /** A billion USD. */
@@ -25,11 +25,11 @@ type StripeObject = {
 };
 
 /**
- * Webhooks in the shape of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded
- * payment intent or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice
- * that is named there as well (`invoice_id`), if it is at least its total: an invoice's total, which has nine decimals, is to be asked for
- * in whole cents, rounded up. A session that is paid later (bank debits) completes unpaid and tells so by another event. Stripe tells one
- * payment by both its session and its intent, whose id the session names.
+ * Webhooks in the form of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded payment intent
+ * or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice named there (`invoice_id`)
+ * if it covers its total; since that has nine decimals, payments should be requested for it rounded up to whole cents. A session that is
+ * paid later (bank debits) completes unpaid, and another event reports the payment. Stripe reports one payment both by its session and by
+ * its intent, whose id is in the session.
  */
 export const stripeProvider = (secret: string): PaymentProvider => ({
   async read(payload, signature, now) {
@@ -70,7 +70,7 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
   const amount = amountOf(type, object);
   const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
-  // Payments for something else share the provider's account.
+  // Payments for other things share the provider's account.
   if (amount === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return { payment: null, unbooked: null };
   if (currency !== 'usd' || amount > centsMax) return { payment: null, unbooked: { tenantId, amount, currency } };
   const payment = {

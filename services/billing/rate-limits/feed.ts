@@ -9,10 +9,10 @@ import { readRateLimits } from './read-limits.ts';
 
 const channel = 'billing_rate_limits';
 
-/** Tells every Billing process that limits change, when the transaction of the change commits. */
+/** Tells every Billing process that limits have changed, when the transaction of the change commits. */
 export const touchRateLimits = (tx: StatementRunner): Promise<void> => notify(tx, channel, '');
 
-/** Everybody's rate limits as this Billing process last read them. */
+/** All rate limits, as this Billing process last read them. */
 export type RateLimitFeed = SnapshotFeed<RateLimitSnapshot>;
 
 export const openRateLimitFeed = (

@@ -16,7 +16,7 @@ const limits = (row: Columns): RateLimits => ({
   concurrentRequests: Number(row.concurrent_requests),
 });
 
-/** Each limit by itself: the organization's, else its plan's, else the platform's (decisions.md, Inference). */
+/** Each limit separately: the organization's, else its plan's, else the platform's (decisions.md, Inference). */
 const effectiveColumn = (name: keyof Columns, platform: number): string =>
   `coalesce(nullif(accounts.${name}, 0), nullif(plans.${name}, 0), ${platform}) as ${name}`;
 
@@ -28,7 +28,7 @@ const effectiveColumns = [
 
 const planOfAccount = `plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')`;
 
-/** The limits in force for an organization's keys and users that have none of their own. */
+/** The limits of those of an organization's keys and users that have none of their own. */
 export async function effectiveRateLimits(sql: Sql, tenantId: string): Promise<RateLimits> {
   const { rows } = await sql.query<Columns>({
     name: 'effective-rate-limits',
@@ -40,7 +40,7 @@ export async function effectiveRateLimits(sql: Sql, tenantId: string): Promise<R
   return limits(rows[0]!);
 }
 
-/** The limits of the organization's own; 0: the plan's. */
+/** The organization's own limits; 0: the plan's. */
 export async function ownRateLimits(sql: Sql, tenantId: string): Promise<RateLimits> {
   const { rows } = await sql.query<Columns>({
     name: 'own-rate-limits',
@@ -50,7 +50,7 @@ export async function ownRateLimits(sql: Sql, tenantId: string): Promise<RateLim
   return rows[0] === undefined ? { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 } : limits(rows[0]);
 }
 
-/** Everybody's limits, in one statement, so that all are of one moment. Organizations without anything special are not listed. */
+/** All limits in one statement, hence from one moment. Organizations with nothing special are not listed. */
 export async function readRateLimits(sql: Sql): Promise<RateLimitSnapshot> {
   const { rows } = await sql.query<Columns & { tenant_id: string | null }>({
     name: 'read-rate-limits',

@@ -22,7 +22,7 @@ export const assignPlan =
         text: 'update accounts set plan_code = $2 where tenant_id = $1',
         values: [tenantId, planCode],
       });
-      // What it includes is asked for anew.
+      // The credit that the new plan includes will be requested anew.
       await sql.query({ text: 'delete from credit_months where tenant_id = $1', values: [tenantId] });
       await touchRateLimits(sql);
       const change: Audited = {

@@ -10,14 +10,14 @@ export function memberCaller(context: Context): Caller {
   return caller;
 }
 
-/** Whose money is read: the organization that an operator names, or that of an admin or owner. */
+/** The organization whose money is read: the one that an operator names, or that of an admin or owner. */
 export function readableTenant(context: Context, tenantId: string): string {
   if (tenantId === '') return adminCaller(context).tenantId;
   operatorCaller(context);
   return tenantId.toLowerCase();
 }
 
-/** An admin or owner: money is theirs to see (service.md, Endpoints). */
+/** An admin or owner, who may see money (service.md, Endpoints). */
 export function adminCaller(context: Context): Caller {
   const caller = callerOf(context);
   requireRole(caller, Role.ADMIN);

@@ -30,10 +30,10 @@ export const charge =
     return { charged, duplicates: chargeable.length - charged, refused };
   };
 
-/** Ids as Postgres writes them, so that they can be compared. The message is the caller's and stays as it is. */
+/** Ids spelled as by Postgres, so that they can be compared. The message belongs to the caller and is not changed. */
 function withPlainIds(event: UsageEvent): UsageEvent {
   const { id, tenantId, userId, apiKeyId, priceVersionId, leaseIds } = event;
-  // Ours are; a copy of each event would cost more than all the rest that is done with it here.
+  // Ours are already; copying each event would cost more than everything else done with it here.
   if (!hasCapital.test(id + tenantId + userId + apiKeyId + priceVersionId + leaseIds.join(''))) return event;
   return {
     ...event,

@@ -46,7 +46,7 @@ export const createCommitment =
           values ($1, $2, $3, $4, $5, $6)`,
           values: [tenantId, id, amountNanoUsd, start, end, new Date(nowMs)],
         });
-        // An agreement moves no wallet, so no list of the organization's shows it.
+        // An agreement moves no wallet, so the organization's lists do not show it.
         const posting = {
           ...postingDefaults,
           type: 0,
@@ -74,7 +74,7 @@ export const createCommitment =
     return { commitment: commitmentMessage(await database.em().findOneOrFail(CommitmentEntity, { tenantId, id })) };
   };
 
-/** The organization is locked, so that no other can come in between. */
+/** The organization is locked, so no other commitment can come in between. */
 async function refuseOverlap(sql: Sql, tenantId: string, start: Date, end: Date): Promise<void> {
   const { rows } = await sql.query({
     text: 'select id from commitments where tenant_id = $1 and period_start < $3 and period_end > $2 limit 1',

@@ -17,7 +17,7 @@ import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest, codePreview, couponCode } from '../domain/coupon-code.ts';
 
-/** The code itself is answered here alone; afterwards only its preview can be shown. */
+/** Only this answer contains the code itself; later only its preview can be shown. */
 export const createCoupon =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'createCoupon'> =>
   async (request, context) => {
@@ -78,8 +78,8 @@ export const createCoupon =
   };
 
 /**
- * The code that was asked for, or a random one. A repeat must answer the same code, which is kept nowhere: it is made of a random salt,
- * which is kept, and the Idempotency-Key, which is not.
+ * The requested code, or a random one. A repeat must answer the same code, which is not stored: it is derived from a random salt, which is
+ * stored, and the Idempotency-Key, which is not.
  */
 const codeOf = ({ code, idempotencyKey }: Pick<CreateCouponRequest, 'code' | 'idempotencyKey'>, salt: string): string =>
   canonicalCode(code || couponCode(createHash('sha256').update(salt).update(idempotencyKey).digest()));

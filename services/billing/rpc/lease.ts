@@ -15,7 +15,7 @@ import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
 
-/** For how long nobody needs to ask about a budget without a limit: a new limit acts after this time on every edge. */
+/** How long nobody needs to ask again about a budget without a limit: a new limit applies on every edge after this time. */
 const unlimitedMs = 3_000;
 
 type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'recalls'>;
@@ -68,7 +68,7 @@ function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   }
 }
 
-/** The leases in the order of the demands; budgets without a limit have one that says so. */
+/** The leases in the order of the demands; for a budget without a limit there is one that says so. */
 function answer(
   request: LeaseRequest,
   granted: readonly LeaseRow[],
@@ -93,7 +93,10 @@ const unlimitedLease = ({ leaseId, kind }: LeaseDemand, nowMs: number): MessageI
   resetsAt: timestampFromMs(resetsAtMs(kind, nowMs)),
 });
 
-/** A lease as its holder sees it. Billing holds the room longer, beyond the period too if need be, but the holder must have settled, or asked anew, by then. */
+/**
+ * A lease from its holder's point of view. Billing holds the room for longer, beyond the period if necessary, but by then the holder must
+ * have settled, or asked anew.
+ */
 export function leaseMessage(row: LeaseRow, nowMs: number): MessageInitShape<typeof LeaseSchema> {
   const resetMs = resetsAtMs(row.kind, startOfPeriodMs(row.periodStart));
   const expiresAtMs = Math.min(row.expiresAtMs - lateMs, resetMs);

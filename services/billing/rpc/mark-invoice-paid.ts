@@ -8,7 +8,7 @@ import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 
-/** By so much an operator's clock may be ahead of the database's, in milliseconds. */
+/** How far an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;
 
 export const markInvoicePaid =

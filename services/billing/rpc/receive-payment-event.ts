@@ -13,14 +13,14 @@ import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'logger'>;
 
-/** Shorter than payment providers wait for an answer; behind it they try again. */
+/** In milliseconds; shorter than payment providers wait for an answer, after which they try again. */
 const authTimeoutMs = 3_000;
 
 /**
- * The signature is the credential: the call itself comes on nobody's behalf. A payment for an organization that is not known here is
- * not booked, and not answered as an error: it may be meant for another gateway of the same provider's account, and no repetition makes
- * the organization known. The event is not remembered, so that it can be sent again once an operator has found out. What cannot be booked
- * however often it comes is remembered, and left to operators by the log.
+ * The signature is the credential: the call itself has no caller. A payment for an unknown organization is not booked, and not answered
+ * with an error: it may be meant for another gateway with the same provider account, and repeating it would not make the organization
+ * known. The event is not remembered, so that it can be sent again once an operator has investigated. What can never be booked is
+ * remembered, and left to operators by the log.
  */
 export const receivePaymentEvent =
   ({ auth, database, databaseNow, paymentProviders, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
@@ -58,7 +58,7 @@ async function isKnown(auth: Deps['auth'], tenantId: string): Promise<boolean> {
   return (await auth.getTenants({ tenantIds: [tenantId] }, options)).organizations.length > 0;
 }
 
-/** A rival with the same event, or with another one of the same payment, waits here until the other is done. */
+/** A concurrent call with the same event, or with another event about the same payment, waits here until the first is done. */
 async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: number): Promise<boolean> {
   const { rowCount } = await sql.query({
     text: `
@@ -70,8 +70,8 @@ async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: n
 }
 
 /**
- * Pays the invoice when the amount covers its total: providers take whole cents, and totals have nine decimals. What is above the total
- * becomes credit, and so does all money that covers no invoice, so that none is lost.
+ * Pays the invoice when the amount covers its total: providers take whole cents, and totals have nine decimals. What exceeds the total
+ * becomes credit, and so does any money that covers no invoice, so that none is lost.
  */
 async function book(
   sql: Sql,

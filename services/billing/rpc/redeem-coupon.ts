@@ -16,7 +16,7 @@ import { openLot } from '../ledger/credit.ts';
 import { lockFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 
-/** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
+/** How many codes a user may try in an hour: a random code has 130 bits, so guessing is hopeless anyway. */
 const attemptsPerHourMax = 20;
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;
@@ -26,7 +26,7 @@ export const redeemCoupon =
   async (request, context) => {
     const caller = sessionCaller(context, Role.MEMBER);
     const { tenantId } = caller;
-    // Counted whatever comes of it, so in a transaction of its own.
+    // Counted whatever the outcome, hence in a transaction of its own.
     await database.changeTurns.run(tenantId, async () =>
       countAttempt(database.pool, caller, await databaseNow(database.pool)),
     );
@@ -37,7 +37,7 @@ export const redeemCoupon =
         const coupon = await lockCoupon(sql, canonicalCode(request.code));
         const account = await lockAccount(sql, tenantId);
         requireRedeemable(coupon, nowMs);
-        // Else the balance would lack what the next look at the wallet gives.
+        // Otherwise the balance would lack what the next look at the wallet adds.
         await giveCreditOfNewMonth(sql, account, nowMs);
         const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
         const { lotId } = await openLot(
@@ -60,7 +60,7 @@ export const redeemCoupon =
           after: { amount_usd: usdJson(coupon.amount_nano_usd) },
         };
         await audit(sql, caller, change, nowMs);
-        // What the wallet shows: the account's balance has credit in it that has expired and is not written off yet.
+        // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
         const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
         return `${lotId} ${funds.creditNanoUsd}`;
       });
@@ -96,7 +96,7 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
   });
 }
 
-/** Coupons are locked before accounts, here alone. */
+/** Coupons are locked before accounts, but only here. */
 async function lockCoupon(sql: Sql, canonical: string): Promise<LockedCoupon> {
   const { rows } = await sql.query<LockedCoupon>({
     text: 'select * from coupons where code_digest = $1 for update',
@@ -122,6 +122,6 @@ async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: s
   await sql.query({ text: 'update coupons set redemptions = redemptions + 1 where id = $1', values: [couponId] });
 }
 
-/** Unknown, spent, expired and switched off read the same: nobody learns which codes exist. */
+/** Unknown, used up, expired and disabled codes look the same, so that nobody learns which codes exist. */
 const invalidCode = (): GatewayError =>
   gatewayError(ErrorReason.INVALID_CODE, 'This code is unknown, used or expired.', { param: 'code' });

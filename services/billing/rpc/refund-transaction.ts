@@ -18,8 +18,8 @@ import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 
 /**
- * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and what was
- * posted is never edited.
+ * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and posted entries are
+ * never edited.
  */
 export const refundTransaction =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'refundTransaction'> =>
@@ -79,7 +79,7 @@ export const refundTransaction =
   };
 
 /**
- * What is left of a charge, earlier refunds counted; what a voided invoice asked for was given up with it, and nobody paid it. The
+ * What is left of a charge after earlier refunds. What a voided invoice asked for was given up with it, and nobody paid it. The
  * organization is locked.
  */
 async function refundable(sql: Sql, tenantId: string, transactionId: string): Promise<bigint> {

@@ -5,7 +5,10 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { forbidLeases, readLeases } from '../leasing/lease-row.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
 
-/** Gives leases back unused. Who has given up waiting for one may say so before it is granted, here or by another process: it never is. */
+/**
+ * Gives leases back unused. A holder that has given up waiting for a lease may call this before it is granted, here or by another process:
+ * then it never is.
+ */
 export const releaseHold =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'releaseHold'> =>
   async (request, context) => {

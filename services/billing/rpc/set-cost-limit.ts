@@ -38,6 +38,6 @@ export const setCostLimit =
     return { budget };
   };
 
-/** Whoever changes or removes the same limit waits; a limit that is not there has no row to lock. */
+/** Changes and removals of the same limit take turns; a limit that does not exist has no row to lock. */
 export const takeCostLimitTurn = (sql: Sql, { tenantId, userId }: Caller): Promise<void> =>
   takeTurn(sql, `cost limit of ${tenantId} ${userId}`);

@@ -17,7 +17,7 @@ export const settle =
     return {
       leases: settlements.map(({ leaseId, fencingToken }) => {
         const lease = settled.get(leaseId.toLowerCase());
-        // What is not answered for was not held under this number: unknown, lapsed, or given anew.
+        // A lease missing from the answer was not held under this number: it is unknown, lapsed, or was given anew.
         const isSame = lease !== undefined && lease.fencingToken === fencingToken;
         const state = isSame ? lease.state : LeaseState.LAPSED;
         const held = state === LeaseState.HELD ? leaseMessage(lease!, nowMs) : undefined;

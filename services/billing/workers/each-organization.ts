@@ -8,8 +8,8 @@ export type WorkerDeps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'
 };
 
 /**
- * Does the work for each row in a transaction of its own; answers the sum of what it answers. An organization for which it fails holds
- * no other up: it is logged, and the run fails at its end. What a process that stops leaves is for the next run.
+ * Does the work for each row in a transaction of its own; returns the sum of the results. A failure for one organization does not hold up
+ * others: it is logged, and the run fails at its end. What a stopping process leaves is done by the next run.
  */
 export async function eachOrganization<Row extends { tenant_id: string }>(
   { database, logger, signal }: Omit<WorkerDeps, 'databaseNow'>,

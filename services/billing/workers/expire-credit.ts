@@ -7,7 +7,7 @@ import { lockAccount } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
 import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
-/** Writes off what is left of lots and commitments whose time is over. What is drawn never waits for it; answers how many rows. */
+/** Writes off what is left of expired lots and commitments. Draws never wait for it. Returns how many rows were written off. */
 export async function expireCredit(deps: WorkerDeps): Promise<number> {
   const { database, databaseNow } = deps;
   const { rows } = await database.query<{ tenant_id: string }>({

@@ -6,11 +6,11 @@ import { lockAccount } from '../ledger/accounts.ts';
 import { finalize, lockInvoice } from '../ledger/invoice-postings.ts';
 import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
-/** Usage of the month's last minutes may come late, by as much as an outage of an hour; what is later still goes on the next invoice. */
+/** Usage of a month's last minutes may arrive late, by as much as an outage of an hour; anything later goes onto the next invoice. */
 const graceMs = 3_600_000;
 
 /**
- * Fixes the drafts of past months; answers how many. Of several workers each invoice is one's: the others wait for the
+ * Finalizes the drafts of past months; returns how many. Each invoice is finalized by one of several workers: the others wait for the
  * organization's row and then find it done.
  */
 export async function finalizeInvoices(deps: WorkerDeps): Promise<number> {

@@ -5,8 +5,8 @@ import { giveMonthlyCredit } from '../ledger/monthly-credit.ts';
 import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
 /**
- * Gives organizations the credit that their plan includes for this month; answers to how many. Those that use or look at their credit
- * have it before; this is for all others, and for a plan that includes more than when it was asked.
+ * Gives organizations the credit that their plan includes for this month; returns to how many. Those that use or look at their credit get
+ * it earlier; this is for all others, and for plans that now include more.
  */
 export async function grantMonthlyCredit(deps: WorkerDeps): Promise<number> {
   const { database, databaseNow } = deps;

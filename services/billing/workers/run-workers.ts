@@ -8,7 +8,7 @@ import { tidyLeases } from './tidy-leases.ts';
 
 const minuteMs = 60_000;
 
-/** Every one of them may run in several processes at once. */
+/** Each may run in several processes at once. */
 const workers: readonly { name: string; everyMs: number; run(deps: WorkerDeps): Promise<unknown> }[] = [
   { name: 'tidy leases', everyMs: 5_000, run: tidyLeases },
   { name: 'expire credit', everyMs: minuteMs, run: expireCredit },
@@ -17,7 +17,7 @@ const workers: readonly { name: string; everyMs: number; run(deps: WorkerDeps): 
   { name: 'verify ledger', everyMs: 24 * 60 * minuteMs, run: verifyLedger },
 ];
 
-/** Starts Billing's recurring work; `close` waits for what it does at the moment. */
+/** Starts Billing's recurring work; `close` waits for the running round. */
 export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
   const running = workers.map(({ name, everyMs, run }) =>
     startRecurringWork({

@@ -11,7 +11,7 @@ import { type BudgetKey, changeHeld } from '../leasing/spend.ts';
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
 
-/** Lets overdue leases lapse and forgets old ones; a demand for room does the former by itself. */
+/** Lets overdue leases lapse and deletes old ones; a demand for room does the former itself. */
 export async function tidyLeases({
   database,
   databaseNow,
@@ -64,7 +64,7 @@ async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<
   );
 }
 
-/** Old leases that take up nothing, which most do, change no budget; and those that were given up before they were granted are of none. */
+/** Old leases that occupy nothing, which is most of them, change no budget; and those given up before they were granted have none. */
 async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
   await database.query({
     name: 'forget-settled-leases',
@@ -77,7 +77,7 @@ async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, n
   });
 }
 
-/** Whatever an old lease still takes up was never charged in all that time, and never will be. */
+/** Whatever an old lease still occupies was never charged in all that time, and never will be. */
 async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
   const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
