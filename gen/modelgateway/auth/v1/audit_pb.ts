@@ -60,7 +60,7 @@ export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
   messageDesc(file_modelgateway_auth_v1_audit, 0);
 
 /**
- * AuditRecord is what a service says about a change which it made.
+ * AuditRecord is a change that a service made, as it reports it.
  *
  * @generated from message modelgateway.auth.v1.AuditRecord
  */
@@ -387,8 +387,8 @@ export const RecordAuditEventsResponseSchema: GenMessage<RecordAuditEventsRespon
   messageDesc(file_modelgateway_auth_v1_audit, 9);
 
 /**
- * VerifyAuditChainRequest names a chain, or a part of one: a long chain takes longer to read than a call may,
- * and is verified by calls each of which goes on where the last one stopped.
+ * VerifyAuditChainRequest names a chain, or a part of one: reading a long chain takes longer than a call may,
+ * so it is verified by several calls, each of which continues where the last one stopped.
  *
  * @generated from message modelgateway.auth.v1.VerifyAuditChainRequest
  */
@@ -401,15 +401,15 @@ export type VerifyAuditChainRequest = Message<"modelgateway.auth.v1.VerifyAuditC
   tenantId: string;
 
   /**
-   * Begin behind the event with this place, whose stored hash is believed; 0: at the first event. An
-   * event that is not there is invalid_request.
+   * Begin after the event with this sequence number, whose stored hash is trusted; 0: at the first event. A
+   * number that does not exist is invalid_request.
    *
    * @generated from field: uint64 after_sequence = 2;
    */
   afterSequence: bigint;
 
   /**
-   * Stop after so many events, if not at the chain's end; 0, and more than 20,000: after 20,000.
+   * Stop after this many events, if not at the chain's end; 0, and more than 20,000: after 20,000.
    *
    * @generated from field: uint32 events_max = 3;
    */
@@ -424,7 +424,7 @@ export const VerifyAuditChainRequestSchema: GenMessage<VerifyAuditChainRequest> 
   messageDesc(file_modelgateway_auth_v1_audit, 10);
 
 /**
- * VerifyAuditChainResponse answers whether a chain, or what was read of it, is whole.
+ * VerifyAuditChainResponse says whether a chain, or the part that was read, is intact.
  *
  * @generated from message modelgateway.auth.v1.VerifyAuditChainResponse
  */
@@ -437,15 +437,15 @@ export type VerifyAuditChainResponse = Message<"modelgateway.auth.v1.VerifyAudit
   eventsChecked: bigint;
 
   /**
-   * The first place at which the chain does not hold; unset when it is whole.
+   * The first place at which the chain breaks; unset when it is intact.
    *
    * @generated from field: optional uint64 first_broken_sequence = 2;
    */
   firstBrokenSequence?: bigint | undefined;
 
   /**
-   * The after_sequence with which to go on; unset when the chain was read to its end, or broke. Until
-   * then nothing is said about the whole.
+   * The after_sequence with which to continue; unset when the chain was read to its end, or is broken. Until
+   * then nothing is said about the whole chain.
    *
    * @generated from field: optional uint64 next_after_sequence = 3;
    */

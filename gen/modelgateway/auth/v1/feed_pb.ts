@@ -50,7 +50,7 @@ export const WatchAuthRequestSchema: GenMessage<WatchAuthRequest> = /*@__PURE__*
 
 /**
  * WatchAuthResponse is one event of the feed, which starts with a snapshot; heartbeats may come
- * before. Versions never fall, but for that of a snapshot behind a failover.
+ * before. Versions never fall, except with a snapshot after a failover.
  *
  * @generated from message modelgateway.auth.v1.WatchAuthResponse
  */

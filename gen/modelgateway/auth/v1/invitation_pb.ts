@@ -40,14 +40,14 @@ export type Invitation = Message<"modelgateway.auth.v1.Invitation"> & {
   tenantId: string;
 
   /**
-   * Where the invitation went, and the address of the login to be.
+   * Where the invitation went, and the address with which the invited person will log in.
    *
    * @generated from field: string email = 3;
    */
   email: string;
 
   /**
-   * The role to be.
+   * The role that the invited person will have.
    *
    * @generated from field: modelgateway.common.v1.Role role = 4;
    */
@@ -110,7 +110,7 @@ export type CreateInvitationRequest = Message<"modelgateway.auth.v1.CreateInvita
   email: string;
 
   /**
-   * The role to be; unspecified means member. Only an owner invites owners.
+   * The role of the invited person; unspecified means member. Only an owner invites owners.
    *
    * @generated from field: modelgateway.common.v1.Role role = 2;
    */
@@ -265,7 +265,7 @@ export type AdminCreateInvitationRequest = Message<"modelgateway.auth.v1.AdminCr
   email: string;
 
   /**
-   * The role to be; unspecified means member.
+   * The role of the invited person; unspecified means member.
    *
    * @generated from field: modelgateway.common.v1.Role role = 3;
    */

@@ -24,8 +24,8 @@ export const file_modelgateway_auth_v1_mail: GenFile = /*@__PURE__*/
  */
 export type OutgoingMail = Message<"modelgateway.auth.v1.OutgoingMail"> & {
   /**
-   * What makes the mail one of a kind, e.g. retirement, user and point of a reminder. A second
-   * mail with the same key is dropped, whatever it says.
+   * Identifies the mail, e.g. by retirement, user and point of a reminder. A second mail with the same key is
+   * dropped, whatever its content.
    *
    * @generated from field: string dedupe_key = 1;
    */
@@ -237,8 +237,8 @@ export type WithdrawMailRequest = Message<"modelgateway.auth.v1.WithdrawMailRequ
   dedupeKeyPrefix: string;
 
   /**
-   * Mails of earlier answers whose withdrawal the caller has noted for good: they are forgotten,
-   * and their dedupe keys are free again.
+   * Mails of earlier answers whose withdrawal the caller has recorded for good: they are forgotten, and their
+   * dedupe keys are free again.
    *
    * @generated from field: repeated string noted_dedupe_keys = 2;
    */
@@ -253,15 +253,15 @@ export const WithdrawMailRequestSchema: GenMessage<WithdrawMailRequest> = /*@__P
   messageDesc(file_modelgateway_auth_v1_mail, 4);
 
 /**
- * WithdrawMailResponse says which mails are taken back: those which nobody was sent. They are held,
- * and answered again by each call until one says that they were noted. A mail that is being sent at
- * this moment is not among them, and is not tried again.
+ * WithdrawMailResponse says which mails were taken back: those not sent to anybody. They are held, and named
+ * again by each call until a request confirms them. A mail that is being sent at this moment is not among them,
+ * and is not tried again.
  *
  * @generated from message modelgateway.auth.v1.WithdrawMailResponse
  */
 export type WithdrawMailResponse = Message<"modelgateway.auth.v1.WithdrawMailResponse"> & {
   /**
-   * Their dedupe keys, at most 1,000; none when all have been noted.
+   * Their dedupe keys, at most 1,000; none when all have been confirmed.
    *
    * @generated from field: repeated string dedupe_keys = 1;
    */

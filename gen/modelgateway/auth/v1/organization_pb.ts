@@ -525,7 +525,7 @@ export type BootstrapRequest = Message<"modelgateway.auth.v1.BootstrapRequest"> 
   email: string;
 
   /**
-   * Their password. Not held to the classes of an invitation's: the operator of the machine chose it.
+   * Their password. It need not satisfy the rules for an invitation's: the operator of the machine chose it.
    *
    * @generated from field: string password = 2;
    */
@@ -539,7 +539,8 @@ export type BootstrapRequest = Message<"modelgateway.auth.v1.BootstrapRequest"> 
   organizationName: string;
 
   /**
-   * The id that they get (UUID), by which a caller who lost the answer is known when it asks again; empty means any.
+   * The id that they get (UUID): a caller that lost the answer and asks again is recognised by it; empty means
+   * any.
    *
    * @generated from field: string user_id = 4;
    */
@@ -560,8 +561,8 @@ export const BootstrapRequestSchema: GenMessage<BootstrapRequest> = /*@__PURE__*
  */
 export type BootstrapResponse = Message<"modelgateway.auth.v1.BootstrapResponse"> & {
   /**
-   * Whether this call made them, or one before with the same user_id. False when an operator existed already: nothing was changed, the
-   * password neither, and the fields below are that operator's.
+   * Whether this call created them, or an earlier one with the same user_id. False when an operator existed
+   * already: then nothing was changed, not even the password, and the fields below are that operator's.
    *
    * @generated from field: bool created = 1;
    */

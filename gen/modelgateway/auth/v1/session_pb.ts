@@ -73,7 +73,7 @@ export const SessionTokensSchema: GenMessage<SessionTokens> = /*@__PURE__*/
  */
 export type LoginRequest = Message<"modelgateway.auth.v1.LoginRequest"> & {
   /**
-   * The address, in any case. Not held to a format, so that a wrong one is simply unknown.
+   * The address, in any case. Its format is not checked, so a malformed one is simply unknown.
    *
    * @generated from field: string email = 1;
    */
@@ -250,7 +250,7 @@ export type ResetPasswordRequest = Message<"modelgateway.auth.v1.ResetPasswordRe
   token: string;
 
   /**
-   * The password to be; Auth checks its classes.
+   * The new password; Auth checks it against the password rules.
    *
    * @generated from field: string new_password = 2;
    */
@@ -293,7 +293,7 @@ export type ChangePasswordRequest = Message<"modelgateway.auth.v1.ChangePassword
   currentPassword: string;
 
   /**
-   * The password to be; Auth checks its classes.
+   * The new password; Auth checks it against the password rules.
    *
    * @generated from field: string new_password = 2;
    */
@@ -337,7 +337,7 @@ export type AcceptInvitationRequest = Message<"modelgateway.auth.v1.AcceptInvita
   token: string;
 
   /**
-   * The password to be; Auth checks its classes ("Invitation flow" in service.md).
+   * The password; Auth checks it against the password rules ("Invitation flow" in service.md).
    *
    * @generated from field: string password = 2;
    */

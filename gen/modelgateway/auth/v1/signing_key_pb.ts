@@ -115,7 +115,7 @@ export type RotateSigningKeyRequest = Message<"modelgateway.auth.v1.RotateSignin
   compromised: boolean;
 
   /**
-   * A repeat with the same key within a day rotates no further.
+   * A repeat with the same key within a day does not rotate again.
    *
    * @generated from field: string idempotency_key = 2;
    */

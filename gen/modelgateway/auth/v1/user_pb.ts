@@ -91,7 +91,7 @@ export type User = Message<"modelgateway.auth.v1.User"> & {
   emailVerified: boolean;
 
   /**
-   * Whether the portal's introduction is behind the user.
+   * Whether the user has finished the portal's introduction.
    *
    * @generated from field: bool onboarding_completed = 10;
    */
@@ -197,7 +197,7 @@ export type UpdateProfileRequest = Message<"modelgateway.auth.v1.UpdateProfileRe
   phone?: string | undefined;
 
   /**
-   * Whether the portal's introduction is behind the user.
+   * Whether the user has finished the portal's introduction.
    *
    * @generated from field: optional bool onboarding_completed = 4;
    */

@@ -185,8 +185,8 @@ export type LeaseRequest = Message<"modelgateway.billing.v1.LeaseRequest"> & {
   timeToLive?: Duration | undefined;
 
   /**
-   * The usage event (UUID) of a call that may have been made before, as by a background job whose worker ended: where it was
-   * charged, the call needs no room. Empty for a new call.
+   * The usage event (UUID) of a call that may have been made before, as by a background job whose worker ended:
+   * if it was charged, the call needs no room. Empty for a new call.
    *
    * @generated from field: string usage_event_id = 9;
    */
@@ -631,7 +631,7 @@ export type ListInvoicesResponse = Message<"modelgateway.billing.v1.ListInvoices
   invoices: Invoice[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -778,7 +778,7 @@ export type ListInvoiceTransactionsResponse = Message<"modelgateway.billing.v1.L
   transactions: Transaction[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -855,7 +855,7 @@ export type ListTransactionsResponse = Message<"modelgateway.billing.v1.ListTran
   transactions: Transaction[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -1353,7 +1353,7 @@ export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE_
   messageDesc(file_modelgateway_billing_v1_billing_service, 51);
 
 /**
- * GetAccountResponse has all about an organization's money.
+ * GetAccountResponse has everything about an organization's money.
  *
  * @generated from message modelgateway.billing.v1.GetAccountResponse
  */
@@ -1794,7 +1794,7 @@ export type ListCommitmentsResponse = Message<"modelgateway.billing.v1.ListCommi
   commitments: Commitment[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -1836,7 +1836,7 @@ export type CreateCouponRequest = Message<"modelgateway.billing.v1.CreateCouponR
   redemptionsMax: number;
 
   /**
-   * Until when it can be redeemed; unset means for ever. Must be in the future.
+   * Until when it can be redeemed; unset means forever. Must be in the future.
    *
    * @generated from field: google.protobuf.Timestamp redeem_until = 4;
    */
@@ -1921,7 +1921,7 @@ export type ListCouponsResponse = Message<"modelgateway.billing.v1.ListCouponsRe
   coupons: Coupon[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -2299,14 +2299,14 @@ export type LedgerFault = Message<"modelgateway.billing.v1.LedgerFault"> & {
   subjectId: string;
 
   /**
-   * The amount which the entries give.
+   * The amount that follows from the entries.
    *
    * @generated from field: int64 expected_nano_usd = 4;
    */
   expectedNanoUsd: bigint;
 
   /**
-   * The amount which stands.
+   * The stored amount.
    *
    * @generated from field: int64 actual_nano_usd = 5;
    */
@@ -2341,7 +2341,8 @@ export const LedgerFaultKind = {
   UNBALANCED_TRANSACTION: 1,
 
   /**
-   * A stored balance is not the sum of its entries, or the one behind a transaction does not follow from the one before.
+   * A stored balance is not the sum of its entries, or a transaction's balance does not follow from the
+   * previous one.
    *
    * @generated from enum value: LEDGER_FAULT_KIND_WRONG_BALANCE = 2;
    */
@@ -2419,9 +2420,9 @@ export const BillingService: GenService<{
     output: typeof SettleResponseSchema;
   },
   /**
-   * ReleaseHold frees leases whole because the call they held for will have no event. A call
-   * which has one needs no release: charging the event settles its leases. What is not granted by
-   * then, as to a holder that gave up waiting, never is. Services only.
+   * ReleaseHold frees whole leases because the call they held room for will have no event. A call with an event
+   * needs no release: charging the event settles its leases. A lease that was not granted yet, as to a holder
+   * that gave up waiting, never will be. Services only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ReleaseHold
    */

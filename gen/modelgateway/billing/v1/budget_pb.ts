@@ -78,16 +78,17 @@ export type LeaseDemand = Message<"modelgateway.billing.v1.LeaseDemand"> & {
   kind: BudgetKind;
 
   /**
-   * The lease's id (UUIDv7), made by the holder as it asks: a call with a hold of its own is paid by the credit of that time. Asking
-   * again with the same id answers the same lease, and fails with cancelled once that was given back.
+   * The lease's id (UUIDv7), made by the holder when it asks: a call with a hold of its own is paid with the
+   * credit of that time. Asking again with the same id returns the same lease, and fails with cancelled once
+   * that was given back.
    *
    * @generated from field: string lease_id = 2;
    */
   leaseId: string;
 
   /**
-   * The key's spend cap as the holder knows it; required for a key's budget, not looked at
-   * otherwise. A lowered cap acts with the next demand.
+   * The key's spend cap as the holder knows it; required for a key's budget, ignored otherwise. A lowered cap
+   * takes effect with the next demand.
    *
    * @generated from field: optional int64 limit_nano_usd = 3;
    */
@@ -158,8 +159,8 @@ export type Lease = Message<"modelgateway.billing.v1.Lease"> & {
   unlimited: boolean;
 
   /**
-   * Until when requests may be admitted under the lease, unless it is settled first. Its room is
-   * held for some minutes more, for what is told late; charges which come later still post.
+   * Until when requests may be admitted under the lease, unless it is settled first. Its room is held for some
+   * minutes longer, for late reports; charges that come even later are still posted.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 7;
    */
@@ -231,8 +232,8 @@ export type LeaseSettlement = Message<"modelgateway.billing.v1.LeaseSettlement">
   keep: boolean;
 
   /**
-   * What the holder admits under a lease that it keeps, used and in-flight included, never more
-   * again: the rest of what was held is free from then on. Unset: all that is held.
+   * How much the holder will admit, in total, under a lease that it keeps, used and in-flight included; it
+   * never rises again. The rest of what was held is free from then on. Unset: all that is held.
    *
    * @generated from field: optional int64 room_nano_usd = 6;
    */
@@ -267,9 +268,9 @@ export type SettledLease = Message<"modelgateway.billing.v1.SettledLease"> & {
   state: LeaseState;
 
   /**
-   * The lease as it now stands, and with as much room as Billing would leave the holder; unset
-   * unless it is held. What it has beyond that stays held until the holder says in a settlement
-   * that it does without: it may have admitted requests under it meanwhile.
+   * The lease as it now stands, with as much room as Billing would leave the holder; unset unless it is held.
+   * Room beyond that stays held until the holder confirms in a settlement that it no longer needs it: it may
+   * have admitted requests under it meanwhile.
    *
    * @generated from field: modelgateway.billing.v1.Lease lease = 3;
    */

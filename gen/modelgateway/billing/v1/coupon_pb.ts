@@ -56,7 +56,7 @@ export type Coupon = Message<"modelgateway.billing.v1.Coupon"> & {
   redemptions: number;
 
   /**
-   * Until when it can be redeemed; unset means for ever.
+   * Until when it can be redeemed; unset means forever.
    *
    * @generated from field: google.protobuf.Timestamp redeem_until = 6;
    */

@@ -15,13 +15,13 @@ export const file_modelgateway_billing_v1_transaction: GenFile = /*@__PURE__*/
   fileDesc("Ciltb2RlbGdhdGV3YXkvYmlsbGluZy92MS90cmFuc2FjdGlvbi5wcm90bxIXbW9kZWxnYXRld2F5LmJpbGxpbmcudjEikQIKC1RyYW5zYWN0aW9uEgoKAmlkGAEgASgJEi8KC29jY3VycmVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI2CgR0eXBlGAMgASgOMigubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuVHJhbnNhY3Rpb25UeXBlEhcKD2Ftb3VudF9uYW5vX3VzZBgEIAEoAxIeChZiYWxhbmNlX2FmdGVyX25hbm9fdXNkGAUgASgDEhIKCmludm9pY2VfaWQYBiABKAkSEwoLZGVzY3JpcHRpb24YByABKAkSFgoOdXNhZ2VfZXZlbnRfaWQYCCABKAkSEwoLcmV2ZXJzZXNfaWQYCSABKAkq5QEKD1RyYW5zYWN0aW9uVHlwZRIgChxUUkFOU0FDVElPTl9UWVBFX1VOU1BFQ0lGSUVEEAASGgoWVFJBTlNBQ1RJT05fVFlQRV9VU0FHRRABEhoKFlRSQU5TQUNUSU9OX1RZUEVfR1JBTlQQAhIdChlUUkFOU0FDVElPTl9UWVBFX1BVUkNIQVNFEAMSGwoXVFJBTlNBQ1RJT05fVFlQRV9FWFBJUlkQBBIbChdUUkFOU0FDVElPTl9UWVBFX1JFRlVORBAFEh8KG1RSQU5TQUNUSU9OX1RZUEVfQURKVVNUTUVOVBAGYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * Transaction is one movement as an organization sees it. Behind it stand ledger entries which sum to 0.
+ * Transaction is one movement as an organization sees it. It consists of ledger entries that sum to 0.
  *
  * @generated from message modelgateway.billing.v1.Transaction
  */
 export type Transaction = Message<"modelgateway.billing.v1.Transaction"> & {
   /**
-   * The transaction's id (UUIDv7), later in order than that of any transaction of the organization which was posted before.
+   * The transaction's id (UUIDv7), later in order than that of every earlier transaction of the organization.
    *
    * @generated from field: string id = 1;
    */
@@ -63,7 +63,7 @@ export type Transaction = Message<"modelgateway.billing.v1.Transaction"> & {
   invoiceId: string;
 
   /**
-   * What people read: of a charge the model's name, which older charges do not have.
+   * What people read: for a charge the model's name, which older charges lack.
    *
    * @generated from field: string description = 7;
    */

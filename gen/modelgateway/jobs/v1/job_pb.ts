@@ -132,7 +132,7 @@ export type Job = Message<"modelgateway.jobs.v1.Job"> & {
   metadata: { [key: string]: string };
 
   /**
-   * The length of its result, which was left out as it has more bytes than the caller takes; 0 otherwise.
+   * The length of its result, which was left out because it is larger than the caller accepts; 0 otherwise.
    *
    * @generated from field: uint64 result_left_out_bytes = 16;
    */
@@ -231,7 +231,7 @@ export const AdminJobSchema: GenMessage<AdminJob> = /*@__PURE__*/
   messageDesc(file_modelgateway_jobs_v1_job, 2);
 
 /**
- * JobStatus is the state of a background job. The last three are ends; none leaves them.
+ * JobStatus is the state of a background job. The last three are final.
  *
  * @generated from enum modelgateway.jobs.v1.JobStatus
  */
@@ -280,7 +280,7 @@ export const JobStatus = {
 } as const;
 
 /**
- * JobStatus is the state of a background job. The last three are ends; none leaves them.
+ * JobStatus is the state of a background job. The last three are final.
  *
  * @generated from enum modelgateway.jobs.v1.JobStatus
  */

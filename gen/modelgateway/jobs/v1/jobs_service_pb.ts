@@ -102,7 +102,7 @@ export type SubmitRequest = Message<"modelgateway.jobs.v1.SubmitRequest"> & {
   costMinNanoUsd: bigint;
 
   /**
-   * A larger result, of an earlier job, is left out; 0 means that none is.
+   * A larger result, of an earlier job, is left out; 0 means that no result is.
    *
    * @generated from field: uint64 result_bytes_max = 11;
    */
@@ -158,7 +158,7 @@ export type GetJobRequest = Message<"modelgateway.jobs.v1.GetJobRequest"> & {
   jobId: string;
 
   /**
-   * A larger result is left out; 0 means that none is.
+   * A larger result is left out; 0 means that no result is.
    *
    * @generated from field: uint64 result_bytes_max = 2;
    */
@@ -263,7 +263,7 @@ export type ListJobsResponse = Message<"modelgateway.jobs.v1.ListJobsResponse"> 
   jobs: Job[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -376,7 +376,7 @@ export type CancelJobRequest = Message<"modelgateway.jobs.v1.CancelJobRequest"> 
   jobId: string;
 
   /**
-   * A larger result is left out; 0 means that none is.
+   * A larger result is left out; 0 means that no result is.
    *
    * @generated from field: uint64 result_bytes_max = 2;
    */
@@ -503,7 +503,7 @@ export type AdminListJobsResponse = Message<"modelgateway.jobs.v1.AdminListJobsR
   jobs: AdminJob[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */

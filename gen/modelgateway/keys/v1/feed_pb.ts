@@ -33,17 +33,17 @@ export type WatchKeysRequest = Message<"modelgateway.keys.v1.WatchKeysRequest"> 
   edgeId: string;
 
   /**
-   * The last version which the edge has applied; 0 for an edge with an empty cache. The feed goes
-   * on after it, or starts with a reset when those changes are no longer kept.
+   * The last version that the edge has applied; 0 for an edge with an empty cache. The feed continues after it,
+   * or starts with a reset when the changes since then are no longer kept.
    *
    * @generated from field: uint64 after_version = 2;
    */
   afterVersion: bigint;
 
   /**
-   * The peppers by which the edge makes digests, those of versions to come among them. One that is
-   * another than Keys has of its version, or the lack of the one in use, is INVALID_REQUEST: keys
-   * would be refused that are good. None by an edge that does not say.
+   * The peppers with which the edge makes digests, including those of future versions. If one differs from
+   * Keys' of the same version, or the one in use is missing, the request is INVALID_REQUEST: valid keys would
+   * be refused. Edges of older versions send none.
    *
    * @generated from field: repeated modelgateway.keys.v1.PepperFingerprint peppers = 3;
    */
@@ -58,7 +58,7 @@ export const WatchKeysRequestSchema: GenMessage<WatchKeysRequest> = /*@__PURE__*
   messageDesc(file_modelgateway_keys_v1_feed, 0);
 
 /**
- * PepperFingerprint is by what a pepper is recognized without revealing it.
+ * PepperFingerprint identifies a pepper without revealing it.
  *
  * @generated from message modelgateway.keys.v1.PepperFingerprint
  */
@@ -86,8 +86,8 @@ export const PepperFingerprintSchema: GenMessage<PepperFingerprint> = /*@__PURE_
   messageDesc(file_modelgateway_keys_v1_feed, 1);
 
 /**
- * WatchKeysResponse is one event of the feed. Versions never fall, but for that of a reset behind a
- * failover; several events may share one.
+ * WatchKeysResponse is one event of the feed. Versions never fall, except with a reset after a failover;
+ * several events may share one.
  *
  * @generated from message modelgateway.keys.v1.WatchKeysResponse
  */

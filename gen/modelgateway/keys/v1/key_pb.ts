@@ -142,8 +142,9 @@ export const KeySchema: GenMessage<Key> = /*@__PURE__*/
  */
 export type KeyConstraints = Message<"modelgateway.keys.v1.KeyConstraints"> & {
   /**
-   * Models which the key may name; empty means every model the user may otherwise use. Keys takes any name, since one
-   * that is no model opens nothing, and Models calls Keys and not the other way round; the edge refuses what is misspelled.
+   * Models that the key may name; empty means every model the user may otherwise use. Keys accepts any name,
+   * since a name that is no model opens nothing, and since Models calls Keys, not the other way round; the edge
+   * refuses misspelled ones.
    *
    * @generated from field: repeated string model_allowlist = 1;
    */
@@ -173,8 +174,8 @@ export const KeyConstraintsSchema: GenMessage<KeyConstraints> = /*@__PURE__*/
   messageDesc(file_modelgateway_keys_v1_key, 1);
 
 /**
- * RateLimits override the limits which the organization's plan gives. They are bounded as those of
- * modelgateway.usage.v1, which they become.
+ * RateLimits override the limits of the organization's plan. They have the same bounds as those of
+ * modelgateway.usage.v1, to which they are converted.
  *
  * @generated from message modelgateway.keys.v1.RateLimits
  */
@@ -306,7 +307,7 @@ export const KeyTypeSchema: GenEnum<KeyType> = /*@__PURE__*/
   enumDesc(file_modelgateway_keys_v1_key, 0);
 
 /**
- * KeyStatus is what a key's state is at a moment; expiry is reached by time alone.
+ * KeyStatus is a key's state at a moment; expiry needs no event.
  *
  * @generated from enum modelgateway.keys.v1.KeyStatus
  */
@@ -341,7 +342,7 @@ export const KeyStatus = {
 } as const;
 
 /**
- * KeyStatus is what a key's state is at a moment; expiry is reached by time alone.
+ * KeyStatus is a key's state at a moment; expiry needs no event.
  *
  * @generated from enum modelgateway.keys.v1.KeyStatus
  */

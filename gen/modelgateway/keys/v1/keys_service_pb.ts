@@ -30,7 +30,7 @@ export const file_modelgateway_keys_v1_keys_service: GenFile = /*@__PURE__*/
  */
 export type CreateKeyRequest = Message<"modelgateway.keys.v1.CreateKeyRequest"> & {
   /**
-   * 2 to 255 characters without the blanks around them, which are left out; no line breaks.
+   * 2 to 255 characters, without surrounding blanks, which are removed; no line breaks.
    *
    * @generated from field: string name = 1;
    */
@@ -81,7 +81,7 @@ export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*
   messageDesc(file_modelgateway_keys_v1_keys_service, 0);
 
 /**
- * CreateKeyResponse carries the secret, which cannot be had again.
+ * CreateKeyResponse carries the secret, which cannot be retrieved again.
  *
  * @generated from message modelgateway.keys.v1.CreateKeyResponse
  */
@@ -364,7 +364,7 @@ export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*
   messageDesc(file_modelgateway_keys_v1_keys_service, 8);
 
 /**
- * RotateKeyResponse carries the new secret, which cannot be had again.
+ * RotateKeyResponse carries the new secret, which cannot be retrieved again.
  *
  * @generated from message modelgateway.keys.v1.RotateKeyResponse
  */
@@ -703,14 +703,14 @@ export const GetKeyQuotaRequestSchema: GenMessage<GetKeyQuotaRequest> = /*@__PUR
  */
 export type GetKeyQuotaResponse = Message<"modelgateway.keys.v1.GetKeyQuotaResponse"> & {
   /**
-   * The quota as it is set.
+   * The quota as set.
    *
    * @generated from field: modelgateway.keys.v1.KeyQuota quota = 1;
    */
   quota?: KeyQuota | undefined;
 
   /**
-   * What it comes to; unset means unlimited.
+   * The resulting number; unset means unlimited.
    *
    * @generated from field: optional uint32 effective_keys_per_user = 2;
    */
@@ -759,7 +759,7 @@ export const SetKeyQuotaRequestSchema: GenMessage<SetKeyQuotaRequest> = /*@__PUR
  */
 export type SetKeyQuotaResponse = Message<"modelgateway.keys.v1.SetKeyQuotaResponse"> & {
   /**
-   * The quota as it is set.
+   * The quota as set.
    *
    * @generated from field: modelgateway.keys.v1.KeyQuota quota = 1;
    */
@@ -1049,8 +1049,8 @@ export const KeysService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * SetKeyRateLimits overrides the plan's rate limits for one key. INVALID_REQUEST for a management
-   * key, which may only lose them: calls of models alone are limited. Operators only.
+   * SetKeyRateLimits overrides the plan's rate limits for one key. INVALID_REQUEST for a management key, from
+   * which they can only be removed: only model calls are limited. Operators only.
    *
    * @generated from rpc modelgateway.keys.v1.KeysService.SetKeyRateLimits
    */

@@ -76,9 +76,9 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
   endpoint: string;
 
   /**
-   * The room that is held already for the background job whose call this is. With it no budget is asked
-   * and no rate limit refuses, since both were done when the job was submitted. Success settles it; behind a
-   * failure it is still held, for the job to call again or to give it back.
+   * The room already held for the background job whose call this is. With it neither budgets nor rate limits
+   * are checked, since both were when the job was submitted. Success settles it; after a failure it is still
+   * held, for the job to call again or to give it back.
    *
    * @generated from field: modelgateway.models.v1.JobHold hold = 8;
    */
@@ -86,15 +86,15 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
 
   /**
    * The id (UUIDv7) under which a background job's success is metered; empty means a new one. Usage keeps one
-   * event of an id, so that a job which runs again after its worker died is charged once. What does not
-   * succeed is metered under an id of its own, at no charge, or not at all.
+   * event per id, so a job that runs again after its worker died is charged once. Anything but success is
+   * metered under an id of its own, at no charge, or not at all.
    *
    * @generated from field: string event_id = 9;
    */
   eventId: string;
 
   /**
-   * Failures of a background job's call that are not metered, since the job makes it again or was cancelled:
+   * Failures of a background job's call that are not metered, since the job repeats it or was cancelled:
    * reports count a job once.
    *
    * @generated from field: repeated modelgateway.common.v1.ErrorReason unmetered_reasons = 10;
@@ -116,7 +116,7 @@ export const InvokeRequestSchema: GenMessage<InvokeRequest> = /*@__PURE__*/
  */
 export type JobHold = Message<"modelgateway.models.v1.JobHold"> & {
   /**
-   * The holder by whom it was leased (UUID): the job.
+   * The holder of the leases (UUID): the job.
    *
    * @generated from field: string holder_id = 1;
    */
@@ -321,8 +321,8 @@ export type InvokeResponse = Message<"modelgateway.models.v1.InvokeResponse"> & 
   end?: InvokeEnd | undefined;
 
   /**
-   * Set in a first and only message, when the request asks to run in the background (`background: true`) and is
-   * no job's: nothing was checked or run. AdmitJob and Jobs take it.
+   * Set in the first and only message when the request asks to run in the background (`background: true`) and
+   * does not belong to a job yet: nothing was checked or run. Pass it to AdmitJob and Jobs.
    *
    * @generated from field: bool background = 4;
    */
@@ -727,7 +727,8 @@ export const GetRetirementRequestSchema: GenMessage<GetRetirementRequest> = /*@_
   messageDesc(file_modelgateway_models_v1_inference_service, 15);
 
 /**
- * GetRetirementResponse is empty for a model that serves on, does not exist or is not the caller's to know.
+ * GetRetirementResponse is empty for a model that is not retiring, does not exist or that the caller may not
+ * know of.
  *
  * @generated from message modelgateway.models.v1.GetRetirementResponse
  */
@@ -776,7 +777,7 @@ export const GetRateLimitStateRequestSchema: GenMessage<GetRateLimitStateRequest
   messageDesc(file_modelgateway_models_v1_inference_service, 17);
 
 /**
- * GetRateLimitStateResponse is a reading; nothing is counted by it.
+ * GetRateLimitStateResponse is a reading, which itself does not count.
  *
  * @generated from message modelgateway.models.v1.GetRateLimitStateResponse
  */
@@ -834,8 +835,8 @@ export const InferenceService: GenService<{
     output: typeof InvokeResponseSchema;
   },
   /**
-   * AdmitJob decides on a model call that is to run in the background: everything that Invoke checks, in its
-   * order, but for budgets. It counts the call in the rate limits and answers what it can cost, for which
+   * AdmitJob decides on a model call that is to run in the background: everything that Invoke checks, in the
+   * same order, except budgets. It counts the call in the rate limits and returns what it can cost, for which
    * Jobs then holds room with Billing until the job's end.
    *
    * @generated from rpc modelgateway.models.v1.InferenceService.AdmitJob
@@ -846,9 +847,9 @@ export const InferenceService: GenService<{
     output: typeof AdmitJobResponseSchema;
   },
   /**
-   * GetRetirement answers what is published about a model's retirement, from the catalog that Invoke uses.
-   * The edge puts it on responses that end before or instead of an Invoke. A model that the caller may
-   * not know of has none.
+   * GetRetirement returns what is published about a model's retirement, from the catalog that Invoke uses. The
+   * edge adds it to responses that end before or instead of an Invoke. A model that the caller may not know of
+   * has none.
    *
    * @generated from rpc modelgateway.models.v1.InferenceService.GetRetirement
    */
@@ -858,7 +859,7 @@ export const InferenceService: GenService<{
     output: typeof GetRetirementResponseSchema;
   },
   /**
-   * GetRateLimitState answers where the caller stands with the rate limits which this process counts.
+   * GetRateLimitState returns the state of the caller's rate limits, as counted by this process.
    *
    * @generated from rpc modelgateway.models.v1.InferenceService.GetRateLimitState
    */
@@ -868,9 +869,9 @@ export const InferenceService: GenService<{
     output: typeof GetRateLimitStateResponseSchema;
   },
   /**
-   * Transcribe carries one realtime transcription session; events are JSON as in the
-   * OpenAI realtime API. The first request message must be a session start. Behind the last one the
-   * session ends with the transcripts of what was committed; one that is cancelled ends without.
+   * Transcribe carries one realtime transcription session; events are JSON as in the OpenAI realtime API. The
+   * first request message must be a session start. After the last one the session ends with the transcripts of
+   * what was committed; a cancelled session ends without them.
    *
    * @generated from rpc modelgateway.models.v1.InferenceService.Transcribe
    */

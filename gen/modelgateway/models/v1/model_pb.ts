@@ -125,8 +125,8 @@ export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_model, 0);
 
 /**
- * ModelSettings are what an operator decides of a model. An unset field takes its default on
- * create and stays as it is on update.
+ * ModelSettings are what an operator decides about a model. An unset field takes its default on create and
+ * stays as it is on update.
  *
  * @generated from message modelgateway.models.v1.ModelSettings
  */
@@ -183,7 +183,7 @@ export const ModelSettingsSchema: GenMessage<ModelSettings> = /*@__PURE__*/
 
 /**
  * Price is one version of a model's price. A version never changes; a new one supersedes it
- * from its own effective_from on. Every usage event names the version it was reckoned by.
+ * from its own effective_from on. Every usage event names the version it was computed with.
  *
  * @generated from message modelgateway.models.v1.Price
  */
@@ -283,7 +283,7 @@ export type PriceRates = Message<"modelgateway.models.v1.PriceRates"> & {
   perMillionCharactersNanoUsd: bigint;
 
   /**
-   * Per request that succeeded, or broke off behind its first words.
+   * Per request that succeeded, or broke off after its first words.
    *
    * @generated from field: int64 per_request_nano_usd = 7;
    */
@@ -424,8 +424,8 @@ export const DeploymentSchema: GenMessage<Deployment> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_model, 6);
 
 /**
- * DeploymentSettings are what an operator decides of a deployment. An unset field takes its
- * default on create and stays as it is on update.
+ * DeploymentSettings are what an operator decides about a deployment. An unset field takes its default on
+ * create and stays as it is on update.
  *
  * @generated from message modelgateway.models.v1.DeploymentSettings
  */
@@ -446,9 +446,9 @@ export type DeploymentSettings = Message<"modelgateway.models.v1.DeploymentSetti
   upstreamModel?: string | undefined;
 
   /**
-   * Where an edge finds the upstream's API key, e.g. `env:UPSTREAM_API_KEY`; empty means that
-   * none is sent. Other names are refused: the gateway's own secrets stand beside them. The secret
-   * itself is never stored or sent by RPC.
+   * Where an edge finds the upstream's API key, e.g. `env:UPSTREAM_API_KEY`; empty means that none is sent.
+   * Other names are refused: the environment also has the gateway's own secrets. The secret itself is never
+   * stored or sent by RPC.
    *
    * @generated from field: optional string secret_reference = 3;
    */
@@ -560,7 +560,7 @@ export type SandboxSettings = Message<"modelgateway.models.v1.SandboxSettings"> 
   errorPerMillion: number;
 
   /**
-   * Bodies are cut after so many pieces; 0 means never.
+   * Bodies are cut after this many pieces; 0 means never.
    *
    * @generated from field: uint32 cut_after_chunks = 4;
    */

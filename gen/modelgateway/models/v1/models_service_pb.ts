@@ -352,7 +352,7 @@ export type AdminListModelsRequest = Message<"modelgateway.models.v1.AdminListMo
   page?: PageRequest | undefined;
 
   /**
-   * Only models with this in their name, the one of just this name first; empty means all.
+   * Only models with this text in their name, an exact match first; empty means all.
    *
    * @generated from field: string search = 2;
    */
@@ -380,7 +380,7 @@ export type AdminListModelsResponse = Message<"modelgateway.models.v1.AdminListM
   models: CatalogModel[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -408,7 +408,7 @@ export type CreateModelRequest = Message<"modelgateway.models.v1.CreateModelRequ
   name: string;
 
   /**
-   * What is to be said of it.
+   * Its settings.
    *
    * @generated from field: modelgateway.models.v1.ModelSettings settings = 2;
    */
@@ -549,7 +549,7 @@ export type CreateDeploymentRequest = Message<"modelgateway.models.v1.CreateDepl
   model: string;
 
   /**
-   * What is to be said of it.
+   * Its settings.
    *
    * @generated from field: modelgateway.models.v1.DeploymentSettings settings = 2;
    */
@@ -895,7 +895,7 @@ export const AdminRetirementSchema: GenMessage<AdminRetirement> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_models_service, 33);
 
 /**
- * AnnounceRetirementRequest announces that a model goes.
+ * AnnounceRetirementRequest announces that a model will be retired.
  *
  * @generated from message modelgateway.models.v1.AnnounceRetirementRequest
  */
@@ -921,7 +921,7 @@ export type AnnounceRetirementRequest = Message<"modelgateway.models.v1.Announce
    */
   successor: {
     /**
-     * The successor's name: another model of the catalog, neither announced nor retired. It has to exist for everybody for whom this one
+     * The successor's name: another model of the catalog, neither announced nor retired. It has to exist foreverybody for whom this one
      * does; a later change of the catalog that would end that is a CONFLICT.
      *
      * @generated from field: string replacement_model_name = 3;
@@ -930,7 +930,7 @@ export type AnnounceRetirementRequest = Message<"modelgateway.models.v1.Announce
     case: "replacementModelName";
   } | {
     /**
-     * The explanation that there is none: one line, without control characters.
+     * The explanation why there is none: one line, without control characters.
      *
      * @generated from field: string retirement_note = 4;
      */
@@ -1107,7 +1107,7 @@ export type ListRetirementsResponse = Message<"modelgateway.models.v1.ListRetire
   retirements: AdminRetirement[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -1170,7 +1170,7 @@ export type ListRemindersResponse = Message<"modelgateway.models.v1.ListReminder
   reminders: Reminder[];
 
   /**
-   * Where the page stands.
+   * The page's place in the list.
    *
    * @generated from field: modelgateway.common.v1.PageInfo page_info = 2;
    */
@@ -1198,7 +1198,7 @@ export type ImportedModel = Message<"modelgateway.models.v1.ImportedModel"> & {
   name: string;
 
   /**
-   * What is to be said of it.
+   * Its settings.
    *
    * @generated from field: modelgateway.models.v1.ModelSettings settings = 2;
    */
@@ -1332,24 +1332,24 @@ export type RegisterUpstreamRequest = Message<"modelgateway.models.v1.RegisterUp
   secretReference: string;
 
   /**
-   * The kind of server; unspecified means find out, and leave what deployments there say.
+   * The kind of server; unspecified means: find out, and leave existing deployments as they are.
    *
    * @generated from field: modelgateway.models.v1.UpstreamDialect dialect = 3;
    */
   dialect: UpstreamDialect;
 
   /**
-   * Operations to register for its models; empty means guess from what the list says of each that is
-   * new, or else from its name, and leave what the others have.
+   * Operations to register for its models; empty means: for new models guess them from the list or else from
+   * their names, and leave existing ones as they are.
    *
    * @generated from field: repeated modelgateway.models.v1.Operation operations = 4;
    */
   operations: Operation[];
 
   /**
-   * Leave out models that were deleted, and each that was registered from this base URL before, and
-   * change no deployment that stands, so that a start undoes no operator's change. A deployment
-   * without a secret still gets the one above.
+   * Leave out models that were deleted, and those registered from this base URL before, and change no existing
+   * deployment, so that a start undoes no operator's change. A deployment without a secret still gets the one
+   * above.
    *
    * @generated from field: bool only_new = 5;
    */
@@ -1445,7 +1445,7 @@ export const ModelsService: GenService<{
   },
   /**
    * GetPrices answers price versions by id, so that Billing can split a charge into lines.
-   * Services only. Versions never change: cache them for ever.
+   * Services only. Versions never change: cache them forever.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.GetPrices
    */
@@ -1537,8 +1537,8 @@ export const ModelsService: GenService<{
     output: typeof DeleteDeploymentResponseSchema;
   },
   /**
-   * SetPrice adds a price version. One for the same model and moment is a conflict, and so is a
-   * moment in the past: what was reckoned stays as it is. Operators only.
+   * SetPrice adds a price version. One for the same model and moment is a conflict, and so is a moment in the
+   * past: computed costs never change. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.SetPrice
    */
@@ -1631,9 +1631,9 @@ export const ModelsService: GenService<{
     output: typeof ImportCatalogResponseSchema;
   },
   /**
-   * RegisterUpstream asks an OpenAI-compatible server for its models and registers each with a
-   * deployment there. What stands already is changed in what the request names, and in nothing else.
-   * Operators only, and the start of the process (UPSTREAM_BASE_URL).
+   * RegisterUpstream asks an OpenAI-compatible server for its models and registers each with a deployment
+   * there. What is registered already changes only in what the request names. Operators only, and the start of
+   * the process (UPSTREAM_BASE_URL).
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.RegisterUpstream
    */

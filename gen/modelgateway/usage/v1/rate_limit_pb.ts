@@ -154,7 +154,7 @@ export type QuotaShare = Message<"modelgateway.usage.v1.QuotaShare"> & {
   subject?: RateLimitSubject | undefined;
 
   /**
-   * Not set any more: replicas are granted requests and tokens by number.
+   * No longer set: replicas are granted requests and tokens by number.
    *
    * @generated from field: modelgateway.usage.v1.RateLimits share = 2 [deprecated = true];
    * @deprecated
@@ -162,7 +162,7 @@ export type QuotaShare = Message<"modelgateway.usage.v1.QuotaShare"> & {
   share?: RateLimits | undefined;
 
   /**
-   * Not set any more.
+   * No longer set.
    *
    * @generated from field: double fraction = 3 [deprecated = true];
    * @deprecated

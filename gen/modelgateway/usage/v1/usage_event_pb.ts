@@ -19,11 +19,11 @@ export const file_modelgateway_usage_v1_usage_event: GenFile = /*@__PURE__*/
   fileDesc("Cidtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvdXNhZ2VfZXZlbnQucHJvdG8SFW1vZGVsZ2F0ZXdheS51c2FnZS52MSKGBAoKVXNhZ2VFdmVudBIKCgJpZBgBIAEoCRIvCgtvY2N1cnJlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJdGVuYW50X2lkGAMgASgJEg8KB3VzZXJfaWQYBCABKAkSEgoKYXBpX2tleV9pZBgFIAEoCRISCgpzZXNzaW9uX2lkGAYgASgJEg0KBW1vZGVsGAcgASgJEhUKDWRlcGxveW1lbnRfaWQYCCABKAkSEAoIZW5kcG9pbnQYCSABKAkSNAoJb3BlcmF0aW9uGAogASgOMiEubW9kZWxnYXRld2F5Lm1vZGVscy52MS5PcGVyYXRpb24SDwoHc3VjY2VzcxgLIAEoCBIOCgZzdGF0dXMYDCABKA0SEgoKZXJyb3JfY29kZRgNIAEoCRIzCgV1c2FnZRgOIAEoCzIkLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuTWV0ZXJlZFVzYWdlEhIKCmxhdGVuY3lfbXMYDyABKA0SFAoHdHRmdF9tcxgQIAEoDUgAiAEBEhAKCHN0cmVhbWVkGBEgASgIEhgKEHByaWNlX3ZlcnNpb25faWQYEiABKAkSEgoKcmVxdWVzdF9pZBgTIAEoCRIOCgZqb2JfaWQYFCABKAkSEQoJbGVhc2VfaWRzGBUgAygJQgoKCF90dGZ0X21zYgZwcm90bzM", [file_google_protobuf_timestamp, file_modelgateway_models_v1_inference_service, file_modelgateway_models_v1_operation]);
 
 /**
- * UsageEvent is one metered model call, successful or not. It is what the edge's journal
- * keeps, what Usage stores and what Billing charges; nothing of it changes once it is written.
+ * UsageEvent is one metered model call, successful or not. It is what the edge's journal keeps, what Usage
+ * stores and what Billing charges; once written it never changes.
  *
- * It carries no validation rules: a batch must never be stuck because of one bad event, so
- * Record checks each event by itself and answers which it refused.
+ * It carries no validation rules: a batch must never be stuck because of one bad event, so Record checks each
+ * event separately and says which ones it refused.
  *
  * @generated from message modelgateway.usage.v1.UsageEvent
  */
@@ -148,7 +148,7 @@ export type UsageEvent = Message<"modelgateway.usage.v1.UsageEvent"> & {
   streamed: boolean;
 
   /**
-   * The price version (UUID) by which the cost was reckoned; empty when nothing was to be charged.
+   * The price version (UUID) with which the cost was computed; empty when nothing was to be charged.
    *
    * @generated from field: string price_version_id = 18;
    */

@@ -162,7 +162,7 @@ export type GetCurrentResponse = Message<"modelgateway.usage.v1.GetCurrentRespon
   measures?: Measures | undefined;
 
   /**
-   * The sums per model, dearest first.
+   * The sums per model, most expensive first.
    *
    * @generated from field: repeated modelgateway.usage.v1.NamedMeasures models = 3;
    */
@@ -309,21 +309,21 @@ export type GetSummaryResponse = Message<"modelgateway.usage.v1.GetSummaryRespon
   totals?: Measures | undefined;
 
   /**
-   * The sums per model, dearest first.
+   * The sums per model, most expensive first.
    *
    * @generated from field: repeated modelgateway.usage.v1.NamedMeasures by_model = 3;
    */
   byModel: NamedMeasures[];
 
   /**
-   * The sums per endpoint, dearest first.
+   * The sums per endpoint, most expensive first.
    *
    * @generated from field: repeated modelgateway.usage.v1.NamedMeasures by_endpoint = 4;
    */
   byEndpoint: NamedMeasures[];
 
   /**
-   * The sums per API key, dearest first.
+   * The sums per API key, most expensive first.
    *
    * @generated from field: repeated modelgateway.usage.v1.NamedMeasures by_api_key = 5;
    */
@@ -470,7 +470,7 @@ export type GetTenantBreakdownResponse = Message<"modelgateway.usage.v1.GetTenan
   range?: TimeRange | undefined;
 
   /**
-   * The users with usage, dearest first.
+   * The users with usage, most expensive first.
    *
    * @generated from field: repeated modelgateway.usage.v1.UserMeasures users = 2;
    */
@@ -687,7 +687,7 @@ export type QuotaRequest = Message<"modelgateway.usage.v1.QuotaRequest"> & {
   replicaId: string;
 
   /**
-   * The subjects of which it let something through, or is to.
+   * The subjects for which it let something through, or is about to.
    *
    * @generated from field: repeated modelgateway.usage.v1.QuotaDemand demands = 2;
    */
@@ -729,7 +729,7 @@ export type QuotaResponse = Message<"modelgateway.usage.v1.QuotaResponse"> & {
   shareLifetime?: Duration | undefined;
 
   /**
-   * Not set any more: replicas know what may go unasked from the number of replicas.
+   * No longer set: replicas derive what may pass without a grant from the number of replicas.
    *
    * @generated from field: double unreported_fraction = 4 [deprecated = true];
    * @deprecated
@@ -758,7 +758,7 @@ export type GetRateLimitsRequest = Message<"modelgateway.usage.v1.GetRateLimitsR
   limits?: RateLimits | undefined;
 
   /**
-   * The state of the edge which answers; counted when Usage has heard of no other replica.
+   * The state on the edge that asks; used when Usage knows of no other replica.
    *
    * @generated from field: modelgateway.models.v1.RateLimitState local = 2;
    */
