@@ -15,7 +15,12 @@ export const memberRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'List members',
         response: { 200: pageOf(memberSchema) },
-        querystring: Type.Object({ ...pageQuerySchema, search: Type.Optional(Type.String({ maxLength: 255 })) }),
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          search: Type.Optional(
+            Type.String({ maxLength: 255, description: 'A part of their address or name, or their id.' }),
+          ),
+        }),
       },
     },
     async (request) => {

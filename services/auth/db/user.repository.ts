@@ -1,6 +1,7 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { raw, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { lockRow } from './locks.ts';
@@ -33,7 +34,7 @@ export async function getUser(em: SqlEntityManager, where: { id: string; tenantI
   return user;
 }
 
-/** One page of users in order of creation, of one organization or of all. */
+/** One page of users in order of creation, of one organization or of all: those whose id is the search text, or whose address or name contains it. */
 export function pageOfUsers(
   em: SqlEntityManager,
   filter: { tenantId?: string; search: string },
@@ -44,7 +45,13 @@ export function pageOfUsers(
     UserEntity,
     {
       ...(filter.tenantId !== undefined && { tenantId: filter.tenantId }),
-      ...(filter.search !== '' && { $or: [{ email: like }, { firstName: like }, { lastName: like }] }),
+      ...(filter.search !== '' && {
+        $or: [
+          { email: like },
+          { [raw(`first_name || ' ' || last_name`)]: like },
+          ...(isUuid(filter.search) ? [{ id: filter.search }] : []),
+        ],
+      }),
     },
     { orderBy: { id: 'asc' }, limit, offset },
   );

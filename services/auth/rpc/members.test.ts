@@ -222,3 +222,14 @@ test('wildcards in a search stand for themselves', async () => {
   const { members } = await fixture.auth.listMembers({ search: '%_'.repeat(100) }, ownerOf(fixture));
   expect(members).toEqual([]);
 });
+
+test('people are found by their whole name as it is shown, and by their id', async () => {
+  const { auth } = fixture;
+  const { id, tenantId } = await join(fixture, 'found@example.com');
+  await auth.updateProfile({ firstName: 'Ada', lastName: 'Lovelace' }, as({ id, tenantId, role: Role.MEMBER }));
+  for (const search of ['ada love', id, id.toUpperCase()]) {
+    const { members } = await auth.listMembers({ search }, ownerOf(fixture));
+    const { users } = await auth.adminListUsers({ search }, operatorOf(fixture));
+    expect([...members, ...users]).toMatchObject([{ id }, { id }]);
+  }
+});

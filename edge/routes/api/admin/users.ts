@@ -19,7 +19,9 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           tenant_id: idFilter(),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of their address or name.' })),
+          search: Type.Optional(
+            Type.String({ maxLength: 255, description: 'A part of their address or name, or their id.' }),
+          ),
         }),
       },
     },

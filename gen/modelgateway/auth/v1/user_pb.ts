@@ -253,7 +253,7 @@ export type ListMembersRequest = Message<"modelgateway.auth.v1.ListMembersReques
   page?: PageRequest | undefined;
 
   /**
-   * Only members whose address or name contains this text, in any case.
+   * Only members whose address or name contains this text, in any case, or whose id it is.
    *
    * @generated from field: string search = 2;
    */
@@ -470,7 +470,7 @@ export type AdminListUsersRequest = Message<"modelgateway.auth.v1.AdminListUsers
   tenantId: string;
 
   /**
-   * Only users whose address or name contains this text, in any case.
+   * Only users whose address or name contains this text, in any case, or whose id it is.
    *
    * @generated from field: string search = 3;
    */

@@ -13,7 +13,7 @@ import { Select } from '../../ui/field.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Pager } from '../../ui/pagination.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CreateKeyDialog } from './create-key.tsx';
@@ -21,7 +21,7 @@ import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
 import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
 
 export function Keys() {
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [type, setType] = useSearchParameter('type', '');
   const [status, setStatus] = useSearchParameter('status', '');
   const [page, setPage] = usePageParameter();

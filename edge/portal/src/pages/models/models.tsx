@@ -10,7 +10,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
@@ -18,7 +18,7 @@ import { priceSummary } from './prices.ts';
 
 export function Models() {
   const models = useGet<{ data: Model[] }>('/models');
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [operation, setOperation] = useSearchParameter('operation', '');
   return (
     <Page title="Models" description="What you may call, at which price, and for how long.">

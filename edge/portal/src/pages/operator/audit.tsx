@@ -13,7 +13,7 @@ const types = [...organizationEventTypes, ...platformEventTypes].sort();
 export function OperatorAudit() {
   const [chain, setChain] = useSearchParameter('chain', '');
   const chosen = chain === '' || chain === platformChain ? null : chain;
-  // The newest, of the chosen organization where there is one.
+  // A hundred of them, of the chosen organization where there is one; each other is asked for alone.
   const users = useGet<List<Member>>('/admin/users', { limit: 100, tenant_id: chosen });
   const organizations = useOrganizations();
   const chosenName = useOrganizationName(chosen);
@@ -31,6 +31,7 @@ export function OperatorAudit() {
         types={types}
         names={names}
         tenantId={chain}
+        showPerson={users.isPending ? undefined : (id) => <PersonOfEvent id={id} />}
         showOrganization={(id) => <OrganizationOfEvent id={id} />}
       >
         <Select
@@ -48,6 +49,11 @@ export function OperatorAudit() {
       </AuditList>
     </Page>
   );
+}
+
+function PersonOfEvent({ id }: { id: string }) {
+  const found = useGet<List<Member>>('/admin/users', { limit: 1, search: id }, { keepPrevious: false });
+  return <Name id={id} name={found.data?.data[0]?.email} />;
 }
 
 function OrganizationOfEvent({ id }: { id: string }) {

@@ -1,7 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
-import { useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -9,7 +8,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -20,7 +19,7 @@ import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminKey } from './types.ts';
 
 export function OperatorKeys() {
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [limiting, setLimiting] = useState<AdminKey | null>(null);
   const [revoking, setRevoking] = useState<AdminKey | null>(null);
   const columns: readonly Column<AdminKey>[] = [

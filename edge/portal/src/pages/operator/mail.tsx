@@ -7,7 +7,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { SendingStatus } from './sending-status.tsx';
@@ -22,7 +22,7 @@ const statuses = {
 const refreshMs = 5000;
 
 export function Mail() {
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [status, setStatus] = useSearchParameter('status', '');
   const [open, setOpen] = useState<MailRow | null>(null);
   const columns: readonly Column<MailRow>[] = [

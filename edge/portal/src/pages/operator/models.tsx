@@ -1,12 +1,11 @@
 import { useState } from 'react';
 import { Link } from '../../router/link.tsx';
-import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
@@ -16,7 +15,7 @@ import type { AdminModel } from './types.ts';
 import { UpstreamDialog } from './upstream-dialog.tsx';
 
 export function OperatorModels() {
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [dialog, setDialog] = useState<'model' | 'upstream' | null>(null);
   return (
     <Page

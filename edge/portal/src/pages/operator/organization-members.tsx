@@ -1,7 +1,6 @@
 import { useState } from 'react';
 import { useAction, useClaims } from '../../api/hooks.ts';
 import type { Member } from '../../api/types.ts';
-import { useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -9,7 +8,7 @@ import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -22,7 +21,7 @@ type Question = { title: string; description: string; act: string; changes: Chan
 export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   const toast = useToast();
   const claims = useClaims();
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [asked, setAsked] = useState<{ user: AdminUser; question: Question } | null>(null);
   const change = useAction<Member>({
     stale: ['/admin/users', '/admin/organizations', '/members'],

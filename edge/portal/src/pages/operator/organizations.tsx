@@ -10,7 +10,7 @@ import { fieldError, Select, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -18,7 +18,7 @@ import { useToast } from '../../ui/toast.tsx';
 import type { AdminOrganization } from './types.ts';
 
 export function Organizations() {
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const [status, setStatus] = useSearchParameter('status', '');
   const [creating, setCreating] = useState(false);
   return (

@@ -26,13 +26,23 @@ type AuditListProps = {
   names: ReadonlyMap<string, string>;
   /** The chain alone whose events are shown; every one that the API shows without it. */
   tenantId?: string;
+  /** Shows who has an id, where `names` need not have everybody's. */
+  showPerson?: ((id: string) => ReactNode) | undefined;
   /** Shows whose chain an event is in, where the list has those of several organizations. */
   showOrganization?: (id: string) => ReactNode;
   /** What else narrows the list. */
   children?: ReactNode;
 };
 
-export function AuditList({ path, types, names, tenantId = '', showOrganization, children }: AuditListProps) {
+export function AuditList({
+  path,
+  types,
+  names,
+  tenantId = '',
+  showPerson,
+  showOrganization,
+  children,
+}: AuditListProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [sequence, setSequence] = useSearchParameter('sequence', '');
@@ -77,7 +87,7 @@ export function AuditList({ path, types, names, tenantId = '', showOrganization,
                 label="Audit events"
                 wordy
                 rows={list.data}
-                columns={columnsWith(names, showOrganization)}
+                columns={columnsWith({ names, showPerson, showOrganization })}
                 pagination={list.pagination}
                 rowKey={(event) => event.id}
                 empty={
@@ -97,62 +107,72 @@ export function AuditList({ path, types, names, tenantId = '', showOrganization,
   );
 }
 
-const columnsWith = (
-  names: ReadonlyMap<string, string>,
-  showOrganization: AuditListProps['showOrganization'],
-): readonly Column<AuditEvent>[] => [
-  { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
-  {
-    name: 'No.',
-    cell: (event) => (
-      <span className={classNames('block wrap-anywhere', event.tenant_id !== undefined && 'min-w-18')}>
-        <span className="tabular">{formatCount(event.sequence)}</span>
-        {event.tenant_id !== undefined && (
-          <span className="block">
-            {event.tenant_id === null ? (
-              <span className="text-xs text-soft">Platform</span>
-            ) : (
-              showOrganization?.(event.tenant_id)
-            )}
-          </span>
-        )}
-      </span>
-    ),
-  },
-  {
-    name: 'Event',
-    sortBy: (event) => event.type,
-    cell: (event) => (
-      <Badge wraps>
-        <FieldName name={event.type} />
-      </Badge>
-    ),
-  },
-  {
-    name: 'By',
-    cell: (event) => (
-      <span className="block min-w-36 wrap-anywhere" title={event.actor.id ?? undefined}>
-        <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        {event.actor.id !== null && <Name id={event.actor.id} name={names.get(event.actor.id)} />}
-        {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
-      </span>
-    ),
-  },
-  {
-    name: 'On',
-    cell: (event) => (
-      <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
-        {event.target.type.replace('_', ' ')}{' '}
-        {event.target.id !== null && (
-          <span className="block">
-            <Name id={event.target.id} name={names.get(event.target.id)} />
-          </span>
-        )}
-      </span>
-    ),
-  },
-  { name: 'Change', cell: (event) => <Changes changes={event.changes} /> },
-];
+/** Ids of these are people's. */
+const people = ['user', 'operator'];
+
+const columnsWith = ({
+  names,
+  showPerson,
+  showOrganization,
+}: Pick<AuditListProps, 'names' | 'showPerson' | 'showOrganization'>): readonly Column<AuditEvent>[] => {
+  const show = ({ type, id }: { type: string; id: string }) =>
+    showPerson !== undefined && people.includes(type) && !names.has(id) ? (
+      showPerson(id)
+    ) : (
+      <Name id={id} name={names.get(id)} />
+    );
+  return [
+    { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
+    {
+      name: 'No.',
+      cell: (event) => (
+        <span className={classNames('block wrap-anywhere', event.tenant_id !== undefined && 'min-w-18')}>
+          <span className="tabular">{formatCount(event.sequence)}</span>
+          {event.tenant_id !== undefined && (
+            <span className="block">
+              {event.tenant_id === null ? (
+                <span className="text-xs text-soft">Platform</span>
+              ) : (
+                showOrganization?.(event.tenant_id)
+              )}
+            </span>
+          )}
+        </span>
+      ),
+    },
+    {
+      name: 'Event',
+      sortBy: (event) => event.type,
+      cell: (event) => (
+        <Badge wraps>
+          <FieldName name={event.type} />
+        </Badge>
+      ),
+    },
+    {
+      name: 'By',
+      cell: (event) => (
+        <span className="block min-w-36 wrap-anywhere" title={event.actor.id ?? undefined}>
+          <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
+          {event.actor.id !== null && show({ type: event.actor.type, id: event.actor.id })}
+          {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
+        </span>
+      ),
+    },
+    {
+      name: 'On',
+      cell: (event) => (
+        <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
+          {event.target.type.replace('_', ' ')}{' '}
+          {event.target.id !== null && (
+            <span className="block">{show({ type: event.target.type, id: event.target.id })}</span>
+          )}
+        </span>
+      ),
+    },
+    { name: 'Change', cell: (event) => <Changes changes={event.changes} /> },
+  ];
+};
 
 /** Whom or what an id is of; by a short form of it while no name is known. */
 export function Name({ id, name }: { id: string; name: string | undefined }) {

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { Query, Role } from '../../api/client.ts';
 import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
-import { usePageParameter, useSearchParameter } from '../../router/router.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -13,7 +13,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -24,7 +24,7 @@ type Question = { title: string; description: string; act: string; changes: Chan
 export function Members() {
   const claims = useClaims();
   const [page, setPage] = usePageParameter();
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const query = { page, limit: 20, search };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);

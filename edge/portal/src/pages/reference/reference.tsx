@@ -2,13 +2,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { ApiError } from '../../api/error.ts';
 import { useApi, useClaims } from '../../api/hooks.ts';
-import { useSearchParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type ApiDescription, type Operation, operationsOf } from './description.ts';
 import { OperationEntry } from './operation.tsx';
 
@@ -37,7 +36,7 @@ export function Reference() {
 
 function Operations({ description }: { description: ApiDescription }) {
   const { operator } = useClaims();
-  const [search] = useSearchParameter('search', '');
+  const search = useSearch();
   const groups = useMemo(() => {
     const words = search.toLowerCase().split(/\s+/);
     const shown = operationsOf(description).filter((operation) => {
