@@ -43,7 +43,7 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
             type: 'http',
             scheme: 'bearer',
             bearerFormat: 'JWT',
-            description: 'The `access_token` of a login.',
+            description: 'The `access_token` from a login.',
           },
         },
       },

@@ -27,7 +27,7 @@ export const jsonCall = (fields: TProperties): Content => ({
     schema: callSchema({
       ...fields,
       metadata: Type.Optional(
-        Type.Record(Type.String(), Type.String(), { description: 'Is kept with a job that runs later.' }),
+        Type.Record(Type.String(), Type.String(), { description: 'Stored with a job that runs later.' }),
       ),
     }),
   },

@@ -24,7 +24,7 @@ export const listedJobSchema = Type.Object(
     id: Type.String({ description: '`job_` and 32 hexadecimal digits.' }),
     object: Type.Literal('job'),
     endpoint: Type.String({
-      description: 'By which it was submitted, such as `/v1/chat/completions` for either prefix.',
+      description: 'The endpoint of the call, with the prefix `/v1`, such as `/v1/chat/completions`.',
     }),
     model: Type.String(),
     status: jobStatuses.schema,
@@ -34,13 +34,16 @@ export const listedJobSchema = Type.Object(
     failed_at: orNull(isoTimeSchema),
     cancelled_at: orNull(isoTimeSchema),
     expires_at: orNull(
-      Type.String({ format: 'date-time', description: 'When it is removed with its result; null before its end.' }),
+      Type.String({
+        format: 'date-time',
+        description: 'When it is removed, with its result; null until it has ended.',
+      }),
     ),
     error: orNull(errorBodySchema.properties.error),
     usage: orNull(
-      Type.Object({ ...quantitiesSchema.properties, cost_usd: usdSchema }, { description: 'Null before its end.' }),
+      Type.Object({ ...quantitiesSchema.properties, cost_usd: usdSchema }, { description: 'Null until it has ended.' }),
     ),
-    metadata: Type.Record(Type.String(), Type.String(), { description: 'What the request had as its `metadata`.' }),
+    metadata: Type.Record(Type.String(), Type.String(), { description: 'The `metadata` of the request.' }),
   },
   { $id: 'ListedJob' },
 );

@@ -38,7 +38,7 @@ export const auditEventRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'List audit events',
-        description: 'Of your organization, newest first.',
+        description: 'Those of your organization, newest first.',
         response: { 200: pageOf(auditEventSchema) },
         querystring: Type.Object(auditQuerySchema),
       },
@@ -88,7 +88,7 @@ export const auditEventSchema = Type.Object(
     ),
     request_id: orNull(Type.String()),
     sequence: Type.Integer({ description: "Its place in its organization's chain, from 1." }),
-    previous_hash: orNull(Type.String({ description: 'The hash of the event before; null of the first.' })),
+    previous_hash: orNull(Type.String({ description: 'The hash of the previous event; null for the first.' })),
     hash: Type.String({ description: 'SHA-256 over `previous_hash` and this event, in hex.' }),
   },
   { $id: 'AuditEvent' },

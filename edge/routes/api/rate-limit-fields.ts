@@ -46,7 +46,7 @@ export const rateLimitStateSchema = Type.Object(
     remaining: rateLimitsSchema,
     reset_seconds: Type.Object(
       { requests_per_minute: Type.Number(), tokens_per_minute: Type.Number() },
-      { description: 'Until all of a limit is left again.' },
+      { description: 'How long until the whole limit is available again.' },
     ),
   },
   { $id: 'RateLimitState' },

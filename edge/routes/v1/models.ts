@@ -30,7 +30,7 @@ export const modelRoutes: Routes = (app, deps) => {
         config: { access: { surface: 'api', scope: 'models:list' } },
         schema: {
           summary: `List models${inDetail}`,
-          description: 'Those that the caller may call; a retired model is none of them.',
+          description: 'The models that the caller may call. Retired models are not listed.',
           response: { 200: listSchema },
         },
       },

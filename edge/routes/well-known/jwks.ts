@@ -24,7 +24,7 @@ export const jwksRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'public' } },
       schema: {
         summary: 'Get the keys of session tokens',
-        description: 'With which an access token can be verified. To be asked again for a `kid` that is not known.',
+        description: 'They verify access tokens. Ask again when a token has an unknown `kid`.',
         response: { 200: { content: { 'application/jwk-set+json': { schema: jwksSchema } } } },
       },
     },

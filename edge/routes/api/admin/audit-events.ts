@@ -16,7 +16,7 @@ export const adminAuditEventSchema = Type.Object(
 
 export const verificationSchema = Type.Object(
   {
-    is_whole: orNull(Type.Boolean({ description: 'Null where the chain goes on behind what was read.' })),
+    is_whole: orNull(Type.Boolean({ description: 'Null when there is more to read: `next_after_sequence`.' })),
     events_checked: Type.Integer(),
     first_broken_sequence: orNull(Type.Integer()),
     next_after_sequence: orNull(Type.Integer()),
@@ -35,7 +35,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the audit events of all organizations',
-        description: 'And of the platform, newest first.',
+        description: 'Includes those of the platform itself. Newest first.',
         response: { 200: pageOf(adminAuditEventSchema) },
         querystring: Type.Object({
           ...auditQuerySchema,
@@ -70,7 +70,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
             Type.Integer({
               minimum: 0,
               maximum: Number.MAX_SAFE_INTEGER,
-              description: 'Begin behind this event, whose stored hash is believed.',
+              description: 'Begin after this event, whose stored hash is trusted.',
             }),
           ),
           events_max: Type.Optional(

@@ -35,12 +35,12 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create a coupon',
-        description: 'This answer alone shows the whole code. A code in use is a conflict.',
+        description: 'Only this answer shows the whole code. A code already in use is a conflict.',
         idempotent: true,
         response: { 201: couponSchema },
         body: Type.Object(
           {
-            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$', description: 'Made up by default.' })),
+            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$', description: 'Random by default.' })),
             amount_usd: amountSchema,
             redemptions_max: Type.Optional(
               Type.Integer({
@@ -85,7 +85,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Disable a coupon',
-        description: 'Stops further redemptions; credit that was given stays.',
+        description: 'Stops further redemptions; credit already given stays.',
         response: { 200: couponSchema },
         params: Type.Object({ coupon_id: idSchema }),
       },

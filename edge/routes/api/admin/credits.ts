@@ -93,13 +93,13 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Refund a charge of an organization',
-        description: 'Whole or in part. More than is left of it is a conflict.',
+        description: 'In whole or in part. More than is left of the charge is a conflict.',
         idempotent: true,
         response: { 201: transactionSchema },
         params: Type.Object({ tenant_id: idSchema, transaction_id: idSchema }),
         body: Type.Object(
           {
-            amount_usd: Type.Optional(Type.Number({ description: 'All that is left of it by default.' })),
+            amount_usd: Type.Optional(Type.Number({ description: 'By default, all that is left of it.' })),
             description: descriptionSchema,
           },
           { additionalProperties: false },

@@ -42,18 +42,18 @@ const settings = {
     Type.Integer({
       minimum: 0,
       maximum: 1000,
-      description: 'Those with the lowest number go first, others on failure; 0 by default.',
+      description: 'Deployments with the lowest number go first, others on failure; 0 by default.',
     }),
   ),
   concurrency_limit: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 1_000_000,
-      description: 'Most calls at the same time per edge; 1,000 by default, for which 0 stands too.',
+      description: 'The most concurrent calls per edge; 1,000 by default, and for 0.',
     }),
   ),
   connect_timeout_ms: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 600_000, description: 'Until the connection stands; 5,000 by default.' }),
+    Type.Integer({ minimum: 1, maximum: 600_000, description: 'Until the connection is open; 5,000 by default.' }),
   ),
   first_byte_timeout_ms: timeoutSchema('To the first byte of the answer; 600,000 by default.'),
   idle_timeout_ms: timeoutSchema('Between two pieces of the answer; 300,000 by default.'),
@@ -72,11 +72,11 @@ const settings = {
           Type.Integer({
             minimum: 0,
             maximum: 1_000_000,
-            description: 'Bodies are cut after so many pieces; 0: never.',
+            description: 'Bodies are cut after this many pieces; 0: never.',
           }),
         ),
       },
-      { additionalProperties: false, description: 'How the sandbox behaves; with the dialect `sandbox` alone.' },
+      { additionalProperties: false, description: 'How the sandbox behaves; only with the dialect `sandbox`.' },
     ),
   ),
 };

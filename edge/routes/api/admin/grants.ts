@@ -20,7 +20,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List grants',
-        description: 'For which organizations private models exist.',
+        description: 'The organizations for which private models exist.',
         response: { 200: pageOf(grantSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },
@@ -40,7 +40,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'Grant a model to an organization',
-        description: 'A private model exists for those organizations alone to which it is granted.',
+        description: 'A private model exists only for organizations to which it is granted.',
         idempotent: true,
         response: { 201: grantSchema },
         body: grantedSchema,

@@ -94,7 +94,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Void an invoice',
-        description: 'Takes a finalized, unpaid invoice back; credit that refunds of it left stays.',
+        description: 'For a finalized, unpaid invoice. Credit from refunds of it stays.',
         response: { 200: invoiceWithLinesSchema },
         params,
       },

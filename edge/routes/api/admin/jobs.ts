@@ -14,7 +14,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the jobs of all organizations',
-        description: 'Newest first, without what was asked and answered.',
+        description: 'Newest first, without requests and answers.',
         response: { 200: pageOf(adminJobSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

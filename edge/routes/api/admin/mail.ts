@@ -59,7 +59,8 @@ export const mailSchema = Type.Object(
     subject: Type.String(),
     text: orNull(
       Type.String({
-        description: 'Null where it has a one-time token and a mail server takes it, or can no longer be read.',
+        description:
+          'Null if it contains a one-time token and a mail server is set up, or if it can no longer be read.',
       }),
     ),
     status: statuses.schema,

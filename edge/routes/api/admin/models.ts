@@ -43,7 +43,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
           search: Type.Optional(
             Type.String({
               maxLength: 255,
-              description: 'A part of its name; the model of just this name comes first.',
+              description: 'A part of its name; an exact match comes first.',
             }),
           ),
         }),

@@ -73,7 +73,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create or replace a plan',
-        description: 'What a request leaves out is taken back to its default.',
+        description: 'Whatever is left out is reset to its default.',
         response: { 200: adminPlanSchema },
         params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
         body: Type.Object(
@@ -132,7 +132,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Assign a plan to an organization',
-        description: 'From now on.',
+        description: 'Takes effect at once.',
         response: { 200: planSchema },
         params: tenantParams,
         body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),

@@ -28,7 +28,7 @@ const rates = {
     Type.Number({
       minimum: 0,
       maximum: 1_000_000,
-      description: 'The same as of tokens that were not cached where it is absent or null.',
+      description: 'If absent or null, the same as for tokens that were not cached.',
     }),
   ),
   output_per_million_tokens_usd: rateSchema,
@@ -46,7 +46,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List prices',
-        description: 'Those in force, and those that follow.',
+        description: 'Prices in force, and those that follow.',
         response: { 200: pageOf(priceSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },

@@ -31,7 +31,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List retirements',
-        description: 'Newest first, those included that were withdrawn.',
+        description: 'Newest first, including withdrawn ones.',
         response: { 200: pageOf(adminRetirementSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },
@@ -85,7 +85,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Set the date of a retirement',
-        description: 'Sets or moves it. Once a date has passed it moves no more.',
+        description: 'Sets or moves the date. Once it has passed, it cannot be moved.',
         response: { 200: adminRetirementSchema },
         body: Type.Object({ sunset_at: timeSchema }, { additionalProperties: false }),
       },
@@ -105,7 +105,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Withdraw a retirement',
-        description: 'Before its date; a retired model is a conflict.',
+        description: 'Only before its date; a retired model is a conflict.',
         response: { 204: noBody('The model stays.') },
       },
     },

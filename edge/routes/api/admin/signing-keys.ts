@@ -20,7 +20,10 @@ const signingKeySchema = Type.Object(
     status: statuses.schema,
     activated_at: Type.String({ format: 'date-time', description: 'When it began, or begins, to sign.' }),
     expires_at: orNull(
-      Type.String({ format: 'date-time', description: 'From when on what it signed is refused; null while it signs.' }),
+      Type.String({
+        format: 'date-time',
+        description: 'From then on tokens that it signed are refused; null while it signs.',
+      }),
     ),
   },
   { $id: 'SigningKey' },

@@ -10,7 +10,7 @@ import { orNull } from '../../../http/nullable.ts';
 /** How much of a key's daily cap is spent (decisions.md, Keys). */
 export const keyBudgetSchema = Type.Object(
   { spent_today_usd: orNull(usdSchema), resets_at: isoTimeSchema },
-  { description: 'What was spent of the daily cap; the amount is null while nobody can tell.' },
+  { description: 'How much of the daily cap is spent; null while that is unknown.' },
 );
 export type KeyBudget = Static<typeof keyBudgetSchema>;
 

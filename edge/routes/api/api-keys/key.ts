@@ -28,7 +28,8 @@ export const keyRoutes: Routes = (app, deps) => {
       config,
       schema: {
         summary: 'Change a key',
-        description: 'What is left out stays; null or an empty list lifts a constraint, and null the expiry.',
+        description:
+          'Whatever is left out stays as it is. Null or an empty list removes a constraint; null also removes the expiry.',
         response: { 200: keySchema },
         params: keyIdParams,
         body: Type.Object(

@@ -16,7 +16,7 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'public' } },
       schema: {
         summary: 'Accept an invitation',
-        description: 'Makes the account of whoever the token was mailed to, who logs in next.',
+        description: 'Creates the account of the person to whom the token was mailed, who can then log in.',
         response: {
           201: Type.Object({
             user: userSchema,

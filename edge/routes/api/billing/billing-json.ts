@@ -56,7 +56,7 @@ export const walletSchema = Type.Object(
     balance_usd: usdSchema,
     currency: Type.String({ description: 'Always `USD`.' }),
     lots: Type.Array(lotSchema, {
-      description: 'Those with something left, in the order in which usage draws on them.',
+      description: 'Lots with something left, in the order in which usage draws on them.',
     }),
   },
   { $id: 'Wallet' },
@@ -154,9 +154,9 @@ export const transactionSchema = Type.Object(
     amount_usd: Type.Number({ description: 'Above 0 for what the organization gains, below 0 for what it spends.' }),
     balance_after_usd: Type.Number({ description: "The wallet's balance after it." }),
     invoice_id: orNull(idSchema),
-    description: orNull(Type.String({ description: "Of a charge the model's name." })),
+    description: orNull(Type.String({ description: "For a charge, the model's name." })),
     usage_event_id: orNull(idSchema),
-    reverses_id: orNull(Type.String({ format: 'uuid', description: 'Of a refund: the charge that it gives back.' })),
+    reverses_id: orNull(Type.String({ format: 'uuid', description: 'For a refund: the charge that it gives back.' })),
   },
   { $id: 'Transaction' },
 );
@@ -196,9 +196,9 @@ export const invoiceSchema = Type.Object(
     status: invoiceStatuses.schema,
     payment_status: paymentStatuses.schema,
     subtotal_usd: usdSchema,
-    credits_usd: Type.Number({ description: 'What commitment and credit paid of it.' }),
+    credits_usd: Type.Number({ description: 'The part that commitment and credit have paid.' }),
     total_usd: Type.Number({ description: 'What is to be paid: subtotal less credits.' }),
-    amount_due_usd: Type.Number({ description: 'In whole cents; 0 of a draft, and of what is paid or voided.' }),
+    amount_due_usd: Type.Number({ description: 'In whole cents; 0 for a draft, and for a paid or voided invoice.' }),
   },
   { $id: 'Invoice' },
 );
@@ -268,7 +268,7 @@ export const invoiceWithLinesJson = (invoice: Invoice): Static<typeof invoiceWit
 export const couponSchema = Type.Object(
   {
     id: idSchema,
-    code: Type.String({ description: 'Whole in the answer that makes it, and abridged afterwards.' }),
+    code: Type.String({ description: 'Complete in the answer that creates it, abridged in all others.' }),
     amount_usd: usdSchema,
     redemptions_max: Type.Integer({ description: 'How many organizations may redeem it.' }),
     redemptions: Type.Integer(),

@@ -43,7 +43,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
       config,
       schema: {
         summary: 'List invoices',
-        description: 'Newest first: those of the UTC months that have one of the given days.',
+        description: 'Newest first: invoices for the UTC months that contain any of the given days.',
         querystring: Type.Object(invoiceQuerySchema),
         response: { 200: pageOf(invoiceSchema) },
       },

@@ -16,7 +16,7 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
       config: { access: { surface: 'api', scope: 'budgets:read_own' } },
       schema: {
         summary: 'Get the pay-as-you-go cap',
-        description: 'What the organization may spend in a UTC month beyond commitment and credit.',
+        description: 'How much the organization may spend in a UTC month beyond commitment and credit.',
         response: { 200: budgetSchema },
       },
     },

@@ -29,7 +29,7 @@ export const walletRoutes: Routes = (app, { billing }) => {
       config,
       schema: {
         summary: 'Get the commitment',
-        description: 'The one in force, on which usage draws before anything else; null without one.',
+        description: 'The commitment in force, on which usage draws first; null if there is none.',
         response: { 200: orNull(commitmentSchema) },
       },
     },

@@ -61,7 +61,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           after: Type.Optional(
             Type.String({
               maxLength: 255,
-              description: 'The id of the last job of the page before, instead of `page`.',
+              description: 'The id of the last job on the previous page; replaces `page`.',
             }),
           ),
         }),

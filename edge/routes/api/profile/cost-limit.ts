@@ -16,7 +16,7 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
       config: { access: { surface: 'api', scope: 'budgets:read_own' } },
       schema: {
         summary: 'Get the personal daily limit',
-        description: 'What the user may spend in a UTC day, over all keys and sessions.',
+        description: 'How much the user may spend in a UTC day, over all keys and sessions.',
         response: { 200: budgetSchema },
       },
     },

@@ -13,7 +13,7 @@ export const currentUsageRoutes: Routes = (app, { usage }) => {
         config: { access: { surface: 'api', scope: 'usage:read_current' } },
         schema: {
           ...(path === '/api/v1/usage/current' && { summary: 'Get current usage' }),
-          description: 'Of the UTC month, and what the caller used unless `scope` says otherwise.',
+          description: "For the current UTC month; of the caller's own usage unless `scope` says otherwise.",
           querystring: Type.Object(scopeQuery),
           response: { 200: currentUsageSchema },
         },

@@ -15,11 +15,11 @@ export const eventSchema = Type.Object(
     user_id: idSchema,
     model: Type.String(),
     endpoint: Type.String({
-      description: 'That of `/v1`, by whichever prefix it was called, e.g. `/v1/chat/completions`.',
+      description: 'With the prefix `/v1`, whichever was used, e.g. `/v1/chat/completions`.',
     }),
     operation: Type.String({ description: 'The same for both path prefixes, e.g. `chat_completions`.' }),
     success: Type.Boolean(),
-    status: Type.Integer({ description: 'The HTTP status; 101 of a realtime session.' }),
+    status: Type.Integer({ description: 'The HTTP status; 101 for a realtime session.' }),
     error_code: orNull(Type.String()),
     ...quantitiesSchema.properties,
     latency_ms: Type.Integer({ description: 'From admission to the last byte.' }),

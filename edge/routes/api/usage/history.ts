@@ -27,7 +27,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} unless given.` }),
           ),
           offset: Type.Optional(
-            Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip, in place of `page`.' }),
+            Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip; replaces `page`.' }),
           ),
           page: Type.Optional(Type.Integer({ minimum: 1 })),
         }),

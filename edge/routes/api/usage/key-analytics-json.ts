@@ -41,7 +41,7 @@ const performanceSchema = Type.Object(
     cached_tokens: orNull(Type.Integer()),
     tokens_per_second: orNull(Type.Number({ description: 'Output tokens per second of latency.' })),
   },
-  { description: 'For ranges of up to 31 days: of wider ones it is not available, and all else is null.' },
+  { description: 'For ranges of up to 31 days. For wider ones `available` is false and everything else null.' },
 );
 const performanceJson = (performance: KeyPerformance): Static<typeof performanceSchema> => ({
   available: performance.available,
@@ -60,7 +60,7 @@ export const keyAnalyticsSchema = Type.Object(
     key_id: Type.String({ description: 'As it was asked for, known or not.' }),
     granularity: keyGranularities.schema,
     range: rangeSchema,
-    timezone: Type.String({ description: 'In which buckets begin; `UTC` of hourly ones.' }),
+    timezone: Type.String({ description: 'The time zone of the buckets; `UTC` for hourly ones.' }),
     totals: volumeSchema,
     previous_totals: volumeSchema,
     series: Type.Array(Type.Object({ bucket_start: isoTimeSchema, ...volumeSchema.properties }), {

@@ -21,7 +21,7 @@ export const measuresSchema = Type.Object(
     successful_requests: Type.Integer(),
     failed_requests: Type.Integer(),
     ...quantitiesSchema.properties,
-    duration_seconds: Type.Number({ description: 'What the calls took, summed.' }),
+    duration_seconds: Type.Number({ description: 'The total duration of all calls.' }),
     cost_usd: usdSchema,
   },
   { $id: 'Measures' },
@@ -65,9 +65,9 @@ export const keyMeasuresSchema = Type.Object(
   {
     api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: sessions.' })),
     api_key_name: orNull(
-      Type.String({ description: 'That of a deleted key as well. Null of sessions, and while names cannot be read.' }),
+      Type.String({ description: 'Also for deleted keys. Null for sessions, and while names cannot be read.' }),
     ),
-    api_key_deleted: orNull(Type.Boolean({ description: 'Null where `api_key_name` is.' })),
+    api_key_deleted: orNull(Type.Boolean({ description: 'Null if `api_key_name` is.' })),
     ...measuresSchema.properties,
   },
   { $id: 'KeyMeasures' },

@@ -32,7 +32,7 @@ const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });
 export const scopeQuery = {
   scope: Type.Optional({
     ...scopes.schema,
-    description: '`own`: what the caller used; `tenant`: what the organization did, for admins and owners.',
+    description: "`own`: the caller's usage; `tenant`: the organization's, for admins and owners.",
   }),
 };
 

@@ -83,7 +83,7 @@ export const reportSchema = Type.Object(
   {
     range: rangeSchema,
     granularity: granularities.schema,
-    timezone: Type.String({ description: 'In which buckets begin; `UTC` of hourly ones.' }),
+    timezone: Type.String({ description: 'The time zone of the buckets; `UTC` for hourly ones.' }),
     totals: measuresSchema,
     buckets: Type.Array(
       Type.Object({
@@ -91,7 +91,7 @@ export const reportSchema = Type.Object(
         ...measuresSchema.properties,
         groups: Type.Optional(
           Type.Array(groupSchema, {
-            description: 'Those with traffic, where `group_by` asks for groups.',
+            description: 'Groups with traffic, if `group_by` asks for groups.',
           }),
         ),
       }),
@@ -121,7 +121,7 @@ export const tenantBreakdownSchema = Type.Object(
     users: Type.Array(
       Type.Object({
         user_id: idSchema,
-        email: orNull(Type.String({ description: 'Null of a user who is no longer known.' })),
+        email: orNull(Type.String({ description: 'Null for a user who is no longer known.' })),
         requests: Type.Integer(),
         tokens: Type.Integer(),
         cost_usd: usdSchema,

@@ -12,7 +12,7 @@ export const usageSummaryRoutes: Routes = (app, { usage }) => {
       config: { access: { surface: 'api', scope: 'usage:read_summary' } },
       schema: {
         summary: 'Summarize usage',
-        description: 'Of at most 366 days, and what the caller used unless `scope` says otherwise.',
+        description: "For at most 366 days; of the caller's own usage unless `scope` says otherwise.",
         querystring: Type.Object(callsQuery),
         requiredQuery: requiredRange,
         response: { 200: summarySchema },

@@ -12,7 +12,7 @@ export const tenantBreakdownRoutes: Routes = (app, { usage }) => {
       config: { access: { surface: 'api', scope: 'usage:read_breakdown', role: 'admin' } },
       schema: {
         summary: 'Summarize usage by user',
-        description: 'Of at most 366 days; of the current month without any. Who used most comes first.',
+        description: 'For at most 366 days; for the current month if none are given. The heaviest users come first.',
         querystring: Type.Object({ ...rangeQuery, ...zoneQuery }),
         response: { 200: tenantBreakdownSchema },
       },

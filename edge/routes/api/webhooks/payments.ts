@@ -25,7 +25,7 @@ export const paymentWebhookRoutes: Routes = (app, { billing }) => {
           response: {
             200: Type.Object({
               received: Type.Literal(true),
-              duplicate: Type.Boolean({ description: 'Whether it came before.' }),
+              duplicate: Type.Boolean({ description: 'Whether the event had been received before.' }),
             }),
           },
         },

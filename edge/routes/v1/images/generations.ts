@@ -16,7 +16,7 @@ export const imageGenerationRoutes: Routes = (app, deps) =>
       stream: streamSchema,
       background: Type.Optional(
         Type.Union([Type.Boolean(), Type.String()], {
-          description: 'true answers with a job, which runs later; a text says what is behind the motif.',
+          description: '`true` answers with a job, which runs later; a string describes the background of the image.',
         }),
       ),
     }),

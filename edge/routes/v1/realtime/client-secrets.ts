@@ -46,7 +46,7 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
         schema: {
           ...(prefix === '/v1' && {
             summary: 'Create a client secret',
-            description: 'With which a browser opens realtime sessions of the caller for a while.',
+            description: "A browser can use it for a while to open realtime sessions on the caller's behalf.",
           }),
           response: { 200: secretSchema },
           body: bodySchema,
