@@ -14,6 +14,10 @@ export class Allowance {
     return this.left === 0 && this.#asked === 0 && this.#waiting === 0;
   }
 
+  get waiting(): number {
+    return this.#waiting;
+  }
+
   get wasAsked(): boolean {
     return this.#asked > 0;
   }

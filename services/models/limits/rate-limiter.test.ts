@@ -164,6 +164,23 @@ describe('among several replicas', () => {
     expect(limiter.read(key, limits).remainingRequests).toBe(59);
   });
 
+  test('what was granted to those who wait is not taken by whoever comes in the same moment: all find room', async () => {
+    const { limiter, tick } = granted(60);
+    await tick();
+    const few = { ...limits, concurrentRequests: 4 };
+    const call = async () => limiter.admit(key, few, 10);
+    const ask = limiter.askForGrants;
+    let last: ReturnType<typeof call> | undefined;
+    limiter.askForGrants = async () => {
+      await ask();
+      // The grant is there, and who waits for it has not gone on yet.
+      last ??= call();
+    };
+    await Promise.all([call(), call()]);
+    await last;
+    expect(limiter.running(key)).toBe(3);
+  });
+
   test.each([
     ['4 concurrent requests', ErrorReason.RATE_LIMITED, { running: 0 }],
     ['60 requests per minute', ErrorReason.RATE_LIMITED, { room: 0 }],

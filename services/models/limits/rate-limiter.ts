@@ -142,7 +142,9 @@ export class RateLimiter {
     }
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    const lack = this.#lackOf(subject, tokens);
+    // What this replica has, or gets, for those who wait is theirs.
+    const { waiting, requests, tokens: tokensOf } = subject;
+    const lack = this.#lackOf(subject, waiting, requests.waiting + 1, tokensOf.waiting + tokens);
     if (lack === null) return this.#enter(subject, tokens);
     if (now - subject.deniedMs < deniedForMs) throw notGranted(lack, limits);
     return this.#admitGranted(subject, tokens);
@@ -160,7 +162,7 @@ export class RateLimiter {
     this.#leak(subject, now);
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    const lack = this.#lackOf(subject, tokens);
+    const lack = this.#lackOf(subject, 0, 1, tokens);
     if (lack === null) return this.#enter(subject, tokens);
     subject.deniedMs = now;
     throw notGranted(lack, subject.limits);
@@ -226,15 +228,19 @@ export class RateLimiter {
     subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
 
-  /** The limit for which this replica's grant is too small although the buckets have room; null: none. */
-  #lackOf(subject: Subject, amount: number): keyof RateLimits | null {
+  /**
+   * The limit for which this replica's grant is too small although the buckets have room; null: none. `others` wait for a place before this
+   * request; `requestsNeeded` and `tokensNeeded` include theirs.
+   */
+  #lackOf(subject: Subject, others: number, requestsNeeded: number, tokensNeeded: number): keyof RateLimits | null {
     const replicas = this.#replicas;
     if (replicas <= 1 || this.isCutOff) return null;
     const { inFlight, concurrentGranted, requests, tokens, limits } = subject;
-    if (inFlight >= Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)))
+    if (inFlight + others >= Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)))
       return 'concurrentRequests';
-    if (!requests.covers(1, unaskedPerMinute(limits.requestsPerMinute, replicas))) return 'requestsPerMinute';
-    if (!tokens.covers(amount, unaskedPerMinute(limits.tokensPerMinute, replicas))) return 'tokensPerMinute';
+    if (!requests.covers(requestsNeeded, unaskedPerMinute(limits.requestsPerMinute, replicas)))
+      return 'requestsPerMinute';
+    if (!tokens.covers(tokensNeeded, unaskedPerMinute(limits.tokensPerMinute, replicas))) return 'tokensPerMinute';
     return null;
   }
 
