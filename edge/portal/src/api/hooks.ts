@@ -70,7 +70,7 @@ export function useGet<Answer>(
 }
 
 /**
- * Reads a whole list, page by page: for rows that are looked up among all of them. For lists that people make by hand, such as
+ * Reads a whole list, the pages behind the first at once: for rows that are looked up among all of them. For lists that people make by hand, such as
  * keys, and not for what calls leave behind.
  */
 export function useWholeList<Item>(
@@ -81,12 +81,12 @@ export function useWholeList<Item>(
   return useQuery<Item[], ApiError>({
     queryKey: [path, 'whole'],
     queryFn: async ({ signal }) => {
-      const items: Item[] = [];
-      for (let page = 1; ; page++) {
-        const list = await api.request<List<Item>>(`/api/v1${path}`, { query: { page, limit: 100 }, signal });
-        items.push(...list.data);
-        if (!list.pagination.has_next) return items;
-      }
+      const read = (page: number) => api.request<List<Item>>(`/api/v1${path}`, { query: { page, limit: 100 }, signal });
+      const first = await read(1);
+      const others = Array.from({ length: Math.max(first.pagination.total_pages - 1, 0) }, (_, index) =>
+        read(index + 2),
+      );
+      return [first, ...(await Promise.all(others))].flatMap((list) => list.data);
     },
     refetchInterval: ({ state }) => askAgainMs(state.error, options.refetchIntervalMs),
   });

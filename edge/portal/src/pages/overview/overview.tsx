@@ -97,50 +97,67 @@ const columns: readonly Column<CurrentUsage['models'][number]>[] = [
   { name: 'Cost', end: true, cell: (row) => <Money usd={row.cost_usd} /> },
 ];
 
-/** What needs somebody: keys about to expire, models about to retire, models that do not serve. */
+/** How much of what needs somebody is in sight at once: a catalog may retire dozens of models. */
+const shownMax = 6;
+
+/** What needs somebody, the most urgent first: keys about to expire, models that do not serve, models about to retire. */
 function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly Model[] }) {
-  const soon = keys.filter(
-    (key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * dayMs,
-  );
-  const retiring = models.filter((model) => model.deprecated_at !== null);
+  const soon = keys
+    .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * dayMs)
+    .sort((one, other) => endMs(one.expires_at) - endMs(other.expires_at));
   const down = models.filter((model) => !model.is_serviceable);
-  const none = soon.length + retiring.length + down.length === 0;
+  const retiring = models
+    .filter((model) => model.deprecated_at !== null)
+    .sort((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
+  const items = [
+    ...soon.map((key) => (
+      <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
+        <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
+          {key.name}
+        </Link>
+        <ExpiryBadge apiKey={key} />
+      </li>
+    )),
+    ...down.map((model) => (
+      <li key={`down ${model.id}`} className="wrap-anywhere">
+        <ModelLink model={model} /> <span className="text-soft">is not serving at the moment.</span>
+      </li>
+    )),
+    ...retiring.map((model) => (
+      <li key={model.id} className="min-w-0">
+        <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <ModelLink model={model} />
+          <RetiringBadge model={model} />
+        </span>
+        <span className="text-soft wrap-anywhere">{retirementSentence(model)}</span>
+      </li>
+    )),
+  ];
+  if (items.length === 0)
+    return <p className="text-sm text-faint">Nothing. No key expires within a week, and no model is retiring.</p>;
   return (
     <>
-      {none && <p className="text-sm text-faint">Nothing. No key expires within a week, and no model is retiring.</p>}
-      <ul className="grid gap-3 text-sm">
-        {soon.map((key) => (
-          <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
-            <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
-              {key.name}
-            </Link>
-            <ExpiryBadge apiKey={key} />
-          </li>
-        ))}
-        {retiring.map((model) => (
-          <li key={model.id} className="min-w-0">
-            <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
-              <Link
-                href={`/models/${encodeURIComponent(model.id)}`}
-                className="font-medium wrap-anywhere hover:underline"
-              >
-                {model.display_name}
-              </Link>
-              <RetiringBadge model={model} />
-            </span>
-            <span className="text-soft wrap-anywhere">{retirementSentence(model)}</span>
-          </li>
-        ))}
-        {down.map((model) => (
-          <li key={model.id} className="wrap-anywhere">
-            <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium hover:underline">
-              {model.display_name}
-            </Link>{' '}
-            <span className="text-soft">is not serving at the moment.</span>
-          </li>
-        ))}
-      </ul>
+      <ul className="grid gap-3 text-sm">{items.slice(0, shownMax)}</ul>
+      {items.length > shownMax && (
+        <details className="mt-3 text-sm">
+          <summary className="inline-block text-soft hover:text-ink">
+            {formatCount(items.length - shownMax)} more
+          </summary>
+          <ul className="mt-3 grid gap-3">{items.slice(shownMax)}</ul>
+        </details>
+      )}
     </>
+  );
+}
+
+/** When something ends, for sorting: what has no date comes last. */
+const endMs = (iso: string | null): number => (iso === null ? Number.MAX_SAFE_INTEGER : Date.parse(iso));
+
+function ModelLink({ model }: { model: Model }) {
+  return (
+    <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium wrap-anywhere hover:underline">
+      {model.display_name}
+    </Link>
   );
 }
 
