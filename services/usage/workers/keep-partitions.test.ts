@@ -46,6 +46,16 @@ test('partitions stand ready for the months ahead', async () => {
   expect(await partitions()).toHaveLength(3);
 });
 
+test('of years of months those past retention go', async () => {
+  await owner.query(
+    `select usage.add_events_partition((date_trunc('month', now()) - make_interval(months => ago))::date) from generate_series(1, 20) as ago`,
+  );
+  // As autovacuum does in time: a plan for many partitions reads all that the database has, and not each by its id.
+  await owner.query('analyze pg_class; analyze pg_inherits');
+  await keepPartitions({ database, monthsKept: 12, logger });
+  expect(await partitions()).toHaveLength(3 + 12);
+});
+
 test('past retention events go, roll-ups stay, and a late repeat is refused rather than counted again', async () => {
   const old = testEvent(monthsAgo(5));
   const recent = testEvent(monthsAgo(1));
