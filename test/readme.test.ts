@@ -13,7 +13,7 @@ test('every path in "Where is…?" exists', () => {
   expect(paths.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
 });
 
-test('every variable that the environment reads is in the configuration table, and the other way round', () => {
+test('every variable that the environment reads is in the configuration table, and vice versa', () => {
   const source = readFileSync(new URL('../services/shared/env.ts', import.meta.url), 'utf8');
   const read = new Set(
     [...source.matchAll(/source\.([A-Z][A-Z_]+)|\(source, '([A-Z_]+)'|secret\('([A-Z_]+)'\)/g)].map(
@@ -26,7 +26,7 @@ test('every variable that the environment reads is in the configuration table, a
   expect([...read].sort()).toEqual([...documented].sort());
 });
 
-test('the five minutes pass as they are written: in one shell, and in the JavaScript that is started from it', async () => {
+test('the five minutes work as written: in one shell, and in the JavaScript started from it', async () => {
   await using gateway = await startTestGateway();
   const tour = section('Five minutes')
     .replaceAll('http://127.0.0.1:8080', gateway.url)
@@ -39,7 +39,7 @@ test('the five minutes pass as they are written: in one shell, and in the JavaSc
   expect(untilUpstream).toHaveLength(5);
   const { stdout } = await promisify(execFile)('bash', ['-euc', untilUpstream.join('\n')]);
   expect(stdout).toContain('data: [DONE]');
-  // Of the JavaScript, whose words are not cut into events.
+  // From the JavaScript, whose words are not split into events.
   expect(stdout).toContain('sandbox. No model ran for this answer');
   expect(stdout).toContain('"period_start"');
   expect(stdout).toContain('"pagination"');

@@ -40,7 +40,7 @@ const chat = (model: string) =>
 const pathOf = (model: string) => `/models/${encodeURIComponent(model)}`;
 
 describe('models', () => {
-  test('a model made by an operator serves its users as soon as it has a deployment', async () => {
+  test('a model that an operator creates serves its users as soon as it has a deployment', async () => {
     const name = await createModel({ display_name: 'Model one', owned_by: 'Acme', context_window: 4096 });
     const before = await admin('GET', pathOf(name));
     expect(before.json).toMatchObject({
@@ -63,7 +63,7 @@ describe('models', () => {
     expect((await gateway.call('GET', `/v1/models/${name}`, key.key)).json).toMatchObject({ id: name });
   });
 
-  test('a name in use is a conflict and changes nothing', async () => {
+  test('a name already in use is a conflict and changes nothing', async () => {
     const name = await createModel();
     const again = await admin('POST', '/models', { name, operations: ['embeddings'] });
     expect(again).toMatchObject({ status: 409, json: { error: { param: 'name', code: 'conflict' } } });
@@ -80,7 +80,7 @@ describe('models', () => {
     [{ name: 'fine', operations: ['embeddings'], visibility: 'secret' }, 'visibility'],
     [{ name: 'fine', operations: ['embeddings'], context_window: -1 }, 'context_window'],
     [{ name: 'fine', operations: ['embeddings'], id: uuidv7() }, 'id'],
-  ])('a model of %j is refused, and the field named', async (body, param) => {
+  ])('a model with %j is refused, naming the field', async (body, param) => {
     const answer = await admin('POST', '/models', body);
     expect(answer.status, answer.text).toBe(400);
     expect(answer.json.error.param).toBe(param);
@@ -96,19 +96,19 @@ describe('models', () => {
     },
   );
 
-  test('dots and the word stand in names all the same', async () => {
+  test('dots, and reserved words inside longer names, are allowed', async () => {
     for (const name of ['v1.5', 'x/..y', 'acme/deprecations', 'deprecations-2']) {
       expect((await admin('POST', '/models', { name, operations: ['embeddings'] })).status, name).toBe(201);
     }
   });
 
-  test('a change leaves what it does not name', async () => {
+  test('a change leaves what it does not name as it was', async () => {
     const name = await createModel({ display_name: 'Before', context_window: 100 });
     const changed = await admin('PATCH', pathOf(name), { display_name: 'After', context_window: null });
     expect(changed.json).toMatchObject({ display_name: 'After', context_window: null, visibility: 'public' });
   });
 
-  test('the list is searched and paged, and answers all when nothing is asked', async () => {
+  test('the list can be searched and paged, and is complete when nothing is asked for', async () => {
     const name = await createModel();
     const found = await admin('GET', `/models?search=${encodeURIComponent(name)}&limit=1`);
     expect(found.json).toMatchObject({ data: [{ id: name }], pagination: { total: 1, limit: 1 } });
@@ -126,7 +126,7 @@ describe('models', () => {
     expect(again).toMatchObject({ status: 201, json: { deployments: [], prices: [] } });
   });
 
-  test('each change is an audit event with what was and what is', async () => {
+  test('each change is an audit event with the values before and after', async () => {
     const name = await createModel({ display_name: 'Before' });
     await admin('PATCH', pathOf(name), { display_name: 'After' });
     const event = await waitFor(
@@ -146,7 +146,7 @@ describe('models', () => {
 });
 
 describe('deployments', () => {
-  test('one that is added, changed and removed is what calls go to', async () => {
+  test('calls go to a deployment as it is added, changed and removed', async () => {
     const name = await createModel();
     const added = await admin('POST', '/deployments', {
       model: name,
@@ -178,7 +178,7 @@ describe('deployments', () => {
     expect((await admin('GET', `/deployments?model=${encodeURIComponent(name)}`)).json.data).toEqual([]);
   });
 
-  test('one of which nothing was chosen shows what holds of it, wherever it is shown', async () => {
+  test('a deployment shows the defaults that apply wherever it is shown', async () => {
     const model = await createModel();
     const added = await admin('POST', '/deployments', { model, base_url: simulator.url, concurrency_limit: 0 });
     const holds = {
@@ -214,7 +214,7 @@ describe('deployments', () => {
     [{ base_url: 'https://host/v1', secret_reference: 'file:/etc/passwd' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', secret_reference: 'env:UPSTREAM_NOT_SET' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', api_key: 'sk-secret' }, 'api_key'],
-  ])('a deployment of %j is refused, and the field named', async (fields, param) => {
+  ])('a deployment with %j is refused, naming the field', async (fields, param) => {
     const model = await createModel();
     const answer = await admin('POST', '/deployments', { model, ...fields });
     expect(answer.status, answer.text).toBe(400);
@@ -222,7 +222,7 @@ describe('deployments', () => {
     expect((await admin('GET', pathOf(model))).json.deployments).toEqual([]);
   });
 
-  test('a sandbox cuts bodies where its deployment says, and the deployment shows it', async () => {
+  test('a sandbox truncates bodies where its deployment says so, and the deployment shows it', async () => {
     const model = await createModel();
     const sandbox = { latency_ms: 1, chunk_delay_ms: 0, error_per_million: 0, cut_after_chunks: 3 };
     const made = await admin('POST', '/deployments', {
@@ -247,7 +247,7 @@ describe('deployments', () => {
     expect(frames[3]).toContain('"code":"upstream_error"');
   });
 
-  test('the same address and name twice is a conflict', async () => {
+  test('the same address and name a second time is a conflict', async () => {
     const model = await createModel();
     const first = await admin('POST', '/deployments', { model, base_url: 'https://host/v1' });
     expect(first.status).toBe(201);
@@ -258,7 +258,7 @@ describe('deployments', () => {
 });
 
 describe('prices', () => {
-  test('a version is kept to the last digit and never changed by the next', async () => {
+  test('a version is kept to the last digit and is never changed by the next one', async () => {
     const model = await createModel();
     const first = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 0.000000001 });
     expect(first.status, first.text).toBe(201);
@@ -282,7 +282,7 @@ describe('prices', () => {
     [{ per_image_usd: 1, effective_from: 'tomorrow' }, 'effective_from'],
     [{}, 'input_per_million_tokens_usd'],
     [{ cached_input_per_million_tokens_usd: null }, 'input_per_million_tokens_usd'],
-  ])('a price of %j is refused, and the field named', async (fields, param) => {
+  ])('a price with %j is refused, naming the field', async (fields, param) => {
     const model = await createModel();
     const answer = await admin('POST', '/prices', { model, ...fields });
     expect(answer.status, answer.text).toBe(400);
@@ -292,7 +292,7 @@ describe('prices', () => {
 });
 
 describe('grants', () => {
-  test('a private model exists for the organizations which were granted it, and for no others', async () => {
+  test('a private model exists for the organizations that were granted it, and for no others', async () => {
     const model = await createModel({ visibility: 'private' });
     await addSandbox(model);
     const unknown = await gateway.call('GET', '/v1/models/acme/unknown-0:latest', key.key);
@@ -333,7 +333,7 @@ test.each(['/models', '/deployments', '/prices', '/grants', '/retirements', '/re
 describe('an Idempotency-Key', () => {
   const post = (path: string, idempotencyKey: string, body: object) =>
     gateway.call('POST', `/api/v1/admin${path}`, operator, body, { 'idempotency-key': idempotencyKey });
-  /** What is asked for, and the same with a difference. */
+  /** What is requested, and the same request with one difference. */
   const posts: Readonly<Record<string, (model: string) => [path: string, body: object, other: object]>> = {
     'a deployment': (model) => [
       '/deployments',
@@ -348,7 +348,7 @@ describe('an Idempotency-Key', () => {
     ],
   };
 
-  test.each(Object.entries(posts))('makes %s once, however often it is sent', async (_what, describeIt) => {
+  test.each(Object.entries(posts))('creates %s once, however often it is sent', async (_what, describeIt) => {
     const model = await createModel();
     const [path, body, other] = describeIt(model);
     const answers = await Promise.all([1, 2, 3].map(() => post(path, `once-${model}`, body)));
@@ -362,7 +362,7 @@ describe('an Idempotency-Key', () => {
     expect(record.deployments.length + record.prices.length + (record.deprecated_at === null ? 0 : 1)).toBe(1);
   });
 
-  test('makes a model and a grant once', async () => {
+  test('creates a model and a grant once', async () => {
     const name = 'acme/once-only';
     const body = { name, operations: ['chat_completions'], visibility: 'private' };
     const first = await post('/models', 'one-model', body);

@@ -18,7 +18,7 @@ afterAll(() => gateway?.[Symbol.asyncDispose]());
 const admin = (method: string, path: string, body?: unknown) =>
   gateway.call(method, `/api/v1/admin/organizations/${path}`, operator, body);
 
-test('a change of an organization is answered as the organization is', async () => {
+test('changing an organization returns the organization as it now is', async () => {
   const limits = { requests_per_minute: 7, tokens_per_minute: 8, concurrent_requests: 9 };
   const changed = await admin('PATCH', id, { name: 'Changed', plan: 'prepaid', key_quota: null, rate_limits: limits });
   expect(changed.status, changed.text).toBe(200);
@@ -36,14 +36,14 @@ test('a change of an organization is answered as the organization is', async () 
 test.each([
   ['an unknown plan', { name: 'Renamed', key_quota: 1, plan: 'does-not-exist' }, 404],
   ['a name of spaces', { name: '   ', key_quota: 1, plan: 'developer', rate_limits: { requests_per_minute: 1 } }, 400],
-])('a change that is refused for %s changes nothing', async (_what, body, status) => {
+])('a change refused for %s changes nothing', async (_what, body, status) => {
   const before = (await admin('GET', id)).json;
   const answer = await admin('PATCH', id, body);
   expect(answer.status, answer.text).toBe(status);
   expect((await admin('GET', id)).json).toEqual(before);
 });
 
-test('a change that is cut off in the middle is finished by the same request, and told once', async () => {
+test('a change interrupted half-way is completed by the same request, and audited once', async () => {
   await admin('PATCH', id, { name: 'Before', plan: 'developer', key_quota: 5, rate_limits: null });
   const database = new pg.Client({ connectionString: gateway.env.databaseUrl! });
   await database.connect();
@@ -82,7 +82,7 @@ test('two operators who set different rate limits at the same moment both succee
   expect(left.json.rate_limits).toEqual({ requests_per_minute: 20, tokens_per_minute: null, concurrent_requests: 20 });
 });
 
-test('no organization is made for an owner who has an account already, and could not accept the invitation', async () => {
+test('no organization is created for an owner who already has an account and could not accept the invitation', async () => {
   const path = '/api/v1/admin/organizations';
   const answer = await gateway.call('POST', path, operator, { name: 'Second', owner_email: 'Owner@Example.com' });
   expect([answer.status, answer.json.error]).toMatchObject([409, { param: 'owner_email', code: 'conflict' }]);
@@ -142,7 +142,7 @@ test('an operator gives an owner to an organization that has none', async () => 
   }
 });
 
-test('an organization that does not exist has no key quota, and gets none', async () => {
+test('an organization that does not exist has no key quota and gets none', async () => {
   const nobody = randomUUID();
   const answers = [
     await admin('PUT', `${nobody}/key-quota`, { keys_per_user: 3 }),
@@ -156,7 +156,7 @@ test('an organization that does not exist has no key quota, and gets none', asyn
   expect(rows).toEqual([]);
 });
 
-test('the audit chain of an organization that does not exist is not whole, but not found', async () => {
+test('the audit chain of an organization that does not exist is not reported as intact but as not found', async () => {
   const path = `/api/v1/admin/audit-events/verification?tenant_id=${randomUUID()}`;
   const { status, json } = await gateway.call('GET', path, operator);
   expect([status, json.error?.message]).toEqual([404, 'No such organization.']);
@@ -169,7 +169,7 @@ test.each([
   'users?tenant_id=',
   'audit-events?tenant_id=',
   'audit-events/verification?tenant_id=',
-])('an empty id narrows nothing, and is refused rather than answered with everything: %s', async (path) => {
+])('an empty id in a filter is refused rather than answered with everything: %s', async (path) => {
   const { status, json } = await gateway.call('GET', `/api/v1/admin/${path}`, operator);
   expect([status, json.error?.param]).toEqual([400, /\w+(?==$)/.exec(path)![0]]);
 });

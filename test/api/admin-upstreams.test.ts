@@ -25,10 +25,10 @@ const admin = (method: string, path: string, body?: unknown) =>
   gateway.call(method, `/api/v1/admin${path}`, operator, body);
 const pathOf = (model: string) => `/models/${encodeURIComponent(model)}`;
 
-describe('an upstream that is registered', () => {
+describe('registering an upstream', () => {
   const register = (fields: object = {}) => admin('POST', '/upstreams', { base_url: simulator.url, ...fields });
 
-  test('brings its models, once, however many register it at the same time', async () => {
+  test('adds its models once, however many register it at the same time', async () => {
     const answers = await Promise.all([1, 2, 3, 4].map(() => register()));
     for (const { status, text } of answers) expect(status, text).toBe(200);
     const created = answers.map(({ json }) => json.deployments_created).sort();
@@ -38,7 +38,7 @@ describe('an upstream that is registered', () => {
     }
   });
 
-  test('leaves the operations that an operator corrected, unless it names others, which is a change', async () => {
+  test('keeps the operations that an operator corrected, unless it names others, which counts as a change', async () => {
     await admin('PATCH', pathOf('sim-chat'), { operations: ['completions'] });
     await register();
     const before = await start();
@@ -48,7 +48,7 @@ describe('an upstream that is registered', () => {
     expect((await start()).catalogVersion).toBeGreaterThan(before.catalogVersion);
   });
 
-  test('tells its kind and the context windows of its models, which leave what an operator has set', async () => {
+  test('reports its kind and its models’ context windows, without overriding what an operator has set', async () => {
     await using upstream = await startUpstreamSimulator({
       models: [
         { id: 'own/vllm', owned_by: 'vllm', max_model_len: 4_096 },
@@ -72,7 +72,7 @@ describe('an upstream that is registered', () => {
     expect(await found('own/vllm')).toEqual([2_048, 'openai']);
   });
 
-  test('tells what its models are for where its list does, else their names', async () => {
+  test('learns what its models are for from its list, or else from their names', async () => {
     await using upstream = await startUpstreamSimulator({
       models: [
         { id: 'told/plain', capabilities: ['embed', 'rerank'] },
@@ -98,10 +98,10 @@ describe('an upstream that is registered', () => {
     });
   });
 
-  test('leaves the deployments that an operator has set, but for what it names', async () => {
+  test('keeps deployments as an operator has set them, except for what it names', async () => {
     const deployment = async () => {
       const { deployments } = (await admin('GET', pathOf('sim-image'))).json;
-      // Its health is nobody's setting.
+      // Health is not a setting.
       return deployments.map(({ status, status_reason, status_changed_at, ...rest }: Record<string, unknown>) => rest);
     };
     await register({ secret_reference: 'env:UPSTREAM_FIRST', dialect: 'vllm' });
@@ -126,7 +126,7 @@ describe('an upstream that is registered', () => {
   });
 });
 
-/** What each start of a gateway does, with what its environment says besides. */
+/** What each start of a gateway does, with additional environment variables. */
 const start = (env: Partial<typeof gateway.env> = {}) =>
   bootstrap({ ...gateway.env, upstreamApiKey: undefined, ...env }, gateway.gateway.switchboard, silentLogger);
 
@@ -137,7 +137,7 @@ describe('a later start', () => {
     await admin('POST', '/prices', { model: 'sandbox-embed', per_request_usd: 2 });
     const left = (await admin('GET', pathOf('sandbox-embed'))).json;
     expect((await admin('DELETE', pathOf('sandbox-speech'))).status).toBe(204);
-    // A deployment's health may change between two starts, but not between any two.
+    // A deployment's health may change between two starts, but not between every two.
     const versions = async () => [await start(), await start()].map(({ catalogVersion }) => catalogVersion);
     await expect.poll(async () => new Set(await versions()).size).toBe(1);
     expect((await admin('GET', pathOf('sandbox-embed'))).json).toEqual(left);
@@ -160,13 +160,13 @@ describe('a later start', () => {
     expect((await admin('GET', pathOf('left/deleted'))).status).toBe(404);
     expect(await deploymentsOf('left/changed')).toMatchObject([{ id: changed.id, weight: 7 }]);
     expect(await deploymentsOf('left/undeployed')).toEqual([]);
-    // Whoever asks for all of them gets them.
+    // Registering an upstream without naming models adds all of them.
     await admin('POST', '/upstreams', { base_url: upstream.url });
     expect(await deploymentsOf('left/deleted')).toHaveLength(1);
     expect(await deploymentsOf('left/undeployed')).toHaveLength(1);
   });
 
-  test('follows UPSTREAM_BASE_URL to another server, and finds what its server has come to have, and its key', async () => {
+  test('follows UPSTREAM_BASE_URL to another server, and picks up that server’s new models and its key', async () => {
     await using before = await startUpstreamSimulator({ models: ['moved/one', 'moved/deleted'] });
     await using after = await startUpstreamSimulator({ models: ['moved/one', 'moved/deleted', 'moved/new'] });
     await start({ upstreamBaseUrl: before.url });
@@ -183,7 +183,7 @@ describe('a later start', () => {
     expect(await deployments('moved/one')).toEqual([`${before.url} null`, `${after.url} env:UPSTREAM_API_KEY`]);
   });
 
-  test('may come at the same time as another', async () => {
+  test('may happen at the same time as another', async () => {
     const models = gateway.gateway.switchboard.client('bootstrap', ModelsService);
     const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
     const request = { models: ['both-1', 'both-2', 'both-3'].map((name) => ({ name, settings: {} })), onlyNew: true };

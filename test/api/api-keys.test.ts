@@ -24,7 +24,7 @@ async function organizationId(): Promise<string> {
 }
 
 beforeAll(async () => {
-  // The tests make more keys than the platform's default lets a user have.
+  // The tests create more keys than the default quota of a user.
   const path = `/api/v1/admin/organizations/${await organizationId()}/key-quota`;
   expect((await put(path, { keys_per_user: 'unlimited' })).json).toEqual({ keys_per_user: 'unlimited' });
   expect((await get(path)).json).toEqual({ keys_per_user: 'unlimited', effective_keys_per_user: null });
@@ -44,7 +44,7 @@ const inferenceScopes = [
 ];
 
 describe('creating a key', () => {
-  test('answers 201 with the secret, this once, and never stores it', async () => {
+  test('answers 201 with the secret, only this once, and never stores it', async () => {
     const created = await post({ name: 'my key' });
     expect(created.status).toBe(201);
     expect(created.headers.get('cache-control')).toBe('no-store');
@@ -83,7 +83,7 @@ describe('creating a key', () => {
     expect(item.text).not.toContain(key);
   });
 
-  test('a management key gets its default scopes, and constraints are kept exactly', async () => {
+  test('a management key gets its default scopes, and constraints are kept exactly as given', async () => {
     const { json } = await post({
       name: 'automation',
       key_type: 'management',
@@ -92,7 +92,7 @@ describe('creating a key', () => {
       ip_allowlist: ['10.0.0.0/8', '2001:DB8::1'],
       spend_cap_usd: 0.000012345,
     });
-    // The first user is an owner, so the breakdown is among them.
+    // The first user is an owner, so the scope for the breakdown is among them.
     expect(json.scopes).toContain('usage:read_breakdown');
     expect(json.scopes).not.toContain('billing:read_cycles');
     expect(json).toMatchObject({
@@ -118,7 +118,7 @@ describe('creating a key', () => {
       `/usage/api-keys/${uuidv7()}/analytics`,
     ],
   };
-  test.each(Object.keys(grants))('%s grants what it grants, and nothing else', async (scope) => {
+  test.each(Object.keys(grants))('%s grants what it says, and nothing else', async (scope) => {
     const { key } = await gateway.createKey(session, { key_type: 'management', scopes: [scope] });
     for (const path of new Set(Object.values(grants).flat())) {
       const answer = await gateway.call('GET', `/api/v1${path}`, key);
@@ -157,7 +157,7 @@ describe('creating a key', () => {
     ['a use count', { name: 'ab', usage_count: 5 }, 'usage_count'],
     ['is_active', { name: 'ab', is_active: false }, 'is_active'],
     ['an object for text', { name: { $ne: null } }, 'name'],
-  ])('refuses %s with 400 and the field, and writes nothing', async (_what, body, param) => {
+  ])('refuses %s with 400 naming the field, and writes nothing', async (_what, body, param) => {
     const before = (await get('/api/v1/api-keys')).json.pagination.total;
     expect(refusal(await post(body))).toMatchObject({ status: 400, param });
     expect((await get('/api/v1/api-keys')).json.pagination.total).toBe(before);
@@ -170,17 +170,17 @@ describe('creating a key', () => {
     },
   );
 
-  test('names each bad address', async () => {
+  test('names each invalid address', async () => {
     const { message } = refusal(await post({ name: 'ab', ip_allowlist: ['10.0.0.1', '10.1', '10.0.0.1/8'] }));
     expect(message).toContain('`10.1`, `10.0.0.1/8`');
     expect(message).not.toContain('`10.0.0.1`');
   });
 
-  test('keeps a name without the blanks around it', async () => {
+  test('trims blanks around a name', async () => {
     expect((await post({ name: '  a name\u00a0' })).json.name).toBe('a name');
   });
 
-  test('counts a name in characters, not in UTF-16 units', async () => {
+  test("counts a name's length in characters, not in UTF-16 units", async () => {
     expect((await post({ name: '😀😀' })).status).toBe(201);
     expect((await post({ name: '😀'.repeat(255) })).status).toBe(201);
     expect((await post({ name: '😀' })).status).toBe(400);
@@ -191,7 +191,7 @@ describe('an Idempotency-Key', () => {
   const postWith = (key: string, body: object, path = '/api/v1/api-keys') =>
     gateway.call('POST', path, session, body, { 'idempotency-key': key });
 
-  test('answers the same key and secret again', async () => {
+  test('returns the same key and secret again', async () => {
     const first = await postWith('one', { name: 'once' });
     const second = await postWith('one', { name: 'once' });
     expect(first.json.key).toMatch(/^sk-proj-/);
@@ -199,20 +199,20 @@ describe('an Idempotency-Key', () => {
     expect((await get('/api/v1/api-keys?search=once')).json.pagination.total).toBe(1);
   });
 
-  test('with another body is refused', async () => {
+  test('is refused with another body', async () => {
     await postWith('two', { name: 'first body' });
     const second = await postWith('two', { name: 'second body' });
     expect(second.status).toBe(400);
     expect(second.json.error.code).toBe('idempotency_key_reused');
   });
 
-  test('makes one key of requests at the same time', async () => {
+  test('creates one key for simultaneous requests', async () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => postWith('three', { name: 'at once' })));
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
     expect(new Set(answers.map(({ json }) => json.key)).size).toBe(1);
   });
 
-  test('holds for a rotation', async () => {
+  test('covers a rotation', async () => {
     const { id } = await gateway.createKey(session);
     const rotate = () => postWith('four', { grace_period_seconds: 60 }, `/api/v1/api-keys/${id}/rotate`);
     const first = await rotate();
@@ -222,7 +222,7 @@ describe('an Idempotency-Key', () => {
 });
 
 describe('the list', () => {
-  test('is paged, newest first, and narrowed by type, status and search without wildcards', async () => {
+  test('is paged, newest first, and filtered by type, status and search, without wildcards', async () => {
     const names = ['list %a', 'list _b', 'list c'];
     for (const name of names) await post({ name, key_type: name.endsWith('c') ? 'management' : 'inference' });
     const all = (await get('/api/v1/api-keys?search=LIST&limit=2')).json;
@@ -240,7 +240,7 @@ describe('the list', () => {
     expect(await total(`search=${encodeURIComponent('%_'.repeat(100))}`)).toBe(0);
   });
 
-  test('says how many keys the user has and may have, whatever is shown of them', async () => {
+  test('says how many keys the user has and may have, whatever the filter', async () => {
     const { json } = await get('/api/v1/api-keys?search=nothing-like-it');
     expect(json.data).toEqual([]);
     const { total } = (await get('/api/v1/api-keys')).json.pagination;
@@ -258,7 +258,7 @@ describe('the list', () => {
   );
 });
 
-test('an allowlist takes the models that the organization can use, and keeps those that it could', async () => {
+test('an allowlist accepts the models that the organization can use, and keeps those that it once could', async () => {
   const operations = ['chat_completions'];
   const admin = async (method: string, path: string, body?: object) => {
     const answer = await gateway.call(method, `/api/v1/admin${path}`, session, body);
@@ -291,7 +291,7 @@ test('an allowlist takes the models that the organization can use, and keeps tho
 });
 
 describe('PATCH', () => {
-  test('changes what is named, leaves what is absent, clears what is null or empty', async () => {
+  test('changes what is named, keeps what is absent, clears what is null or empty', async () => {
     const { id } = await gateway.createKey(session, { ip_allowlist: ['10.0.0.0/8'], spend_cap_usd: 5 });
     const changed = await patch(id, { name: 'renamed', model_allowlist: ['sandbox-chat'], spend_cap_usd: 0 });
     expect(changed.status).toBe(200);
@@ -327,7 +327,7 @@ describe('PATCH', () => {
     expect((await get(`/api/v1/api-keys/${id}`)).json).toEqual(before);
   });
 
-  test('binds the next request', async () => {
+  test('takes effect with the next request', async () => {
     const { id, key } = await gateway.createKey(session);
     expect((await get('/v1/models', key)).status).toBe(200);
     await patch(id, { scopes: ['inference:chat'] });
@@ -343,7 +343,7 @@ describe('PATCH', () => {
 });
 
 describe('rotation', () => {
-  test('gives a new secret; the old one ends at once, or with its grace period', async () => {
+  test('creates a new secret; the old one ends at once, or with its grace period', async () => {
     const { id, key } = await gateway.createKey(session);
     const graced = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
     expect(graced.status).toBe(200);
@@ -381,7 +381,7 @@ describe('rotation', () => {
 });
 
 describe('operators', () => {
-  test('list any key and revoke it; it stays in its owner list', async () => {
+  test('list any key and revoke it; it stays in its owner’s list', async () => {
     const { id, key } = await gateway.createKey(session, { name: 'to be revoked' });
     const listed = (await get(`/api/v1/admin/keys?search=${encodeURIComponent('to be revoked')}`)).json;
     expect(listed.data[0]).toMatchObject({ id, status: 'active', tenant_id: await organizationId() });
@@ -391,7 +391,7 @@ describe('operators', () => {
     expect(refusal(await get('/v1/models', key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
     const owned = (await get(`/api/v1/api-keys/${id}`)).json;
     expect(owned).toMatchObject({ is_active: false, expires_at: null, revoked_at: revoked.json.revoked_at });
-    // Of the two statuses by which owners ask it is expired; operators tell revoked keys from those.
+    // To its owner a revoked key counts as expired; operators can tell the two apart.
     const found = async (path: string) =>
       (await get(`${path}&search=${encodeURIComponent('to be revoked')}`)).json.data;
     expect(await found('/api/v1/api-keys?status=expired')).toEqual([owned]);
@@ -413,7 +413,7 @@ describe('operators', () => {
     });
   });
 
-  test('limit no management key: calls of models alone are limited', async () => {
+  test('cannot limit a management key: rate limits apply to model calls only', async () => {
     const { id } = await gateway.createKey(session, { key_type: 'management' });
     const path = `/api/v1/admin/keys/${id}/rate-limits`;
     for (const name of ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests']) {

@@ -38,7 +38,7 @@ const transcribe = (fields: object = {}, file: Buffer = wav, name = 'speech.wav'
   );
 
 describe('a transcription', () => {
-  test('that is answered whole in place of a stream is its events, with all that the upstream tells', async () => {
+  test('answered whole instead of as a stream is turned into events, with everything the upstream reported', async () => {
     for (const response_format of ['json', 'verbose_json']) {
       await bench.renew();
       bench.simulator.next('whole');
@@ -55,7 +55,7 @@ describe('a transcription', () => {
     bench.simulator.next({ instead: { status: 200, contentType: 'application/json', body: written } });
     const silent = (await transcribe({ stream: true })) as unknown as AsyncIterable<object>;
     expect(await Array.fromAsync(silent)).toEqual([{ type: 'transcript.text.done', text: '' }]);
-    // Subtitles are no text of an event.
+    // Subtitles cannot be the text of an event.
     bench.simulator.next('whole');
     const response = await bench.client.audio.transcriptions
       .create({
@@ -69,7 +69,7 @@ describe('a transcription', () => {
     expect(await response.text()).toContain('-->');
   });
 
-  test('of a file that is read while it is sent reaches the upstream part by part as it was', async () => {
+  test('of a file that is read while it is sent reaches the upstream part by part, unchanged', async () => {
     const { client, simulator } = bench;
     const transcript = await client.audio.transcriptions.create({
       file: createReadStream(path),
@@ -90,7 +90,7 @@ describe('a transcription', () => {
     await nothingIsLeft();
   });
 
-  test('is measured by its own header when its upstream says nothing', async () => {
+  test("is measured by the file's own header if the upstream reports nothing", async () => {
     bench.simulator.next({ usage: 'absent' });
     await transcribe();
     await bench.event({ audio_seconds: 2 });
@@ -103,7 +103,7 @@ describe('a transcription', () => {
     ['in JSON', { body: { text: '', usage: nothing } }, {}],
     ['by its duration', { body: { text: '', duration: 0 } }, { response_format: 'verbose_json' }],
     ['in a stream', { body: done, contentType: 'text/event-stream' }, { stream: true }],
-  ])('of which its upstream says %s that it heard nothing costs no seconds', async (_where, answer, fields) => {
+  ])('whose upstream says %s that it heard nothing costs no seconds', async (_where, answer, fields) => {
     bench.simulator.next({ instead: { status: 200, ...answer } });
     const transcript = await transcribe(fields);
     if ('stream' in fields) await Array.fromAsync(transcript as unknown as AsyncIterable<unknown>);
@@ -131,7 +131,7 @@ describe('a transcription', () => {
     },
   );
 
-  test('costs as much when it streams', async () => {
+  test('costs the same when streamed', async () => {
     const deltas = ['Good', ' day'].map((delta) => ({ type: 'transcript.text.delta', delta }));
     const events = [...deltas, { type: 'transcript.text.done', text: 'Good day' }];
     const body = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
@@ -151,7 +151,7 @@ describe('a transcription', () => {
     ['text', 'text/plain'],
     ['srt', 'application/x-subrip'],
     ['vtt', 'text/vtt'],
-  ])('as %s is a text of its own type', async (response_format, type) => {
+  ])('as %s is text of its own content type', async (response_format, type) => {
     const form = new FormData();
     form.set('file', new File([wav], 'a.wav'));
     form.set('model', 'sim-transcribe');
@@ -159,14 +159,14 @@ describe('a transcription', () => {
     const { headers, text } = await post(form);
     expect(headers.get('content-type')).toContain(type);
     expect(text).toContain(bench.simulator.requests[0]!.text);
-    // The length of the WAV, since a text carries no usage.
+    // The length of the WAV, since plain text carries no usage.
     await bench.event({ audio_seconds: 2 });
   });
 
   test.each([
     ['a page', { status: 200, body: '<html>Sign in</html>', contentType: 'text/html' }],
     ['an error', { status: 200, body: { error: { message: 'out of memory' } } }],
-  ])('is not %s that says 200, and nobody pays for that', async (_what, instead) => {
+  ])('answered with %s and status 200 is an error that nobody pays for', async (_what, instead) => {
     bench.simulator.next({ instead });
     await expect(transcribe({ response_format: 'text' })).rejects.toMatchObject({ status: 502 });
     await bench.event({ success: false, error_code: 'upstream_error', audio_seconds: 0 });
@@ -212,21 +212,21 @@ describe('a transcription', () => {
     },
   );
 
-  test('streams an error in the end when chunks end before the last of them', async () => {
+  test('ends its stream with an error if chunks stop before the last one', async () => {
     const body = windows + chunk(' all');
     bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
     const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<unknown>;
     await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
   });
 
-  test('is a text for who wants one, though vLLM puts it into JSON', async () => {
+  test('is plain text if asked for, although vLLM wraps it in JSON', async () => {
     const body = { text: 'Good "day"', usage: { type: 'duration', seconds: 3 } };
     bench.simulator.next({ instead: { status: 200, body } });
     expect(await transcribe({ response_format: 'text' })).toBe('Good "day"');
     await bench.event({ success: true, audio_seconds: 3 });
   });
 
-  test.each(['True', '1', 'YES', 'on'])('streams when asked with %s, as its upstream reads it', async (word) => {
+  test.each(['True', '1', 'YES', 'on'])('streams when asked with %s, as the upstream reads it', async (word) => {
     const form = new FormData();
     form.set('file', new File([wav], 'a.wav'));
     form.set('model', 'sim-transcribe');
@@ -236,13 +236,13 @@ describe('a transcription', () => {
     expect(text).toContain('transcript.text.done');
   });
 
-  test('streams an error in the end when its upstream breaks off', async () => {
+  test('ends its stream with an error if the upstream breaks off', async () => {
     bench.simulator.next({ fault: { kind: 'reset', afterChunks: 3 } });
     const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<unknown>;
     await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
   });
 
-  test('refusals of the upstream come through with its words', async () => {
+  test("passes on refusals of the upstream in the upstream's words", async () => {
     bench.simulator.next({
       instead: {
         status: 400,
@@ -264,7 +264,7 @@ describe('the sandbox', () => {
 });
 
 describe('limits', () => {
-  test('25 MiB pass and a byte more does not', async () => {
+  test('25 MiB are accepted and a byte more is not', async () => {
     await transcribe({}, Buffer.alloc(fileBytesMax, 7));
     const [truth] = bench.simulator.requests;
     expect(truth!.form.find(({ name }) => name === 'file')!.bytes.length).toBe(fileBytesMax);
@@ -294,7 +294,7 @@ describe('limits', () => {
     await nothingIsLeft();
   });
 
-  test('a model that is named twice is refused, since an upstream could read the other', async () => {
+  test('a form that names two models is refused, since an upstream might read the other one', async () => {
     const form = new FormData();
     form.set('file', new File([wav], 'a.wav'));
     form.append('model', 'sim-transcribe');
@@ -302,7 +302,7 @@ describe('limits', () => {
     expect((await post(form)).json.error.code).toBe('duplicate_field');
   });
 
-  test('a model that is hidden in the header of another part is refused, since an upstream could read it', async () => {
+  test('a model hidden in the header of another part is refused, since an upstream might read it', async () => {
     const field = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"`;
     const file = `${field('file')}; filename="a.wav"\r\n\r\n1\r\n--b--\r\n`;
     const hidden = `${field('prompt')}\r\n${field('model')}\r\n\r\nforbidden\r\n`;
@@ -329,14 +329,14 @@ describe('limits', () => {
     },
   );
 
-  test('a JSON body is a 415, and a form for chat is one too', async () => {
+  test('a JSON body is a 415, and so is a form sent to chat', async () => {
     expect((await post(Buffer.from('{}'), 'application/json')).json.error.code).toBe('unsupported_content_type');
     const form = new FormData();
     form.set('model', 'sim-chat');
     expect((await post(form, undefined, '/v1/chat/completions')).status).toBe(415);
   });
 
-  test('an endless part is cut off, and leaves nothing', async () => {
+  test('an endless part is cut off and leaves nothing behind', async () => {
     const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
     upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
     let sentBytes = 0;
@@ -361,7 +361,7 @@ describe('limits', () => {
     await nothingIsLeft();
   });
 
-  test('an edge that starts on the same folder removes what is of nobody, and no upload of a living process', async () => {
+  test('an edge that starts on the same folder removes abandoned uploads, but none of a living process', async () => {
     const uploads = join(bench.gateway.env.dataDir, 'uploads');
     const left = join(uploads, '7-0123456789ab');
     mkdirSync(left, { recursive: true });
@@ -370,7 +370,7 @@ describe('limits', () => {
     upload.on('error', () => {});
     upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
     await waitFor(() => spooled().length === 2, { description: 'the upload on disk' });
-    // In this process, as in another container: with the same process id.
+    // In this process, but with the same process id, as in another container.
     const another = fastify();
     await spooledForms(another as unknown as EdgeApp, uploads);
     expect(existsSync(left)).toBe(false);
@@ -381,7 +381,7 @@ describe('limits', () => {
     await nothingIsLeft();
   });
 
-  test('a client that leaves in the middle of its upload leaves no file', async () => {
+  test('a client that leaves in the middle of its upload leaves no file behind', async () => {
     const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
     upload.on('error', () => {});
     upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
@@ -391,7 +391,7 @@ describe('limits', () => {
     await nothingIsLeft();
   });
 
-  test('a client that leaves before its transcript aborts the upstream within a second', async () => {
+  test('a client that leaves before its transcript arrives aborts the upstream within a second', async () => {
     bench.simulator.next('hang-before-head');
     const leaving = new AbortController();
     const file = await toFile(wav, 'speech.wav');

@@ -6,7 +6,7 @@ import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
-/** How far the gateway's clock is ahead, so that a silence takes no time of ours. */
+/** How far the gateway's clock is ahead, so that waiting out a silence takes no real time. */
 let aheadMs = 0;
 const clock = { now: Date.now, monotonic: () => performance.now() + aheadMs };
 beforeAll(async () => {
@@ -66,7 +66,7 @@ describe('the helpers of the unmodified client', () => {
     expect(new Set(indexes)).toEqual(new Set([0, 1]));
   });
 
-  test('streams come from an upstream that refuses stream_options, which is asked without them from then on', async () => {
+  test('streams work with an upstream that refuses stream_options, which is asked without them from then on', async () => {
     const { client, simulator } = bench;
     const model = 'strict/chat';
     await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
@@ -83,7 +83,7 @@ describe('the helpers of the unmodified client', () => {
       expect(answer.at(-1)!.choices[0]!.finish_reason).toBe('stop');
       expect(answer.every(({ usage }) => usage == null)).toBe(true);
     }
-    // Counted here, by words that are not the simulator's tokens.
+    // The gateway counts words itself, and not as the simulator counts tokens.
     expect((await bench.event({ success: true })).output_tokens).toBeGreaterThan(4);
 
     simulator.reset();
@@ -98,7 +98,7 @@ describe('the helpers of the unmodified client', () => {
     });
     expect((await Array.fromAsync(asking)).at(-1)!.usage!.completion_tokens).toBeGreaterThan(4);
     expect(simulator.requests[1]!.json!.stream_options).toBeUndefined();
-    // Who asks for more knows what for.
+    // A client that sets more options itself gets the refusal.
     simulator.next({ instead: { status: 422, body: { message: { detail } } } });
     const stream_options = { include_usage: true, include_obfuscation: false };
     const askingForMore = client.chat.completions.create({ model, messages, stream: true, stream_options });
@@ -108,7 +108,7 @@ describe('the helpers of the unmodified client', () => {
     });
   });
 
-  test('an upstream that repeats stream_options in another refusal is asked for the usage all the same', async () => {
+  test('an upstream that quotes stream_options in an unrelated refusal is still asked for the usage', async () => {
     const { client, simulator } = bench;
     const detail = [{ loc: ['body', 'messages'], msg: 'List is empty', input: { stream_options: {} } }];
     simulator.next({ instead: { status: 422, body: { detail } } }, 2);
@@ -122,7 +122,7 @@ describe('the helpers of the unmodified client', () => {
     ]);
   });
 
-  test('an upstream that refuses stream_options in a body with the status of success is asked without them from then on', async () => {
+  test('an upstream that refuses stream_options in a body with a success status is asked without them from then on', async () => {
     const { client, simulator } = bench;
     const model = 'strict/whole';
     await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
@@ -132,7 +132,7 @@ describe('the helpers of the unmodified client', () => {
     });
     const stream = async () => Array.fromAsync(await client.chat.completions.create({ model, messages, stream: true }));
     await waitFor(() => client.models.retrieve(model), { description: 'the model to be served' });
-    // What is refused all the same says nothing of the options that it repeats.
+    // A repeated refusal shows that it was not about the stream_options it quotes.
     simulator.next(refusalOf('No messages in {"stream_options":{}}'), 2);
     await expect(stream()).rejects.toMatchObject({ status: 400, message: expect.stringContaining('No messages') });
     simulator.otherwise(({ json }) =>
@@ -169,7 +169,7 @@ describe('the helpers of the unmodified client', () => {
   test('30 seconds of silence add no chunk, and comments keep the stream open', async () => {
     const released = Promise.withResolvers<void>();
     bench.simulator.next({ hold: { until: released.promise, afterChunks: 3 }, tokens: 4 });
-    // The same bytes, as they come: the silence begins with the first content, and a comment ends each half of it.
+    // Watches the bytes as they arrive: the silence begins with the first content, and each half of it ends with a comment.
     const watch = async (body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> => {
       let text = '';
       let skips = 0;
@@ -197,13 +197,13 @@ describe('the helpers of the unmodified client', () => {
     const chunks = await Array.fromAsync(stream);
     await watching;
     const [truth] = bench.simulator.requests;
-    // What the upstream said, but for [DONE] and for the usage that nobody asked for.
+    // Everything the upstream said, except [DONE] and the usage that the client did not ask for.
     expect(chunks.length).toBe(truth!.chunks - 2);
     expect(chunks.map(({ choices }) => choices[0]!.delta.content ?? '').join('')).toBe(truth!.text);
   });
 });
 
-describe('a whole answer in place of a stream', () => {
+describe('a whole answer instead of a stream', () => {
   const stream = (fields: object = {}) =>
     bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, {
       model: 'sim-chat',
@@ -222,7 +222,7 @@ describe('a whole answer in place of a stream', () => {
     return event;
   };
 
-  test('is a stream of one chunk, and of its usage where the client asked for it, metered once', async () => {
+  test('becomes a stream of one chunk, plus its usage if the client asked for it, metered once', async () => {
     for (const [fields, usageChunks] of [
       [{}, 0],
       [include_usage, 1],
@@ -262,7 +262,7 @@ describe('a whole answer in place of a stream', () => {
     }
   });
 
-  test('ends with [DONE], and with the choices of n = 2', async () => {
+  test('ends with [DONE], and contains both choices of n = 2', async () => {
     bench.simulator.next('whole');
     const { text } = await stream({ n: 2, ...include_usage });
     expect(text.endsWith('\n\ndata: [DONE]\n\n')).toBe(true);
@@ -279,7 +279,7 @@ describe('a whole answer in place of a stream', () => {
     expect(completion.choices.map(({ message }) => message.content).join('')).toBe(said);
   });
 
-  test('gives calls of tools their index, and keeps what is unknown, numbers that no double holds included', async () => {
+  test('gives tool calls their index, and keeps unknown members, including numbers that no double can hold', async () => {
     const call = (id: string, city: string) => ({
       id,
       type: 'function',
@@ -301,7 +301,7 @@ describe('a whole answer in place of a stream', () => {
       extra: { deep: [1e-7] },
       usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
     };
-    // As a server writes it that indents, and lets lines end as Windows does.
+    // Written by a server that indents and ends lines as Windows does.
     const written = JSON.stringify(answer, null, 2)
       .replaceAll('\n', '\r\n')
       .replace('"seed": 1', '"seed": 12345678901234567890');
@@ -324,7 +324,7 @@ describe('a whole answer in place of a stream', () => {
     expect(await bench.event({ success: true })).toMatchObject({ input_tokens: 3, output_tokens: 4 });
   });
 
-  test('without usage is counted, all of it, and a client that asks is told what is metered', async () => {
+  test('without usage is counted in full, and a client that asks gets the metered usage', async () => {
     const words = 'word '.repeat(300_000);
     answered({ choices: [{ message: { content: words }, finish_reason: 'stop' }] });
     const { text } = await stream(include_usage);
@@ -334,12 +334,12 @@ describe('a whole answer in place of a stream', () => {
       .map((frame) => JSON.parse(frame.slice(6)));
     expect(choices[0].delta).toEqual({ role: 'assistant', content: words });
     const event = await onlyEvent();
-    // Sixteen parts of the text stand for all of it.
+    // The text is estimated from sixteen samples of it.
     expect(Number(event.output_tokens)).toBeGreaterThan(290_000);
     expect(usage).toMatchObject({ prompt_tokens: event.input_tokens, completion_tokens: event.output_tokens });
   });
 
-  test('may be longer than an event, but not than a whole answer', async () => {
+  test('may be longer than an event, but not longer than a whole answer', async () => {
     const mebibyte = 1024 * 1024;
     bench.simulator.next({ whole: true, paddingBytes: 5 * mebibyte });
     const { text } = await stream();
@@ -352,7 +352,7 @@ describe('a whole answer in place of a stream', () => {
     await bench.event({ success: false, cost_usd: 0 });
   });
 
-  test('of a text completion is a stream of one as well', async () => {
+  test('of a text completion also becomes a stream of one chunk', async () => {
     const create = async (fields: object = {}) =>
       Array.fromAsync(
         await bench.client.completions.create({ model: 'sim-chat', prompt: 'Hi', n: 2, stream: true, ...fields }),
@@ -374,7 +374,7 @@ describe('a whole answer in place of a stream', () => {
 });
 
 describe('a stream on the wire', () => {
-  /** What two calls over one connection are answered, byte for byte. */
+  /** The raw bytes that answer two calls over one connection. */
   function answersTo(version: '1.0' | '1.1'): Promise<string> {
     const body = JSON.stringify({ model: 'sandbox-chat', messages, stream: true });
     const request = (connection: string) =>
@@ -392,7 +392,7 @@ describe('a stream on the wire', () => {
     return rawRequest(bench.gateway.url, bytes);
   }
 
-  test('is chunks of the coding, whole frames each, and its connection serves the next call', async () => {
+  test('is sent in HTTP chunks of whole frames, and its connection serves the next call', async () => {
     const [head, ...rest] = (await answersTo('1.1')).split(/(?=HTTP\/1\.1 200 OK)/);
     expect(rest).toHaveLength(1);
     for (const answer of [head!, ...rest]) {
@@ -415,7 +415,7 @@ describe('a stream on the wire', () => {
     }
   });
 
-  test('is plain bytes to the end of the connection for a client of HTTP/1.0', async () => {
+  test('is plain bytes until the connection closes for an HTTP/1.0 client', async () => {
     const answer = await answersTo('1.0');
     expect(answer).not.toMatch(/transfer-encoding/i);
     expect(answer).toMatch(/\r\n\r\ndata: \{/);
@@ -426,7 +426,7 @@ describe('a stream on the wire', () => {
 describe('refusals, as the unmodified client sees them', () => {
   const chat = (client: OpenAI) => client.chat.completions.create({ model: 'sim-chat', messages });
 
-  test('a key that has expired', async () => {
+  test('an expired key', async () => {
     const expires_at = new Date(Date.now() + 600).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
     await waitFor(
@@ -448,7 +448,7 @@ describe('refusals, as the unmodified client sees them', () => {
         () => null,
         (error) => error,
       );
-    // Many at once: one by one they might come no quicker than the limit allows.
+    // Many at once: one by one, they might not arrive faster than the limit allows.
     const limited = await waitFor(
       async () => (await Promise.all(Array.from({ length: 30 }, outcome))).find((error) => error !== null),
       { description: 'the limit', intervalMs: 0 },
@@ -470,7 +470,7 @@ describe('refusals, as the unmodified client sees them', () => {
         const asked = bench.simulator.requests.length;
         const answer = await retrying.chat.completions.create({ model: 'sim-chat', messages }).withResponse();
         expect(bench.simulator.requests.length).toBe(asked + 1);
-        // Unless the busy machine let the limit pass meanwhile.
+        // On a busy machine the limit may have passed in the meantime.
         return statuses.length === 2 && answer;
       },
       { description: 'a call that is limited at first', intervalMs: 0 },
@@ -483,7 +483,7 @@ describe('refusals, as the unmodified client sees them', () => {
 });
 
 describe('browsers', () => {
-  test('may call from other origins, with the client’s own headers, and read ours', async () => {
+  test('may call from other origins with the client’s own headers, and read ours', async () => {
     const own = ['x-stainless-lang', 'x-stainless-retry-count', 'openai-organization', 'openai-project'];
     const preflight = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
       method: 'OPTIONS',
@@ -518,7 +518,7 @@ describe('browsers', () => {
     ['a stream', '/v1/chat/completions', { model: 'sim-chat', messages, stream: true }, 200],
     ['a refusal', '/v1/chat/completions', { model: 'nobody', messages }, 404],
     ['an unknown URL', '/v1/chat', {}, 404],
-  ])('may read %s from other origins too; programs are told nothing of origins', async (_what, path, body, status) => {
+  ])('may read %s from other origins too; programs see no CORS headers', async (_what, path, body, status) => {
     const answer = await post(path, body, { origin: 'https://app.example' });
     expect(answer.status).toBe(status);
     expect(answer.headers.get('access-control-allow-origin')).toBe('*');

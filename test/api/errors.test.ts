@@ -6,10 +6,10 @@ import { ClockAhead } from '../support/clock-ahead.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
-/* The rows of openai-contract.md section 2 that a request alone can meet. */
+/* The rows of openai-contract.md section 2 that a single request can trigger. */
 
 let gateway: TestGateway;
-/** Another, whose clock can be put forward. */
+/** A second gateway, whose clock can be moved ahead. */
 let bystander: TestGateway;
 const clock = new ClockAhead();
 const logLines: string[] = [];
@@ -46,8 +46,8 @@ const body = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }
 const post = (headers: Record<string, string>, text: string | Buffer, path = '/v1/chat/completions') =>
   gateway.call('POST', path, '', text, headers);
 
-describe('a credential that is no good', () => {
-  test('none at all is asked for', async () => {
+describe('an invalid credential', () => {
+  test('a missing one is asked for', async () => {
     const answer = await gateway.call('POST', '/v1/chat/completions', '', body);
     expectError(answer, 401, invalid('missing_api_key'));
     expect(answer.headers.get('www-authenticate')).toBe('Bearer');
@@ -69,7 +69,7 @@ describe('a credential that is no good', () => {
     ['x-api-key', (secret: string) => ({ 'x-api-key': secret })],
     ['basic', (secret: string) => ({ authorization: `Basic ${Buffer.from(`:${secret}`).toString('base64')}` })],
     ['cookie', (secret: string) => ({ cookie: `api_key=${secret}` })],
-  ])('a good key is not read from another carrier: %s', async (_carrier, headers) => {
+  ])('a good key is not read from the wrong place: %s', async (_carrier, headers) => {
     expectError(await post(headers(key), JSON.stringify(body)), 401, invalid('missing_api_key'));
   });
 
@@ -78,7 +78,7 @@ describe('a credential that is no good', () => {
     expectError(answer, 401, invalid('missing_api_key'));
   });
 
-  test('two Authorization headers and a list of two are refused, whichever is good', async () => {
+  test('two Authorization headers, or a list of two, are refused, even if one is good', async () => {
     const [good, other] = [`Bearer ${key}`, 'Bearer other'];
     for (const lines of [[good, other], [other, good], [good, good], [`${good}, ${other}`], [`${other},${good}`]]) {
       const headers = lines.map((line) => `authorization: ${line}\r\n`).join('');
@@ -90,7 +90,7 @@ describe('a credential that is no good', () => {
     }
   });
 
-  test('a session that is over, and what is no session', async () => {
+  test('a session that has ended, or a token that is no session', async () => {
     const over = await bystander.login();
     expect((await bystander.call('GET', '/v1/models', over)).status).toBe(200);
     clock.aheadMs = 30 * 60_000;
@@ -105,7 +105,7 @@ describe('a credential that is no good', () => {
   });
 });
 
-test('a refusal stands in the log under the request id that the client was told', async () => {
+test('a refusal is in the log under the request id that the client got', async () => {
   const answer = await bystander.call('GET', '/v1/nothing');
   const lines = logLines.map((line) => JSON.parse(line));
   expect(lines).toContainEqual(
@@ -117,7 +117,7 @@ test('a refusal stands in the log under the request id that the client was told'
   );
 });
 
-describe('a body that cannot be read', () => {
+describe('an unreadable body', () => {
   const auth = () => ({ authorization: `Bearer ${key}` });
 
   test.each([
@@ -147,7 +147,7 @@ describe('a body that cannot be read', () => {
     ['application/json', '/v1/chat/completions', gzipSync(JSON.stringify(body))],
     ['application/json', '/api/v1/api-keys', gzipSync('{"name":"a key"}')],
     ['multipart/form-data; boundary=b', '/v1/audio/transcriptions', gzipSync('--b--\r\n')],
-  ])('a compressed body of %s to %s: 415 that names the coding to send', async (contentType, path, bytes) => {
+  ])('a compressed body of %s to %s: 415 naming the encoding to use', async (contentType, path, bytes) => {
     const bearer = path.startsWith('/api/') ? session : key;
     const headers = { authorization: `Bearer ${bearer}`, 'content-type': contentType, 'content-encoding': 'gzip' };
     const answer = await post(headers, bytes, path);
@@ -163,7 +163,7 @@ describe('a body that cannot be read', () => {
     ['two million elements', `{"model":"sandbox-chat","messages":[],"x":[${'0,'.repeat(2_000_000)}0]}`, null, null],
     ['brackets a hundred thousand deep', `{"model":"sandbox-chat","x":${'{"a":'.repeat(100_000)}`, null, null],
     ['a number that no double holds', '{"model":"sandbox-chat","messages":[],"n":1e400}', 'invalid_value', 'n'],
-  ])('%s: 400, and nobody else waits for all of it to be parsed', async (_what, text, code, param) => {
+  ])('%s: 400, without making anyone else wait while it is parsed', async (_what, text, code, param) => {
     const parse = vi.spyOn(JSON, 'parse');
     try {
       expectError(await post(auth(), text), 400, invalid(code, param));
@@ -174,7 +174,7 @@ describe('a body that cannot be read', () => {
     }
   });
 
-  test('sent as it is, and saying so, is taken', async () => {
+  test('a body that declares the identity encoding is accepted', async () => {
     expect((await post({ ...auth(), 'content-encoding': 'Identity' }, JSON.stringify(body))).status).toBe(200);
   });
 
@@ -206,7 +206,7 @@ describe('a body that cannot be read', () => {
     expect(answer).toContain('request_too_large');
   });
 
-  test('a body without end is cut off', async () => {
+  test('an endless body is cut off', async () => {
     const socket = await sending(json, 'transfer-encoding: chunked');
     let sentBytes = 0;
     const piece = chunkOf(Buffer.alloc(mebibyte));
@@ -214,7 +214,7 @@ describe('a body that cannot be read', () => {
       for (; sentBytes < 1024 * mebibyte; sentBytes += mebibyte) await write(socket, piece);
     };
     await expect(sendingAll()).rejects.toThrow();
-    // The network's own buffers take some.
+    // The network's own buffers hold some of it.
     expect(sentBytes).toBeLessThan(128 * mebibyte);
   });
 
@@ -232,13 +232,13 @@ describe('a body that cannot be read', () => {
     expectError(await gateway.call('POST', '/v1/chat/completions', key, wrong), 400, invalid(code, param));
   });
 
-  test('a field given twice is refused, since parsers differ on which one counts', async () => {
+  test('a duplicate field is refused, since parsers differ on which one counts', async () => {
     const text = '{"model":"sandbox-chat","messages":[],"model":"sandbox-chat-mini"}';
     expectError(await post(auth(), text), 400, invalid('duplicate_field', 'model'));
   });
 });
 
-describe('an address that leads nowhere', () => {
+describe('a wrong address', () => {
   test('an unknown URL: 404', async () => {
     expectError(await gateway.call('GET', '/v1/nothing', key), 404, invalid('unknown_url'));
   });
@@ -247,7 +247,7 @@ describe('an address that leads nowhere', () => {
     ['/v1/responses', '/v1/chat/completions'],
     ['/v1/realtime/transcription_sessions', '/v1/realtime/client_secrets'],
     ['/v1/realtime/sessions', '/v1/realtime/client_secrets'],
-  ])('%s, which OpenAI has or had, says where to go', async (path, meant) => {
+  ])('%s, which OpenAI has or had, says what to use instead', async (path, meant) => {
     const answer = await gateway.call('POST', path, key, {});
     expectError(answer, 404, invalid('unknown_url'));
     expect(answer.json.error.message).toContain(`This gateway answers POST ${meant} instead.`);
@@ -260,7 +260,7 @@ describe('an address that leads nowhere', () => {
     ['GET', '/api/v1/models/', '/v1/models'],
     ['POST', '/openai/v1/chat/completions', '/v1/chat/completions'],
     ['GET', '/v1/jobs/job_1', '/api/v1/jobs/job_1'],
-  ])('%s %s, as of a base URL that is a little wrong, says where to go', async (method, path, meant) => {
+  ])('%s %s, the result of a slightly wrong base URL, says where to go', async (method, path, meant) => {
     const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
     expectError(answer, 404, invalid('unknown_url'));
     expect(answer.json.error.message).toContain(`This gateway answers ${method} ${meant} instead.`);
@@ -286,7 +286,7 @@ describe('an address that leads nowhere', () => {
     ['CONNECT', 'elsewhere.example:443'],
     ['BREW', '/v1/models'],
     ['get', '/v1/models'],
-  ])('%s, a method that no endpoint has: 501 in the documented shape', async (method, target) => {
+  ])('%s, a method that no endpoint supports: 501 in the documented shape', async (method, target) => {
     const raw = await rawRequest(gateway.url, `${method} ${target} HTTP/1.1\r\nhost: gateway\r\n\r\n`);
     expect(raw).toMatch(/^HTTP\/1\.1 501 Not Implemented\r\n/);
     expect(raw).toMatch(/x-request-id: req_/);
@@ -315,7 +315,7 @@ describe('an address that leads nowhere', () => {
     });
   });
 
-  test('OPTIONS that asks for no method is answered as a browser would be, and not in plain text', async () => {
+  test('OPTIONS without a requested method is answered as for a browser, not in plain text', async () => {
     for (const path of ['/v1/models', '/v1/chat/completions', '/api/v1/api-keys']) {
       const answer = await gateway.call('OPTIONS', path);
       expect([answer.status, answer.text]).toEqual([204, '']);
@@ -331,7 +331,7 @@ describe('an address that leads nowhere', () => {
     );
   });
 
-  test('a model of another operation: 400', async () => {
+  test('a model without that operation: 400', async () => {
     expectError(
       await gateway.call('POST', '/v1/chat/completions', key, { ...body, model: 'sandbox-embed' }),
       400,
@@ -339,7 +339,7 @@ describe('an address that leads nowhere', () => {
     );
   });
 
-  test('a URL that is not validly encoded: 400', async () => {
+  test('a badly encoded URL: 400', async () => {
     const raw = await rawRequest(
       gateway.url,
       `GET /v1/models/%zz HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\nconnection: close\r\n\r\n`,
@@ -352,7 +352,7 @@ describe('an address that leads nowhere', () => {
   });
 
   const get = 'GET /v1/models HTTP/1.1\r\nconnection: close\r\n';
-  // It asks to be kept, since nobody knows where the next request begins behind a body that cannot be read.
+  // Asks for keep-alive, but nobody knows where the next request begins after an unreadable body.
   const post = 'POST /v1/models HTTP/1.1\r\nhost: gateway\r\nconnection: keep-alive\r\n';
   const noChunk = '0\r\n\r\n';
   const upgrade =
@@ -390,7 +390,7 @@ const mebibyte = 1024 * 1024;
 const chunkOf = (bytes: Buffer): Buffer =>
   Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
 
-/** A connection on which a body may now be sent; nothing is read from it. */
+/** A connection whose request head has been sent, ready for the body. Nothing is read from it. */
 async function sending([path, contentType]: readonly [string, string], framing: string): Promise<Socket> {
   const { port, hostname } = new URL(gateway.url);
   const socket = connect(Number(port), hostname).pause();

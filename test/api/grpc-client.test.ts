@@ -23,7 +23,7 @@ import { validRequest } from '../support/valid-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 
-/** Answers that would mean that the RPC was not reached, or that it failed. */
+/** Status codes that would mean that the RPC was not reached, or that it failed. */
 const notAnswers = [status.INTERNAL, status.UNKNOWN, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED];
 
 let gateway: TestGateway;
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 type Answer = { code: number; details: string };
 
-/** A token of a service for another, which carries a caller. */
+/** A token for calls from one service to another, carrying a caller. */
 function tokenFor(
   audience: string,
   issuer: string,
@@ -60,7 +60,7 @@ function tokenFor(
 const call = async (method: DescMethod, issuer: string, caller: Caller): Promise<Answer> =>
   callWith(method, await tokenFor(method.parent.typeName, issuer, caller));
 
-/** What an RPC answers a client that shares no code with ours; of a stream, its first message will do. */
+/** The answer that an RPC gives to a client that shares no code with ours. For a stream, its first message. */
 async function callWith(
   method: DescMethod,
   token: string | null,
@@ -96,11 +96,11 @@ async function callWith(
   });
 }
 
-/** What the rules of the proto cannot say of a request. */
+/** Fields that a valid request needs beyond what the proto's rules can express. */
 const requestOf = (method: DescMethod): object =>
   method === ModelsService.method.registerUpstream ? { baseUrl: simulator.url } : {};
 
-/** The owner is an operator too; what neither may call is for services, some of it for one alone. */
+/** The owner is also an operator. What neither may call is for services, some of it only for a particular one. */
 async function answerOf(method: DescMethod): Promise<Answer> {
   let answer = await call(method, 'edge', owner);
   for (const issuer of ['edge', 'auth', 'models', 'inference', 'jobs', 'usage', 'billing', 'keys']) {
@@ -129,7 +129,7 @@ test('a model call that names no endpoint is metered under the one of its operat
   expect(event).toMatchObject({ endpoint: '/v1/chat/completions', model: 'sandbox-chat' });
 });
 
-test('a model call for a job or by an endpoint that no usage event can have is refused', async () => {
+test('a model call with a job or an endpoint that no usage event can have is refused', async () => {
   const token = await tokenFor(InferenceService.typeName, 'edge', owner);
   for (const unmetered of [{ jobId: 'no UUID' }, { endpoint: '/'.repeat(256) }]) {
     const request = { operation: Operation.CHAT_COMPLETIONS, ...unmetered };
@@ -142,7 +142,7 @@ test('a model call for a job or by an endpoint that no usage event can have is r
 test.each([
   ['no JSON', { message: { case: 'start', value: { sessionJson: '{' } } }, '`session_json` is not valid JSON.'],
   ['nothing', {}, ' it must have exactly one of its fields.'],
-])('a realtime session that begins with %s is refused in words that say so', async (_what, start, says) => {
+])('a realtime session that begins with %s is refused with a clear explanation', async (_what, start, says) => {
   const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).transcribe!;
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${await tokenFor(InferenceService.typeName, 'edge', owner)}`);
@@ -154,7 +154,7 @@ test.each([
   expect(details).toContain(says);
 });
 
-test('a realtime session whose client has said all ends behind the transcripts of what was committed', async () => {
+test('a realtime session whose client has finished ends after the transcripts of everything committed', async () => {
   const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).transcribe!;
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${await tokenFor(InferenceService.typeName, 'edge', owner)}`);
@@ -175,7 +175,7 @@ test('a realtime session whose client has said all ends behind the transcripts o
   expect(types.at(-1)).toBe('conversation.item.input_audio_transcription.completed');
 });
 
-test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {
+test('an independent gRPC client reaches every RPC of every service, except those that README.md lists as not built', async () => {
   const unimplemented: string[] = [];
   const failed: string[] = [];
   for (const method of rpcServices.flatMap(({ methods }) => methods)) {
@@ -190,7 +190,7 @@ test('an independent gRPC client reaches every RPC of every service, but those t
   expect(unimplemented.toSorted()).toEqual(namedInReadme().toSorted());
 });
 
-/** What each member of an organization may call, by service. */
+/** What every member of an organization may call, by service. */
 const openToMembers = {
   KeysService: ['CreateKey', 'ListKeys', 'GetKey', 'UpdateKey', 'RotateKey', 'DeleteKey', 'GetKeyQuota'],
   AuthService: [
@@ -207,7 +207,7 @@ const openToMembers = {
   JobsService: ['Submit', 'GetJob', 'ListJobs', 'GetJobStats', 'CancelJob', 'DeleteJob'],
 };
 
-/** What its admins and owners may call besides. */
+/** What its admins and owners may call in addition. */
 const openToAdmins = {
   AuthService: [
     ...['UpdateOrganization', 'ListMembers', 'UpdateMember', 'ListAuditEvents'],
@@ -256,7 +256,7 @@ test.each([
   }
 });
 
-test('a token that is made by the words of caller.proto alone lets a caller in', async () => {
+test('a token built from the description in caller.proto alone is accepted', async () => {
   const base64url = (part: string | Uint8Array): string => Buffer.from(part).toString('base64url');
   const [secret] = gateway.env.serviceSecrets;
   for (const method of [
@@ -275,7 +275,7 @@ test('a token that is made by the words of caller.proto alone lets a caller in',
   }
 });
 
-test('with RPC_TLS_CERT and RPC_TLS_KEY services answer by TLS, and in clear text nobody', async () => {
+test('with RPC_TLS_CERT and RPC_TLS_KEY, services answer over TLS and refuse clear text', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'rpc-tls-'));
   const { cert, key, ca } = selfSignedCertificate();
   const env = { RPC_TLS_CERT: join(folder, 'cert.pem'), RPC_TLS_KEY: join(folder, 'key.pem') };
@@ -293,7 +293,7 @@ test('with RPC_TLS_CERT and RPC_TLS_KEY services answer by TLS, and in clear tex
   inClear.close();
 });
 
-test('a service answers nobody who has nothing to ask of it', async () => {
+test('a service refuses callers that have no business with it', async () => {
   const strangers = [
     [KeysService, ['billing', 'inference', 'bootstrap']],
     [UsageService, ['billing', 'jobs', 'admin']],

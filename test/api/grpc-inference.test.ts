@@ -17,7 +17,7 @@ afterAll(async () => {
 });
 beforeEach(() => bench.renew());
 
-/** Begins a call, of a chat unless another operation is named, on behalf of the bench's key. */
+/** Starts a call on behalf of the bench's key, of a chat unless another operation is named. */
 function invoke(
   body: object,
   deadlineMs = 15_000,
@@ -58,7 +58,7 @@ test('a model call by gRPC that its client cancels, or whose deadline passes, is
   cancelled.cancel();
   expect(await code).toBe(status.CANCELLED);
   const { simulator } = bench;
-  // On a busy machine a deadline may pass before its call has come to the upstream.
+  // On a busy machine a deadline may pass before the call has reached the upstream.
   for (let deadlineMs = 250; simulator.requests.length < 2; deadlineMs *= 2) {
     expect(await codeOf(await invoke({}, deadlineMs))).toBe(status.DEADLINE_EXCEEDED);
   }
@@ -66,7 +66,7 @@ test('a model call by gRPC that its client cancels, or whose deadline passes, is
   await simulator.waitFor(areLeft, { description: 'both calls to be aborted' });
 });
 
-test('a model call by gRPC that is refused before its answer begins fails with the code and the text of the refusal', async () => {
+test('a model call by gRPC that is refused before its answer begins fails with the code and text of the refusal', async () => {
   const stream = await invoke({ model: 'nobody' });
   const failure = new Promise((resolve) => stream.on('error', resolve));
   stream.resume();
@@ -76,7 +76,7 @@ test('a model call by gRPC that is refused before its answer begins fails with t
   });
 });
 
-test('a model call by gRPC that the upstream refuses with half a character fails with its words all the same', async () => {
+test('a model call by gRPC that the upstream refuses with half a character still fails with its words', async () => {
   bench.simulator.next({ instead: { status: 400, body: { error: { message: 'No. \ud800' } } } });
   const stream = await invoke({});
   const failure = new Promise((resolve) => stream.on('error', resolve));
@@ -100,7 +100,7 @@ test.each(['a', ' ', '文', '🙂'])(
 );
 
 test.each([false, true])(
-  'an answer larger than the 4 MiB that gRPC clients take as one message comes in several (stream: %s)',
+  'an answer larger than 4 MiB, the most that gRPC clients accept as one message, arrives in several (stream: %s)',
   async (stream) => {
     bench.simulator.next({ paddingBytes: 6 * 1024 * 1024 });
     const operation = stream ? Operation.IMAGES_GENERATIONS : Operation.CHAT_COMPLETIONS;

@@ -39,7 +39,7 @@ const head = { id: 'chatcmpl-0123456789abcdef0123456789', created: 1, model: 'm'
 const message = { role: 'assistant', content: 'Four words or more.' };
 const finish_reason = 'stop';
 
-/** An answer whole, and one of events; `usage` is a member of the former, and of the last event of the latter. */
+/** A whole answer, and one made of events; `usage` is a member of the former, and of the last event of the latter. */
 const whole = (body: Body) => (usage: Body) => ({ status: 200, body: { ...body, ...usage } });
 const events =
   (...bodies: Body[]) =>
@@ -55,7 +55,7 @@ const streamedTranscript = events(
   { type: 'transcript.text.done', text: message.content },
 );
 
-/** The events of the key, in the order of their calls, as soon as there are so many. */
+/** The key's events in the order of their calls, once there are `count` of them. */
 const storedEvents = (count: number): Promise<Record<string, number | boolean>[]> =>
   waitFor(
     async () => {
@@ -183,11 +183,11 @@ const measuresOf = (event: Record<string, unknown>) =>
   );
 
 test.each(calls)(
-  '%s whose upstream reports what cannot be true is metered as if it reported nothing',
+  '%s with an impossible usage report is metered as if there were no report',
   async (_what, call, answer, figures, counted) => {
     const reports: Body[] = [{}];
     for (const name of Object.keys(figures).filter((name) => name !== 'type')) {
-      // Half a second there is, half a token there is not.
+      // Seconds may be fractional, tokens may not.
       for (const figure of name === 'seconds' ? [-1, 2 ** 53 + 2] : [-1, 4.5, 2 ** 53 + 2]) {
         reports.push({ usage: { ...figures, [name]: figure } });
       }
@@ -203,7 +203,7 @@ test.each(calls)(
   },
 );
 
-/** What the log says of reports that the gateway did not go by. */
+/** The log lines about reports that the gateway did not believe. */
 const disbelieved = () =>
   logLines.map((line) => JSON.parse(line)).filter(({ msg }) => /reported more than/.test(String(msg)));
 
@@ -247,7 +247,7 @@ test.each([
   },
 );
 
-test('what a model of unknown size says that it reasoned is charged, though nobody sees it and less was held', async () => {
+test('reasoning tokens reported by a model of unknown size are charged, though nobody sees them and less was held', async () => {
   const reported = { prompt_tokens: 12, completion_tokens: 100_000 };
   const usageReported = { ...reported, completion_tokens_details: { reasoning_tokens: 99_997 } };
   for (const stream of [false, true]) {
@@ -258,7 +258,7 @@ test('what a model of unknown size says that it reasoned is charged, though nobo
   expect(metered).toMatchObject(metered.map(() => ({ input_tokens: 12, output_tokens: 100_000 })));
 });
 
-test("no report is believed of more tokens than the model's context window and the call's own limit allow", async () => {
+test("no report of more tokens than the model's context window and the call's own limit allow is believed", async () => {
   await bench.admin('POST', '/models', { name: 'small', operations: ['chat_completions'], context_window: 4_000 });
   await bench.admin('POST', '/deployments', {
     model: 'small',
@@ -266,7 +266,7 @@ test("no report is believed of more tokens than the model's context window and t
     upstream_model: 'sim-chat',
   });
   const reports = [
-    // An image at an address may take what no count of the request's words tells.
+    // A linked image may take more tokens than the request's words suggest.
     [4_000, 50, [4_000, 50]],
     [4_001, 50, 'counted'],
     [400, 50, [400, 50]],
@@ -317,7 +317,7 @@ test.each([
   },
 );
 
-test('a file of which nobody can tell the length is no longer than the slowest speech of its size', async () => {
+test('a file of unknown length is taken to be no longer than the slowest speech of its size', async () => {
   const send = async (seconds: number) => {
     bench.simulator.next({ instead: whole({ text: 'Good day' })({ usage: { type: 'duration', seconds } }) });
     const file = await toFile(Buffer.alloc(16_000, 7), 'speech.mp3');
@@ -340,7 +340,7 @@ test.each([
   'a transcript is charged for no more audio than there is, whatever %s says',
   async (_what, response_format, instead, charged) => {
     bench.simulator.next({ instead });
-    // What is no WAV any more has no length that can be read.
+    // A file that is no longer a valid WAV has no readable length.
     const file = await toFile(response_format === 'srt' ? Buffer.alloc(wav.length, 7) : wav, 'speech.wav');
     await bench.client.audio.transcriptions.create({ file, model: 'sim-transcribe', response_format } as never);
     await bench.event({ success: true, audio_seconds: charged });
@@ -389,7 +389,7 @@ test.each([
   },
 );
 
-test('a success whose upstream tells zeroes is charged its price per request all the same', async () => {
+test('a success for which the upstream reports zeroes is still charged its price per request', async () => {
   await bench.admin('POST', '/prices', { model: 'sim-chat', per_request_usd: 0.25 });
   bench.simulator.next({ usage: 'always', usageReported: { prompt_tokens: 0, completion_tokens: 0 } });
   await post('/chat/completions', chat)();

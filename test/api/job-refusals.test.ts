@@ -12,7 +12,7 @@ const invalid = (param: string): Refusal => [400, 'invalid_value', param];
 const notFound: Refusal = [404, 'not_found', null];
 const notForKeys: Refusal = [403, 'endpoint_not_allowed', null];
 
-test('what cannot be a job is refused with the documented error, and makes no job and no charge', async () => {
+test('what cannot be a job is refused with the documented error, and creates no job and no charge', async () => {
   await using gateway = await startTestGateway();
   const session = await gateway.login();
   const { key } = await gateway.createKey(session);
@@ -87,12 +87,12 @@ test('what cannot be a job is refused with the documented error, and makes no jo
   for (const [what, [call, expected]] of Object.entries(refused)) {
     const { status, json, headers } = await call();
     expect([status, json?.error.code, json?.error.param], what).toEqual(expected);
-    // What is left of the limits is told with what counts towards them, and with what they refuse.
+    // What remains of the limits is reported on calls that count towards them and on those they refuse.
     expect(headers.get('x-ratelimit-remaining-requests'), what).toBeNull();
   }
 
   expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
-  // Usage is stored in the order of the calls: when that of a later one is there, none of the refused has any.
+  // Usage is stored in the order of the calls: once a later call's is there, the refused ones have none.
   const answered = await post('/chat/completions', chat);
   const history = await waitFor(
     async () => {
@@ -106,7 +106,7 @@ test('what cannot be a job is refused with the documented error, and makes no jo
   ]);
 });
 
-test('a job of an organization with as many as may wait is refused as one of too many requests, and says when to try again', async () => {
+test('a job of an organization with as many as may wait is refused with 429, saying when to try again', async () => {
   await using gateway = await startTestGateway({ worker: false });
   const session = await gateway.login();
   const { key } = await gateway.createKey(session);
@@ -126,11 +126,11 @@ test('a job of an organization with as many as may wait is refused as one of too
     expect(headers.get('x-ratelimit-remaining-requests')).not.toBeNull();
   }
   expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
-  // A call that is answered at once is no job.
+  // A call that is answered directly is not a job.
   expect((await gateway.call('POST', '/v1/chat/completions', key, chat)).status).toBe(200);
 });
 
-test('a submission that the rate limit refuses tells what is left of it, as a call does', async () => {
+test('a submission refused by the rate limit reports what remains of it, as a call does', async () => {
   await using gateway = await startTestGateway({ worker: false });
   const session = await gateway.login();
   const { id, key } = await gateway.createKey(session);

@@ -7,7 +7,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 
-/** With a clock that stands still the sandbox answers the same request with the same bytes. */
+/** While the clock stands still, the sandbox answers the same request with the same bytes. */
 const clock = new ManualClock(Date.now());
 
 let gateway: TestGateway;
@@ -35,7 +35,7 @@ function ended(id: string): Promise<Job> {
   return waitFor(
     async () => {
       const job = await client.get<Job>(`/jobs/${id}`);
-      // On a machine that is too busy for a first attempt, the next one is due at a moment that the standing clock must be brought to.
+      // If the machine was too busy for a first attempt, the next one is due later, so the clock must be moved there.
       if (job.status === 'queued' && job.started_at !== null && performance.now() > advancedMs + 1_000) {
         advancedMs = performance.now();
         clock.advance(5_000);
@@ -63,7 +63,7 @@ describe('each operation in the background', () => {
     ['/embeddings', { model: 'sandbox-embed', input: ['one', 'two'] }],
     ['/images/generations', { model: 'sandbox-image', prompt: 'a square', size: '256x256' }],
   ];
-  test.each(json)('%s ends with the bytes of the synchronous answer', async (path, body) => {
+  test.each(json)('%s ends with the same bytes as the synchronous answer', async (path, body) => {
     const submitted = await client.post<Job>(path, { body: { ...body, background: true } });
     expect(submitted).toMatchObject({ object: 'job', endpoint: `/v1${path}`, status: 'queued', result: null });
     const job = await ended(submitted.id);
@@ -80,7 +80,7 @@ describe('each operation in the background', () => {
   test.each(audio)('%s keeps its upload and ends with the synchronous answer', async (path, fields) => {
     const synchronous = await post(`/v1${path}`, form(fields));
     expect(synchronous.status, synchronous.text).toBe(200);
-    // As JavaScript and Python write it.
+    // As JavaScript and Python spell it.
     for (const background of ['true', 'True']) {
       const submitted = await client.post<Job>(path, { body: form({ ...fields, background }) });
       const job = await ended(submitted.id);
@@ -89,7 +89,7 @@ describe('each operation in the background', () => {
     expect((await post(`/v1${path}`, form({ ...fields, background: 'False' }))).json).toEqual(synchronous.json);
   });
 
-  test('speech and subtitles, which are no JSON, come as their type and base64', async () => {
+  test('speech and subtitles, which are not JSON, are returned with their content type, in base64', async () => {
     const speech = { model: 'sandbox-speech', input: 'Good morning', voice: 'alloy', response_format: 'wav' };
     const sound = await fetch(`${gateway.url}/v1/audio/speech`, {
       method: 'POST',
@@ -110,7 +110,7 @@ describe('each operation in the background', () => {
     });
   });
 
-  test('an upload through the SDK, of a file larger than one row, is whole when it runs', async () => {
+  test('an upload through the SDK, of a file larger than one row, is complete when the job runs', async () => {
     const file = await toFile(wavOf(100), 'large.wav');
     const options = { body: { file, model: 'sandbox-transcribe', background: true } };
     const submitted = (await client.audio.transcriptions.create(options.body as never)) as unknown as Job;
@@ -145,7 +145,7 @@ describe('a submission', () => {
     expect(lifeMs).toBe(86_400_000);
   });
 
-  test('keeps no metadata that Postgres cannot keep, and runs all the same', async () => {
+  test('drops metadata that Postgres cannot store, and still runs', async () => {
     for (const metadata of [{ a: '\0' }, { a: '\ud800' }, { '\udfff': 'a' }]) {
       const answer = await post('/v1/chat/completions', { ...chat, background: true, metadata });
       expect(answer.status, answer.text).toBe(202);
@@ -153,7 +153,7 @@ describe('a submission', () => {
     }
   });
 
-  test('may be asked for by Prefer: respond-async, and with either prefix', async () => {
+  test('may be requested with Prefer: respond-async, and under either prefix', async () => {
     for (const path of ['/v1/chat/completions', '/api/v1/chat/completions']) {
       const answer = await post(path, chat, { prefer: 'wait=5, respond-async' });
       expect(answer.status).toBe(202);
@@ -166,13 +166,13 @@ describe('a submission', () => {
     expect(upload.status).toBe(202);
   });
 
-  test('`background` of false or null is a call like any other', async () => {
+  test('with `background` false or null is an ordinary call', async () => {
     for (const background of [false, null]) {
       expect((await post('/v1/chat/completions', { ...chat, background })).json.object).toBe('chat.completion');
     }
   });
 
-  test('an image with a transparent background is no job', async () => {
+  test('for an image with a transparent background is not a job', async () => {
     const answer = await post('/v1/images/generations', {
       model: 'sandbox-image',
       prompt: 'a square',
@@ -183,7 +183,7 @@ describe('a submission', () => {
     expect(answer.json.data).toHaveLength(1);
   });
 
-  test('is made once under one Idempotency-Key, and another body under it is refused', async () => {
+  test('happens once under one Idempotency-Key, and another body under it is refused', async () => {
     const headers = { 'idempotency-key': 'order-1' };
     const body = { ...chat, background: true };
     const first = await post('/v1/chat/completions', body, headers);
@@ -192,14 +192,14 @@ describe('a submission', () => {
     const other = await post('/v1/chat/completions', { ...body, temperature: 0 }, headers);
     expect([other.status, other.json.error.code]).toEqual([400, 'idempotency_key_reused']);
 
-    // A form has another boundary each time that it is sent.
+    // A form has a new boundary each time it is sent.
     const upload = () => form({ model: 'sandbox-transcribe', background: 'true' });
     const one = await post('/v1/audio/transcriptions', upload(), { 'idempotency-key': 'order-2' });
     const two = await post('/v1/audio/transcriptions', upload(), { 'idempotency-key': 'order-2' });
     expect(two.json.id).toBe(one.json.id);
   });
 
-  test('that is repeated behind the end of its job answers the result, as a look at the job does', async () => {
+  test('repeated after the end of its job returns the result, just as reading the job does', async () => {
     for (const [key, n] of [
       ['ended-1', 1],
       // Of a result that is larger than one row.
@@ -216,7 +216,7 @@ describe('a submission', () => {
     }
   });
 
-  test('at once many times under one Idempotency-Key is one job', async () => {
+  test('sent many times at once under one Idempotency-Key is one job', async () => {
     const body = { ...chat, background: true };
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => post('/v1/chat/completions', body, { 'idempotency-key': 'at-once' })),
@@ -241,7 +241,7 @@ describe('a submission', () => {
   });
 });
 
-test('somebody else in the same organization does not find the job, nor does a key without the scope', async () => {
+test('another user of the same organization does not find the job, nor does a key without the scope', async () => {
   const mine = await post('/v1/chat/completions', { ...chat, background: true });
   const invited = await gateway.call('POST', '/api/v1/invitations', session, {
     email: 'mate@example.com',
@@ -272,7 +272,7 @@ test('somebody else in the same organization does not find the job, nor does a k
 });
 
 describe('lists', () => {
-  test('page by number, by the cursor of the SDK, in both orders, with filters and without results', async () => {
+  test('page by number or by the SDK’s cursor, in both orders, with filters and without results', async () => {
     const fresh = await gateway.createKey(session);
     const own = gateway.openai(fresh.key, { prefix: '/api/v1' });
     const submitted: string[] = [];
@@ -298,7 +298,7 @@ describe('lists', () => {
     });
     expect(ascending.data.map(({ id }) => id)).toEqual(submitted.slice(2));
     expect(ascending.has_more).toBe(false);
-    // Both ways to page say the same of what is behind a cursor, and of what is before it.
+    // Both ways of paging agree on what comes after a cursor and what before it.
     for (const [after, isMore] of [
       [submitted[1]!, true],
       [submitted[2]!, false],
@@ -328,7 +328,7 @@ describe('lists', () => {
     });
   });
 
-  test('stats count every state, and operators see the jobs of all without what was asked or answered', async () => {
+  test('stats count every state, and operators see everyone’s jobs without requests or results', async () => {
     const stats = (await gateway.call('GET', '/api/v1/jobs/stats', key.key)).json;
     expect(Object.keys(stats.by_status)).toEqual(['queued', 'in_progress', 'completed', 'failed', 'cancelled']);
     const sum = Object.values<number>(stats.by_status).reduce((total, count) => total + count, 0);
@@ -340,7 +340,7 @@ describe('lists', () => {
   });
 });
 
-describe('what has ended', () => {
+describe('a finished job', () => {
   test('is unchanged by any number of cancellations, and can be deleted in a session', async () => {
     const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
     const before = await ended(id);
@@ -365,13 +365,13 @@ describe('what has ended', () => {
       expect(whole.result).not.toBeNull();
       const answer = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, canceller);
       expect([answer.status, answer.json]).toEqual([200, { ...whole, result: null }]);
-      // Sessions may read all.
+      // Sessions may read everything.
       const inSession = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, session);
       expect([inSession.status, inSession.json]).toEqual([200, whole]);
     }
   });
 
-  test('is not run again under its Idempotency-Key, within 24 hours, though it was deleted', async () => {
+  test('does not run again under its Idempotency-Key within 24 hours, even if it was deleted', async () => {
     const body = { ...chat, background: true };
     const submit = (fields = body) => post('/v1/chat/completions', fields, { 'idempotency-key': 'deleted' });
     const { id } = (await submit()).json;

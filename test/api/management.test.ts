@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 
-/* What management endpoints take, and what they refuse in which words, whichever of them is asked. */
+/* What management endpoints accept, and how they word their refusals, whichever of them is called. */
 
 let gateway: TestGateway;
 let session: string;
@@ -41,12 +41,12 @@ describe('a time', () => {
     ['beyond the year 9999', '9999-12-31T23:59:59-23:59'],
     ['before the year 1', '0001-01-01T00:00:00+14:00'],
     ['on a day that does not exist', '2151-02-31T00:00:00Z'],
-  ])('%s is refused wherever one is taken, and the field is named', async (_what, time) => {
+  ])('%s is refused wherever a time is accepted, naming the field', async (_what, time) => {
     for (const [method, path, body, param] of taking(time)) expectRefused(await call(method, path, body), param);
   });
 });
 
-describe('a text that is not well-formed Unicode', () => {
+describe('text that is not well-formed Unicode', () => {
   const lone = '\\ud800';
 
   test.each([
@@ -58,11 +58,11 @@ describe('a text that is not well-formed Unicode', () => {
     ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"a":"${lone}"}}}`, 'body'],
     ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"${lone}":"a"}}}`, 'body'],
     ['PATCH', '/profile', `{"${lone}":"a"}`, null],
-  ])('%s %s %s is refused, and the field is named', async (method, path, body, param) => {
+  ])('%s %s %s is refused, naming the field', async (method, path, body, param) => {
     expectRefused(await call(method, path, body), param);
   });
 
-  test('is not one that writes an emoji in two escapes', async () => {
+  test('does not include an emoji written as two escapes', async () => {
     expect((await call('PATCH', '/profile', '{"first_name":"\\ud83d\\ude00"}')).json.first_name).toBe('😀');
   });
 });
@@ -71,7 +71,7 @@ test.each([
   ['/admin/coupons', '{"amount_usd":1,"amount_usd":0.5}', 'amount_usd'],
   ['/admin/coupons', '{"amount_usd":1,"amount\\u005fusd":0.5}', 'amount_usd'],
   ['/jobs', '{"endpoint":"/v1/embeddings","body":{"model":"a","input":"b","model":"c"}}', 'model'],
-])('POST %s %s is refused for the member that is given twice', async (path, body, param) => {
+])('POST %s %s is refused for its duplicate member', async (path, body, param) => {
   expectRefused(await call('POST', path, body), param, 'duplicate_field');
 });
 
@@ -104,7 +104,7 @@ test.each(['mailto:x', 'ftp://host/v1', 'https://user:secret@host/v1'])(
   },
 );
 
-describe('an id in a path that is no UUID', () => {
+describe('an id in a path that is not a UUID', () => {
   const unknown = '0198a000-0000-7000-8000-000000000001';
   test.each<[method: string, path: string, body?: object]>([
     ['GET', '/api-keys/ID'],
@@ -137,7 +137,7 @@ describe('an id in a path that is no UUID', () => {
     ['DELETE', '/admin/deployments/ID'],
     ['PATCH', '/admin/users/ID', { is_active: true }],
     ['POST', '/admin/coupons/ID/disable'],
-  ])('is answered by %s %s as one that names nothing', async (method, path, body) => {
+  ])('is answered by %s %s as one that does not exist', async (method, path, body) => {
     const named = path.replace('ORGANIZATION', organization);
     const answer = await call(method, named.replace('ID', unknown), body);
     expect([answer.status, answer.json.error.code], answer.text).toEqual([404, 'not_found']);
@@ -185,18 +185,18 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'integer, default, unlimited',
   ],
   ['POST', '/admin/models', { name: 'x', visibility: 3 }, 'visibility', 'public, private'],
-])('%s %s %j is refused with the values that are allowed', async (method, path, body, param, expected) => {
+])('%s %s %j is refused with the allowed values', async (method, path, body, param, expected) => {
   const answer = await call(method, path, body);
   expectRefused(answer, param);
   expect(answer.json.error.message).toBe(`Invalid value for \`${param}\`: expected one of ${expected}.`);
 });
 
-test('a number out of its range is told the range, where a word would do as well', async () => {
+test('a number out of range is refused with the range, even where a word would also be accepted', async () => {
   const path = '/admin/organizations/0198a000-0000-7000-8000-000000000001';
   expect((await call('PATCH', path, { key_quota: -1 })).json.error.message).toContain('>= 0');
 });
 
-test('an Idempotency-Key that was used for something else is named', async () => {
+test('an Idempotency-Key already used for something else is named', async () => {
   const post = (path: string, body: object) =>
     gateway.call('POST', `/api/v1${path}`, session, body, { 'idempotency-key': 'mine' });
   const pairs: [path: string, body: object, other: object][] = [
@@ -217,7 +217,7 @@ test.each(['1e1', '0x10', '%2B5', '10.0', '%2010', '0b1', '1_0', '١'])(
   },
 );
 
-test('an Idempotency-Key stands for one movement of money, however the URL is written, and for no other movement', async () => {
+test('an Idempotency-Key stands for one movement of money, however the URL is written, and for no other', async () => {
   const post = (path: string, body: object, tenantId = organization) =>
     gateway.call('POST', `/api/v1/admin/organizations/${tenantId}${path}`, session, body, {
       'idempotency-key': 'one-gift',

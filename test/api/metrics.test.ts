@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 
-/** How many requests were counted under a route and a status. */
+/** How many requests were counted for a route and a status. */
 async function counted(route: string, status: number): Promise<number> {
   const { text } = await bench.gateway.call('GET', '/metrics');
   const line = `gateway_http_requests_total{route="${route}",status="${status}"} `;
@@ -68,7 +68,7 @@ test.each([
   await waitFor(async () => (await counted(path, status)) === before + 1, { description: 'the request to be counted' });
 });
 
-test('tokens are counted by model, and what a deployment was sent by how it answered', async () => {
+test('tokens are counted by model, and calls to a deployment by their outcome', async () => {
   const { gateway, simulator, key } = bench;
   const sum = async (series: RegExp): Promise<number> => {
     const { text } = await gateway.call('GET', '/metrics');
@@ -118,7 +118,7 @@ test('tokens are counted by model, and what a deployment was sent by how it answ
   expect(await sum(/^gateway_feed_live\{/)).toBe(2);
 });
 
-test('how old the feeds of an edge are is shown, and what became of its usage events', async () => {
+test('the age of an edge’s feeds is shown, and what became of its usage events', async () => {
   const { text } = await bench.gateway.call('GET', '/metrics');
   for (const feed of ['catalog', 'rate_limits']) {
     const seconds = new RegExp(`^gateway_feed_silent_seconds{feed="${feed}"} (.+)$`, 'm').exec(text)?.[1];
@@ -135,13 +135,13 @@ test('how old the feeds of an edge are is shown, and what became of its usage ev
   }
 });
 
-test('the version that runs is shown', async () => {
+test('the running version is shown', async () => {
   const { text } = await bench.gateway.call('GET', '/metrics');
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
   expect(text).toMatch(new RegExp(`^gateway_build_info{version="${version}",revision="[0-9a-f]{12}"} 1$`, 'm'));
 });
 
-test('addresses that nobody serves share one label, whatever clients make up', async () => {
+test('addresses that do not exist share one label, whatever clients make up', async () => {
   const before = await counted('unmatched', 404);
   for (const path of ['/v1/nothing', '/v1/nothing-else']) {
     expect((await bench.gateway.call('GET', path, bench.key.key)).status).toBe(404);
@@ -150,7 +150,7 @@ test('addresses that nobody serves share one label, whatever clients make up', a
   expect((await bench.gateway.call('GET', '/metrics')).text).not.toContain('nothing');
 });
 
-/** A process without an edge, which shows its health at this port. */
+/** A process without an edge, which reports its health at this port. */
 const startWithoutEdge = (metricsPort: number, parts: Pick<GatewayParts, 'database' | 'bootstrap'>) =>
   startGateway(
     { ...bench.gateway.env, metricsPort },
@@ -158,7 +158,7 @@ const startWithoutEdge = (metricsPort: number, parts: Pick<GatewayParts, 'databa
     silentLogger,
   );
 
-test('a process without an edge is ready from when it is set up until it is told to stop, and alive all the time', async () => {
+test('a process without an edge is ready from the end of its set-up until it is told to stop, and alive all the time', async () => {
   await using database = await createTestDatabase();
   const metricsPort = await freePort();
   const status = (path: string) => fetch(`http://127.0.0.1:${metricsPort}${path}`).then((answer) => answer.status);
@@ -185,13 +185,13 @@ test('a process without an edge is ready from when it is set up until it is told
   await closing;
 });
 
-test('what is wrong with a request, a process without an edge answers as an edge does', async () => {
+test('a process without an edge answers bad requests as an edge does', async () => {
   await using database = await createTestDatabase();
   const gateway = await startWithoutEdge(0, {
     database: Promise.resolve({ connection: database.url, close: async () => {} }),
     bootstrap: async () => ({ catalogVersion: 0n }),
   });
-  /** Status, type and body of an answer, and whether it has an id. */
+  /** Status, type and body of a response, and whether it has a request id. */
   const told = async (url: string, request: string) => {
     const [head, body] = (await rawRequest(url, request)).split('\r\n\r\n');
     const field = (name: string) => new RegExp(`\\r\\n${name}: ([^\\r]+)`, 'i').exec(head!)?.[1];

@@ -9,7 +9,10 @@ import { embedding } from '../support/simulator/other-answers.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 
-/* The unmodified client, operation by operation, with what its upstream was asked; other tests of this folder go further into each. */
+/*
+ * The unmodified client, operation by operation, and what its upstream was asked. Other tests in this folder examine each operation more
+ * closely.
+ */
 
 let bench: InferenceBench;
 let client: OpenAI;
@@ -55,7 +58,7 @@ const transcribe = async (fields: object = {}) =>
   >;
 const vectors = (encoding_format?: 'float' | 'base64') =>
   client.embeddings.create({ model: 'sim-embedding', input: ['a', 'b'], encoding_format });
-/** What the simulator's vectors are, in order, to a millionth. */
+/** Expects the simulator's vectors, in order, to within a millionth. */
 function expectVectors(data: { index: number; embedding: number[] }[]): void {
   expect(data.map(({ index }) => index)).toEqual([0, 1]);
   for (const { index, embedding: vector } of data) {
@@ -348,7 +351,7 @@ describe('asks the upstream nothing', () => {
     expect(bench.simulator.requests).toHaveLength(0);
   });
 
-  test('a key with a model_allowlist lists what it may call, and is refused the rest by name', async () => {
+  test('a key with a model_allowlist lists what it may call, and the rest is refused by name', async () => {
     await bench.admin('POST', '/models', { name: 'org/gone', operations: ['chat_completions'] });
     const { key } = await bench.gateway.createKey(bench.session, { model_allowlist: ['org/m:tag', 'org/gone'] });
     await bench.admin('DELETE', '/models/org%2Fgone');

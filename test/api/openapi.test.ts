@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(async () => gateway?.[Symbol.asyncDispose]());
 
-/** Other paths of routes that are described, which clients need not know. */
+/** Other paths of described routes, which clients need not know. */
 const aliases = [
   'GET /api/v1/auth/profile',
   'GET /api/v1/profile/rate-limits',
@@ -57,7 +57,7 @@ test('the document is valid OpenAPI 3.1', async () => {
   expect(validator.version).toBe('3.1');
 });
 
-test('every schema in it is one: the gateway compiles them without asking', () => {
+test('every schema in it is valid: the gateway compiles them without checking', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const schemas: object[] = Object.values(document.components.schemas);
   JSON.stringify(document.paths, (name, value) => {
@@ -83,7 +83,7 @@ test('no two operations have the same id', () => {
   expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
 });
 
-test('every list has its pages, but those of models, which are as OpenAI has them', () => {
+test('every list is paged, except the models, which are as in OpenAI’s API', () => {
   const resolved = (schema: Schema | undefined): Schema | undefined =>
     schema?.$ref === undefined ? schema : document.components.schemas[schema.$ref.split('/').at(-1)!];
   const lists = Object.entries(document.paths).flatMap(([path, { get }]) => {
@@ -98,7 +98,7 @@ test('every list has its pages, but those of models, which are as OpenAI has the
   expect(without.map(({ path }) => path)).toEqual([]);
 });
 
-test('every reference leads to a schema', () => {
+test('every reference resolves to a schema', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, reference]) => reference!);
   const target = (reference: string): unknown =>
     reference
@@ -109,7 +109,7 @@ test('every reference leads to a schema', () => {
   expect(references.filter((reference) => target(reference) === undefined)).toEqual([]);
 });
 
-test('a body that may be left out is not required, and described as it is when it is there: generated clients cannot leave out one that may be null', () => {
+test('an optional body is not marked required but described as it is when present, since generated clients cannot omit a body that may be null', () => {
   const rotation = document.paths['/api/v1/api-keys/{key_id}/rotate']!.post!;
   const creation = document.paths['/api/v1/api-keys']!.post!;
   expect(rotation.requestBody!.required).toBe(false);
@@ -117,19 +117,19 @@ test('a body that may be left out is not required, and described as it is when i
   expect(creation.requestBody!.required).toBe(true);
 });
 
-/** What a request of an operation may say: its parameters and the fields of its body. */
+/** What a request of an operation may contain: its parameters and the fields of its body. */
 const fieldsOf = ({ parameters = [], requestBody }: Operation): [name: string, schema: Schema][] => [
   ...parameters.map(({ name, schema }): [string, Schema] => [name, schema]),
   ...Object.values(requestBody?.content ?? {}).flatMap(({ schema }) => Object.entries(schema.properties ?? {})),
 ];
 
 test.each([
-  // Jobs have ids of OpenAI's form, audit events name actors and targets of every kind, and analytics answer any key's id.
+  // Jobs have ids in OpenAI's form, audit events name actors and targets of every kind, and analytics accept any key's id.
   [/_id$/, 'uuid', ['actor_id', 'getJob', 'deleteJob', 'cancelJob', 'reportOnKey', 'target_id']],
   [/^(start|end)_date$/, 'date', []],
-  // Whoever forgot a password gets the same answer, whatever they sent.
+  // Asking for a new password gets the same answer, whatever was sent.
   [/^(owner_)?email$/, 'email', ['askForNewPassword']],
-])('what is named %s in a request is said to be a %s', (name, format, exceptions) => {
+])('a request field named %s is described as a %s', (name, format, exceptions) => {
   const fields = Object.values(document.paths)
     .flatMap(Object.values)
     .flatMap((operation) => fieldsOf(operation).map(([field, schema]) => ({ operation, field, schema })))
@@ -144,7 +144,7 @@ test.each([
   ).toEqual([]);
 });
 
-test('whoever makes a key reads which scopes it may have, and whoever submits a job which endpoints there are', () => {
+test('creating a key lists the scopes it may have, and submitting a job the endpoints there are', () => {
   const fieldsOfPost = (path: string) => Object.fromEntries(fieldsOf(document.paths[path]!.post!));
   const { scopes } = fieldsOfPost('/api/v1/api-keys');
   for (const scope of [...allowedScopes('inference'), ...allowedScopes('management')]) {

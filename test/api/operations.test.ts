@@ -19,14 +19,14 @@ describe('text completions', () => {
     await bench.event({ output_tokens: simulator.requests[0]!.generatedTokens, endpoint: '/v1/completions' });
   });
 
-  test('stream, and end without a usage chunk that nobody asked for', async () => {
+  test('stream, and end without a usage chunk unless asked for one', async () => {
     const stream = await bench.client.completions.create({ model: 'sim-chat', prompt: 'Once', stream: true });
     const chunks = await Array.fromAsync(stream);
     expect(chunks.map((chunk) => chunk.choices[0]!.text).join('')).toBe(bench.simulator.requests[0]!.text);
     expect(chunks.every((chunk) => chunk.choices.length === 1)).toBe(true);
   });
 
-  test('a prompt of tokens reaches the upstream as it is, and is counted when the upstream does not', async () => {
+  test('a prompt of tokens reaches the upstream unchanged, and is counted if the upstream does not', async () => {
     bench.simulator.next('no-usage');
     await bench.client.completions.create({ model: 'sim-chat', prompt: [1, 2, 3, 4, 5] });
     expect(bench.simulator.requests[0]!.json!.prompt).toEqual([1, 2, 3, 4, 5]);
@@ -55,7 +55,7 @@ describe('embeddings', () => {
     },
   });
 
-  test('what Google leaves out is there: the index of the first vector, and the usage as it is charged', async () => {
+  test('what Google leaves out is added: the index of the first vector, and the usage as charged', async () => {
     const data = [
       { object: 'embedding', embedding: [0.5, -1.25, 3] },
       { object: 'embedding', index: 1, embedding: [0.5, -1.25, 3] },
@@ -69,19 +69,19 @@ describe('embeddings', () => {
     await bench.event({ endpoint: '/v1/embeddings', input_tokens: 1 });
   });
 
-  test('an upstream that knows only floats is brought to base64', async () => {
+  test('floats from an upstream that knows nothing else are converted to base64', async () => {
     bench.simulator.next(list([0.5, -1.25, 3]));
     expect((await raw('base64')).data).toEqual([{ object: 'embedding', index: 0, embedding: base64, 'an extra': 1 }]);
   });
 
-  test('an upstream that knows only base64 is brought to floats', async () => {
+  test('base64 from an upstream that knows nothing else is converted to floats', async () => {
     for (const format of [undefined, 'float']) {
       bench.simulator.next(list(base64));
       expect((await raw(format)).data[0].embedding).toEqual([0.5, -1.25, 3]);
     }
   });
 
-  test('what is no list of vectors is an upstream fault, never an empty vector', async () => {
+  test('what is not a list of vectors is an upstream fault, never an empty vector', async () => {
     for (const vector of [null, 'AAA', ['a'], {}]) {
       bench.simulator.next(list(vector));
       const answer = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, {
@@ -90,12 +90,12 @@ describe('embeddings', () => {
         encoding_format: vector === 'AAA' ? 'float' : 'base64',
       });
       expect([answer.status, answer.json.error.code]).toEqual([502, 'upstream_error']);
-      // A success in between, so that the breaker stays closed.
+      // A success in between keeps the breaker closed.
       await raw();
     }
   });
 
-  test('arrays of tokens pass, and are counted when the upstream does not', async () => {
+  test('arrays of tokens pass through, and are counted if the upstream does not', async () => {
     bench.simulator.next({ usage: 'absent' });
     await bench.client.embeddings.create({ model: 'sim-embedding', input: [[1, 2, 3], [4]] });
     expect(bench.simulator.requests[0]!.json!.input).toEqual([[1, 2, 3], [4]]);
@@ -137,7 +137,7 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 100 });
   });
 
-  test('stream one of 4K as a PNG that cannot be compressed', async () => {
+  test('stream one in 4K as an incompressible PNG', async () => {
     const paddingBytes = (3840 * 2160 * 3 * 4) / 3;
     bench.simulator.next({ paddingBytes });
     const stream = await bench.client.images.generate({ model: 'sim-image', prompt: 'Noise', stream: true });
@@ -146,7 +146,7 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 100 });
   });
 
-  test('that are answered whole in place of a stream are its events, the last one with the usage', async () => {
+  test('answered whole instead of as a stream are turned into events, the last one with the usage', async () => {
     bench.simulator.next('whole');
     const stream = await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat', n: 2, stream: true });
     const [one, last] = await Array.fromAsync(stream);
@@ -187,9 +187,9 @@ test.each([
   ['no objects', ['AAAA']],
   ['neither there nor elsewhere', [{ b64_json: 'AAAA' }, { revised_prompt: 'A cat', url: null, b64_json: '' }]],
   ['no texts', [{ b64_json: 5, url: {} }]],
-])('images that are %s are an upstream fault, for which nobody pays', async (_what, data) => {
+])('images that are %s are an upstream fault that nobody pays for', async (_what, data) => {
   const generate = () => bench.client.images.generate({ model: 'sim-image', prompt: 'A cat' });
-  // A success in between, so that the breaker stays closed.
+  // A success in between keeps the breaker closed.
   await generate();
   bench.simulator.next({ instead: { status: 200, body: { created: 1, data } } });
   await expect(generate()).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
@@ -199,7 +199,7 @@ test.each([
 describe('speech', () => {
   const input = 'The quick brown fox jumps over the lazy dog. '.repeat(20);
 
-  test('bytes are the upstream’s, the first of them long before the last', async () => {
+  test('sends the upstream’s bytes, the first of them long before the last', async () => {
     bench.simulator.next({ chunkDelayMs: 10 });
     const startedMs = performance.now();
     const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
@@ -230,7 +230,7 @@ describe('speech', () => {
     await bench.event({ characters: 11, output_tokens: 2 });
   });
 
-  test('a text that is too long is refused before it costs anything', async () => {
+  test('text that is too long is refused before it costs anything', async () => {
     await expect(
       bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input: 'a'.repeat(4_097) }),
     ).rejects.toMatchObject({ status: 400, code: 'string_above_max_length', param: 'input' });
@@ -250,9 +250,9 @@ describe('speech', () => {
     ['compressed', { status: 200, body: 'x', contentType: 'audio/mpeg', headers: { 'content-encoding': 'gzip' } }],
     ['empty', { status: 200, body: '', contentType: 'audio/mpeg' }],
     ['no content', { status: 204, body: '' }],
-  ])('an answer that is %s is no sound, but a 502 for which nobody pays', async (_what, instead) => {
+  ])('an answer that is %s is not audio, but a 502 that nobody pays for', async (_what, instead) => {
     const speak = () => bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
-    // A success in between, so that the failures do not add up to an open breaker.
+    // A success in between keeps the failures from opening the breaker.
     await (await speak()).arrayBuffer();
     bench.simulator.next({ instead });
     await expect(speak()).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
@@ -263,7 +263,7 @@ describe('speech', () => {
     ['without a type', null, 'ID3\u0004'],
     ['of any bytes', 'application/octet-stream', 'ID3\u0004'],
     ['that begins as words might', null, '{\u0001<\u0000'],
-  ])('a sound %s is one of the type that was asked for', async (_what, contentType, body) => {
+  ])('audio %s is labelled with the type that was asked for', async (_what, contentType, body) => {
     bench.simulator.next({ instead: { status: 200, body, contentType } });
     const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
     expect(response.headers.get('content-type')).toBe('audio/mpeg');
@@ -271,7 +271,7 @@ describe('speech', () => {
     await bench.event({ success: true, characters: input.length });
   });
 
-  test('an error in place of the sound is none of another deployment, which is tried next', async () => {
+  test('an error instead of audio is not the final answer: another deployment is tried next', async () => {
     await bench.admin('POST', '/models', { name: 'speaks', operations: ['audio_speech'] });
     for (const upstream_model of ['sim-speech', 'sim-speech-2']) {
       await bench.admin('POST', '/deployments', { model: 'speaks', base_url: bench.simulator.url, upstream_model });
@@ -284,7 +284,7 @@ describe('speech', () => {
     await bench.event({ success: true, characters: input.length });
   });
 
-  test('a sound that breaks off breaks the connection, so that nobody takes it for whole', async () => {
+  test('audio that breaks off breaks the connection, so that nobody takes it for complete', async () => {
     bench.simulator.next({ fault: { kind: 'cut', afterChunks: 3 } });
     const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
     await expect(response.arrayBuffer()).rejects.toThrow();
@@ -295,7 +295,7 @@ describe('speech', () => {
 describe('what an upstream leaves out or repeats', () => {
   const messages = [{ role: 'user' as const, content: 'Hi' }];
 
-  test('ids that collide are replaced', async () => {
+  test('colliding ids are replaced', async () => {
     const ids = new Set<string>();
     for (let time = 0; time < 2; time++) {
       bench.simulator.next('ollama');
@@ -313,7 +313,7 @@ describe('what an upstream leaves out or repeats', () => {
     const completion = await bench.client.chat.completions.create({ model: 'sim-chat', messages });
     expect(completion).toMatchObject({ object: 'chat.completion', choices: [{ index: 0, message }, { index: 1 }] });
     expect(completion.created).toBeGreaterThan(1_700_000_000);
-    // What the upstream did not count is counted: "Hello", twice.
+    // What the upstream did not count, the gateway counts: "Hello", twice.
     await bench.event({ output_tokens: 2 });
   });
 
@@ -324,7 +324,7 @@ describe('what an upstream leaves out or repeats', () => {
       'beside no choices',
       { choices: [], usage: { prompt_tokens: 7, completion_tokens: 0 }, error: { message: 'out of memory' } },
     ],
-  ])('an error %s is an upstream fault for which nobody pays, though its status says success', async (_what, body) => {
+  ])('an error %s is an upstream fault that nobody pays for, though its status says success', async (_what, body) => {
     bench.simulator.next({ instead: { status: 200, body } });
     await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toBeInstanceOf(
       OpenAI.InternalServerError,
@@ -356,7 +356,7 @@ describe('what an upstream leaves out or repeats', () => {
     if (!path.startsWith('images')) expect(await answer({ ...nothing, error: null })).toEqual([200, null]);
   });
 
-  test('words that are spoken or called are counted where an upstream does not', async () => {
+  test('words that are spoken or in tool calls are counted where an upstream does not', async () => {
     const words = 'Seven words that nobody else would count.';
     const completion = (message: object) => ({ choices: [{ message, finish_reason: 'stop' }] });
     const counted = async (message: object) => {
@@ -378,7 +378,7 @@ describe('what an upstream leaves out or repeats', () => {
     expect(await counted({ content: null, tool_calls })).toBe(asContent);
   });
 
-  test('unknown and nested members arrive intact, numbers that no double holds included', async () => {
+  test('unknown and nested members arrive intact, including numbers that no double can hold', async () => {
     const extra = '"extra" : {"deep":[{"ключ":["\\u0000",1e-7,-0,{"a":null}]}],"big":12345678901234567890}';
     const body = `{"model":"sim-chat","messages":[{"role":"user","content":"Hi"}], ${extra}}`;
     const answer = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, body);

@@ -20,14 +20,14 @@ async function done(method: string, path: string, body?: unknown) {
   return answer.json;
 }
 
-/** What a chat is answered: 200, or the code of the refusal. */
+/** The answer to a chat: 200, or the code of the refusal. */
 async function told(credential: string, model: string): Promise<unknown> {
   const messages = [{ role: 'user', content: 'Hi' }];
   const { status, json } = await gateway.call('POST', '/v1/chat/completions', credential, { model, messages });
   return status === 200 ? status : json.error.code;
 }
 
-test('of all that is amiss with a call the first in the order of the checks is told, from the surface to the organization’s limit', async () => {
+test('of everything wrong with a call, only the first in the order of checks is reported, from the surface to the organization’s limit', async () => {
   const operations = ['chat_completions'];
   await done('POST', '/admin/models', { name: 'private', operations, visibility: 'private' });
   await done('POST', '/admin/models', { name: 'not-serving', operations });
@@ -59,7 +59,7 @@ test('of all that is amiss with a call the first in the order of the checks is t
   expect(await told(key, 'not-serving')).toBe('model_not_allowed');
   await change({ model_allowlist: null });
   expect(await told(key, 'not-serving')).toBe('model_unavailable');
-  // The one request of the minute meets the cap, the next does not come as far.
+  // The minute's only request is stopped by the cap; the next one does not get that far.
   expect(await told(key, 'sandbox-chat')).toBe('spend_cap_exceeded');
   expect(await told(key, 'sandbox-chat')).toBe('rate_limit_exceeded');
   await done('PUT', `/admin/keys/${id}/rate-limits`, { requests_per_minute: 1_000 });

@@ -15,7 +15,7 @@ import {
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
-/** The gateway's. */
+/** The gateway's clock. */
 const clock = new ClockAhead();
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
@@ -31,7 +31,7 @@ const update = async (fields: object) =>
   bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);
 
 describe('a refusal at the upgrade is a real HTTP response', () => {
-  test('without a key, with a bad one, and with one in another place', async () => {
+  test('without a key, with an invalid one, or with one in the wrong place', async () => {
     const missing = await refusal({});
     expect([missing.status, missing.body.error.code]).toEqual([401, 'missing_api_key']);
     expect(missing.headers['www-authenticate']).toBe('Bearer');
@@ -44,7 +44,7 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     expect((await refusal({ protocols: two })).status).toBe(401);
   });
 
-  test('without the scope, from a foreign address, with a cap that is used up', async () => {
+  test('without the scope, from a disallowed address, or with an exhausted cap', async () => {
     const { key } = await bench.gateway.createKey(bench.session, { scopes: ['inference:chat'] });
     const scope = await refusal({ key });
     expect([scope.status, scope.body.error.code]).toEqual([403, 'missing_scope']);
@@ -62,14 +62,14 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
       },
       { description: 'the cap in force' },
     );
-    // Sessions that were refused take no place.
+    // Refused sessions occupy no place.
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
     for (let session = 0; session < 3; session++) {
       expect((await refusal({ key: bench.key.key })).body.error.code).toBe('spend_cap_exceeded');
     }
   });
 
-  test('for a model in the URL: unknown, not allowed, of another kind, retired', async () => {
+  test('for a model in the URL that is unknown, not allowed, of another kind or retired', async () => {
     const { key } = bench.key;
     const unknown = await refusal({ key, query: '?intent=transcription&model=nothing' });
     expect([unknown.status, unknown.body.error.code, unknown.body.error.param]).toEqual([
@@ -99,7 +99,7 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     expect((await refusal({ key: bench.key.key, query: '?intent=chat' })).body.error.param).toBe('intent');
   });
 
-  test('for more sessions at once than the key may have', async () => {
+  test('for more simultaneous sessions than the key may have', async () => {
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 2 });
     await waitFor(
       async () => {
@@ -116,15 +116,15 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     await waitFor(async () => (await talk()).event('session.created'), { description: 'a place for another' });
   });
 
-  test('a plain GET is told to upgrade, and other methods what is allowed', async () => {
+  test('a plain GET is told to upgrade, and other methods which ones are allowed', async () => {
     const answer = await bench.gateway.call('GET', '/v1/realtime?intent=transcription', bench.key.key);
     expect([answer.status, answer.headers.get('upgrade')]).toEqual([426, 'websocket']);
     expect(answer.json.error.type).toBe('invalid_request_error');
     expect((await bench.gateway.call('POST', '/v1/realtime', bench.key.key, {})).status).toBe(405);
   });
 
-  test('a request that asks to upgrade elsewhere is answered as if it had not', async () => {
-    // fetch forbids the header; a socket does not.
+  test('an upgrade request to any other address is answered as if it had not asked for one', async () => {
+    // fetch forbids the header, so this uses a socket.
     const answer = await rawRequest(
       bench.gateway.url,
       `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${bench.key.key}\r\n` +
@@ -151,7 +151,7 @@ describe('client secrets', () => {
     return answer.json as { value: string; expires_at: number; session: object };
   };
 
-  test('are made by the unmodified client, bound to a session, and open it', async () => {
+  test('are created by the unmodified client, bound to a session, and open it', async () => {
     const made = await bench.client.realtime.clientSecrets.create({
       expires_after: { anchor: 'created_at', seconds: 60 },
       session: {
@@ -176,7 +176,7 @@ describe('client secrets', () => {
     await bench.event({ endpoint: '/v1/realtime', success: true });
   });
 
-  test('open sessions for ten minutes when no time is asked for, and none from then on', async () => {
+  test('open sessions for ten minutes by default, and none after that', async () => {
     const earliest = Math.floor(clock.now() / 1000) + 600;
     const made = await secret();
     expect(made.expires_at).toBeGreaterThanOrEqual(earliest);
@@ -186,7 +186,7 @@ describe('client secrets', () => {
     expect([expired.status, expired.body.error.code]).toEqual([401, 'expired_token']);
   });
 
-  test('do not promise to last longer than the key or the session that makes them', async () => {
+  test('do not claim to last longer than the key or session that created them', async () => {
     const expires_at = new Date(clock.now() + 60_000).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
     expect((await secret({}, key)).expires_at).toBe(Math.floor(Date.parse(expires_at) / 1000));
@@ -194,12 +194,12 @@ describe('client secrets', () => {
     expect((await secret({ expires_after: { seconds: 7_200 } }, token)).expires_at).toBe(decodeJwt(token).exp);
   });
 
-  test('of a portal session work too', async () => {
+  test('created by a portal session work too', async () => {
     const { value } = await secret({}, bench.session);
     await (await talk({ key: value })).event('session.created');
   });
 
-  test('that are bound to a retired model are refused as its name in the URL is', async () => {
+  test('bound to a retired model are refused just like its name in the URL', async () => {
     const name = await retiredModel(bench, clock, 'retired-in-the-secret');
     for (const session of [
       { audio: { input: { transcription: { model: name } } } },
@@ -219,7 +219,7 @@ describe('client secrets', () => {
     expect((await refusal({ key: value })).body.error.code).toBe('invalid_api_key');
   });
 
-  test('end with the secret of the key that made them: at once, or with its grace period', async () => {
+  test('end with the key secret that created them: at once, or with its grace period', async () => {
     const { value } = await secret();
     const rotate = (grace_period_seconds: number) =>
       bench.gateway.call('POST', `/api/v1/api-keys/${bench.key.id}/rotate`, bench.session, { grace_period_seconds });
@@ -237,7 +237,7 @@ describe('client secrets', () => {
     expect((await bench.gateway.call('POST', '/v1/realtime/client_secrets', value, {})).status).toBe(401);
   });
 
-  test('cannot be invented', async () => {
+  test('cannot be forged', async () => {
     expect((await refusal({ key: 'ek_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' })).status).toBe(401);
   });
 
@@ -246,7 +246,7 @@ describe('client secrets', () => {
     [{ expires_after: { seconds: 7_201 } }],
     [{ session: { type: 'realtime' } }],
     [{ session: { type: 'transcription', prompt: 'x'.repeat(5_000) } }],
-  ])('are not made of %j', async (body) => {
+  ])('are not created from %j', async (body) => {
     const answer = await bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, body);
     expect(answer.status).toBe(400);
   });

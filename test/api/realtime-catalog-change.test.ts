@@ -11,7 +11,7 @@ import {
 import { type RealtimeBench, startRealtimeBench } from '../support/realtime-upstream.ts';
 
 let bench: RealtimeBench;
-/** The gateway's. */
+/** The gateway's clock. */
 const clock = new ClockAhead();
 
 beforeAll(async () => {
@@ -47,7 +47,7 @@ describe.each([
     session.say(append(tone(1_000)));
     session.say({ type: 'input_audio_buffer.commit' });
   };
-  /** Says an utterance of a second, and waits for its transcript. */
+  /** Speaks an utterance of one second, and waits for its transcript. */
   const transcribed = async () => {
     said += 1;
     say();
@@ -66,7 +66,7 @@ describe.each([
     await bench.event({ model, success: true, cost_usd: 0.5 });
   });
 
-  test('goes on when the deployment of its model is changed, or replaced', async () => {
+  test('continues when the deployment of its model is changed or replaced', async () => {
     await bench.admin('PATCH', `/deployments/${deployment}`, { weight: 7 });
     await transcribed();
     await bench.admin('DELETE', `/deployments/${deployment}`);
@@ -75,7 +75,7 @@ describe.each([
     expect(session.events.filter(({ type }) => type === 'error' || type.endsWith('.failed'))).toEqual([]);
   });
 
-  test('is charged what its model costs by now', async () => {
+  test('is charged the model’s current price', async () => {
     await bench.admin('POST', '/prices', { model, per_audio_second_usd: 2 });
     await transcribed();
     await bench.event({ model, success: true, cost_usd: 2 });
@@ -85,7 +85,7 @@ describe.each([
     ['is taken from its organization', 'PATCH', { visibility: 'private' }, 'model_not_found'],
     ['answers sessions no more', 'PATCH', { operations: ['audio_transcriptions'] }, 'unsupported_model'],
     ['is deleted', 'DELETE', undefined, 'model_not_found'],
-  ])('ends, as a new one would, when its model %s', async (_change, method, body, code) => {
+  ])('ends, as a new session would be refused, when its model %s', async (_change, method, body, code) => {
     if (method === 'DELETE') await bench.admin('DELETE', `/deployments/${deployment}`);
     await bench.admin(method, `/models/${model}`, body);
     say();
@@ -94,7 +94,7 @@ describe.each([
     expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
   });
 
-  test('goes on when its model retires, while others are refused', async () => {
+  test('continues when its model retires, while new ones are refused', async () => {
     await bench.admin('POST', '/retirements', {
       model,
       sunset_at: new Date(clock.now() + 60_000).toISOString(),

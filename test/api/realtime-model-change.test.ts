@@ -21,7 +21,7 @@ describe.each([
 ])('a session %s', (_what, model, other) => {
   const cannotChange = { code: 'input_audio_buffer_not_empty', event_id: 'mine', type: 'invalid_request_error' };
 
-  test('keeps its audio and its model when another is named before that audio was committed, and says so', async () => {
+  test('keeps its audio and its model, and says so, when another model is named before that audio is committed', async () => {
     await using session = await talk();
     session.say(sessionUpdate(model, manual));
     session.say(append(tone(1_000)));
@@ -40,7 +40,7 @@ describe.each([
     expect(audio.input).toMatchObject({ transcription: { model: other }, format: { type: 'audio/pcm' } });
   });
 
-  test('is told the transcript of what was committed when another model is named right behind it', async () => {
+  test('gets the transcript of what was committed even if another model is named right after', async () => {
     await using session = await talk();
     session.say(sessionUpdate(model, manual));
     session.say(append(tone(1_000)));
@@ -53,7 +53,7 @@ describe.each([
     await bench.event({ success: true, model, audio_seconds: 1 });
   });
 
-  test('changes its model when audio was cleared', async () => {
+  test('changes its model after audio was cleared', async () => {
     await using session = await talk();
     session.say(sessionUpdate(model, manual));
     await session.event('session.updated');
@@ -65,7 +65,7 @@ describe.each([
   });
 });
 
-test('a session changes its model between two speeches, and not in the middle of one', async () => {
+test('a session changes its model between two utterances, not in the middle of one', async () => {
   await using session = await talk();
   session.say(sessionUpdate('sandbox-transcribe'));
   for (const part of [quiet(600), tone(1_000)]) session.say(append(part));
@@ -77,7 +77,7 @@ test('a session changes its model between two speeches, and not in the middle of
   expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
 });
 
-test('a session that is relayed changes its model when its upstream hears no speech, and not while it does', async () => {
+test('a relayed session changes its model while its upstream hears no speech, not while it does', async () => {
   await using session = await talk();
   session.say(sessionUpdate('relay'));
   session.say(append(tone(1_000)));

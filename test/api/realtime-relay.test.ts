@@ -27,8 +27,8 @@ const talk = (options: RealtimeOptions = {}) => openTalk(bench.gateway.url, { ke
 const manual = { turn_detection: null };
 const completed = 'conversation.item.input_audio_transcription.completed';
 
-describe('a session that is relayed', () => {
-  test('reaches the upstream with its own name of the model, and the client with the client’s', async () => {
+describe('a relayed session', () => {
+  test('uses the upstream’s name for the model with the upstream, and the client’s with the client', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', { ...manual, noise_reduction: { type: 'near_field' } }));
     session.say(append(tone(1_000)));
@@ -50,7 +50,7 @@ describe('a session that is relayed', () => {
   test.each([
     ['that its client commits', manual, { type: 'duration', seconds: 150 }, 150],
     ['in which its upstream hears speech', undefined, null, 150],
-  ])('has an utterance %s of more than 120 s transcribed and charged whole', async (_how, input, usage, seconds) => {
+  ])('has an utterance %s of more than 120 s transcribed and charged in full', async (_how, input, usage, seconds) => {
     const { usage: usual } = bench.openai;
     bench.openai.usage = usage;
     try {
@@ -80,7 +80,7 @@ describe('a session that is relayed', () => {
     }
   });
 
-  /** What a session tells of two seconds of audio whose upstream reports `said`. */
+  /** The usage that a session reports for two seconds of audio whose upstream reports `said`. */
   async function usageOfTwoSeconds(said: object | null): Promise<unknown> {
     const { usage } = bench.openai;
     bench.openai.usage = said;
@@ -107,7 +107,7 @@ describe('a session that is relayed', () => {
       'says more tokens than there can be in what it was sent',
       { type: 'tokens', total_tokens: 100_005, input_tokens: 100_000, output_tokens: 5 },
     ],
-  ])('gets a usage even when its upstream %s', async (_what, said) => {
+  ])('reports usage even when its upstream %s', async (_what, said) => {
     expect(await usageOfTwoSeconds(said)).toEqual({ type: 'duration', seconds: 2 });
     await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
   });
@@ -118,7 +118,7 @@ describe('a session that is relayed', () => {
     await bench.event({ model: 'relay', success: true, audio_seconds: 0 });
   });
 
-  test('goes on with another model, which is admitted anew', async () => {
+  test('continues with another model, which is admitted anew', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     await session.event('session.updated');
@@ -158,7 +158,7 @@ describe('a session that is relayed', () => {
     await bench.event({ model: 'relay', success: true, audio_seconds });
   });
 
-  /** Has the upstream of the last session say what it wants. */
+  /** Has the upstream of the last session send these events. */
   const tell = (...events: object[]) => {
     for (const event of events) bench.openai.connections.at(-1)!.socket.send(JSON.stringify(event));
   };
@@ -174,7 +174,7 @@ describe('a session that is relayed', () => {
     usage: { type: 'tokens', total_tokens: 100, input_tokens: 50, output_tokens: 50 },
   });
 
-  test('is told and charged no transcript of what nobody committed', async () => {
+  test('is neither sent nor charged for a transcript that nobody committed', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say(append(tone(1_000)));
@@ -190,7 +190,7 @@ describe('a session that is relayed', () => {
     expect(await usageEvents()).toHaveLength(1);
   });
 
-  test('is charged by what was appended, whatever its upstream tells of items that it hears by itself', async () => {
+  test('is charged by the audio appended, whatever its upstream says about items it detected itself', async () => {
     logLines.length = 0;
     await using session = await talk();
     session.say(sessionUpdate('relay'));
@@ -227,7 +227,7 @@ describe('a session that is relayed', () => {
     expect(lines.filter(({ msg }) => String(msg).includes('nobody committed'))).toHaveLength(1);
   });
 
-  test('meters a transcript that its upstream tells before it says that it was committed', async () => {
+  test('meters a transcript that its upstream sends before confirming the commit', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     session.say(append(tone(2_000)));
@@ -241,7 +241,7 @@ describe('a session that is relayed', () => {
     expect(await usageEvents()).toHaveLength(1);
   });
 
-  test('ends as one to be tried again when its upstream says what is no event', async () => {
+  test('ends with a retryable error when its upstream sends something that is not an event', async () => {
     const endless = JSON.stringify({ type: 'input_audio_buffer.speech_started', item_id: 'x'.repeat(300) });
     for (const said of ['null', '[]', '"session.created"', endless]) {
       await using session = await talk();
@@ -253,10 +253,10 @@ describe('a session that is relayed', () => {
     }
   });
 
-  test('ends as one to be tried again when its upstream leaves a thousand items without a transcript', async () => {
+  test('ends with a retryable error when its upstream leaves a thousand items without a transcript', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
-    // In silence of 110 s.
+    // 110 s of silence.
     session.say(append(quiet(110_000)));
     await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     for (let item = 0; item <= 1_000; item += 1) {
@@ -266,7 +266,7 @@ describe('a session that is relayed', () => {
     expect(session.events.filter(({ type }) => type === 'input_audio_buffer.committed')).toHaveLength(1_000);
   });
 
-  test('hands on errors of the upstream, and stays open', async () => {
+  test('passes on errors of the upstream, and stays open', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say({ type: 'input_audio_buffer.commit', event_id: 'mine' });
@@ -274,7 +274,7 @@ describe('a session that is relayed', () => {
     expect(session.closed).toBeNull();
   });
 
-  test('hands on neither key nor address of the upstream with any event, and each word that was said', async () => {
+  test('passes on every spoken word, but never the key or address of the upstream', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     session.say(append(tone(1_000)));
@@ -296,7 +296,7 @@ describe('a session that is relayed', () => {
     expect(notes).toEqual(['at [redacted]', 'at [redacted]', 'at [redacted]', 'at [redacted]']);
   });
 
-  test('hands on no address of the upstream with its errors', async () => {
+  test('passes on errors without the address of the upstream', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
@@ -305,7 +305,7 @@ describe('a session that is relayed', () => {
     expect((await session.event('error')).error.message).toBe('[redacted]/realtime is busy');
   });
 
-  test('ends as one to be tried again when its upstream leaves', async () => {
+  test('ends with a retryable error when its upstream leaves', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
@@ -314,7 +314,7 @@ describe('a session that is relayed', () => {
     expect((await session.event('error')).error.code).toBe('upstream_error');
   });
 
-  test('ends when its upstream says more in one event than one of a stream may have', async () => {
+  test('ends when its upstream sends an event longer than allowed in a stream', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
@@ -338,7 +338,7 @@ describe('a session that is relayed', () => {
     });
   });
 
-  test('drops the connection of an upstream that does not end the closing handshake', async () => {
+  test('drops the connection if its upstream does not complete the closing handshake', async () => {
     const { hostname: host, port } = new URL(bench.openai.url);
     await using proxy = await startFaultProxy({ target: { host, port: Number(port) } });
     await bench.admin('POST', '/models', { name: 'stalling', operations: ['realtime_transcription'] });
@@ -349,14 +349,14 @@ describe('a session that is relayed', () => {
     await session.event('session.updated');
     await proxy.set({ kind: 'freeze', direction: 'to-client' });
     session.socket.terminate();
-    // Left alone, the upstream itself would give up after 30 s.
+    // On its own, the upstream would only give up after 30 s.
     await waitFor(() => bench.openai.connections[0]!.closed, {
       description: 'the connection to end',
       timeoutMs: 12_000,
     });
   });
 
-  test('gives its place back when its client leaves while its upstream has stalled', async () => {
+  test('frees its place when its client leaves while its upstream has stalled', async () => {
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
     const session = await talk();
     session.say(sessionUpdate('relay', manual));
@@ -408,7 +408,7 @@ describe('a session that is relayed', () => {
     for (const { error } of session.events.filter(({ type }) => type === 'error')) expect(error.event_id).toBeNull();
   });
 
-  test('is told a transcript once, and metered once, when its upstream tells it again', async () => {
+  test('sends a transcript once and meters it once, even if its upstream repeats it', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say(append(tone(1_000)));
@@ -424,11 +424,11 @@ describe('a session that is relayed', () => {
     expect((await bench.gateway.call('GET', path, bench.session)).json.data).toHaveLength(2);
   });
 
-  test('cannot send what is no audio past the gateway, and is metered by the byte', async () => {
+  test('cannot send anything but audio past the gateway, and is metered by the byte', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say({ type: 'input_audio_buffer.append', audio: 'AAAA*AAAA' });
-    // As many bytes in base64 as take the most of padding.
+    // Pieces whose length needs the most padding in base64.
     for (let time = 0; time < 480; time++) session.say(append(Buffer.alloc(100)));
     session.say({ type: 'input_audio_buffer.commit' });
     const done = await session.event(completed);

@@ -22,7 +22,7 @@ import {
 import { startStopwatch } from '../support/stopwatch.ts';
 
 let bench: InferenceBench;
-/** The gateway's. */
+/** The gateway's clock. */
 const clock = new ClockAhead();
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
@@ -51,7 +51,7 @@ describe('the client, unmodified', () => {
       realtime.on('error', reject);
     });
     await opened;
-    // All at once, as soon as the socket stands.
+    // All at once, as soon as the socket is open.
     realtime.send(sessionUpdate(model) as never);
     for (const part of [quiet(500), tone(800), quiet(900)]) realtime.send(append(part) as never);
     await done;
@@ -91,8 +91,8 @@ describe('the client, unmodified', () => {
   });
 });
 
-describe('a session that is under way', () => {
-  test('ends when it names a model that is retired', async () => {
+describe('a running session', () => {
+  test('ends when it names a retired model', async () => {
     const name = await retiredModel(bench, clock, 'retired-inside');
     const session = await talk();
     session.say(sessionUpdate(name));
@@ -100,7 +100,7 @@ describe('a session that is under way', () => {
     expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_sunset' });
   });
 
-  test('takes a model from its URL, and all that is said on open', async () => {
+  test('takes a model from its URL, and everything said as soon as it opens', async () => {
     const session = await talk({ query: `?intent=transcription&model=${model}` });
     for (const part of [tone(600), quiet(900)]) session.say(append(part));
     await session.event('conversation.item.input_audio_transcription.completed');
@@ -116,7 +116,7 @@ describe('a session that is under way', () => {
     expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
   });
 
-  test('is closed within two seconds of the suspension of its organization, and told so, of a key and of a portal session', async () => {
+  test('is closed and told why within two seconds of the suspension of its organization, whether opened by a key or a portal session', async () => {
     const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
     for (const session of sessions) await session.event('session.created');
     const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
@@ -136,14 +136,14 @@ describe('a session that is under way', () => {
     }
   });
 
-  test('is closed when its key expires, and told so', async () => {
+  test('is closed and told why when its key expires', async () => {
     const expires_at = new Date(clock.now() + 1_500).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
     const session = await talk({ key });
     expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.expired_api_key' });
   });
 
-  test('stays open when the expiry of its key was put off meanwhile', async () => {
+  test('stays open if the expiry of its key was postponed in the meantime', async () => {
     const expires_at = new Date(clock.now() + 2_500).toISOString();
     const keys = [0, 1].map(() => bench.gateway.createKey(bench.session, { expires_at }));
     const [putOff, left] = await Promise.all(keys);
@@ -170,7 +170,7 @@ describe('a session that is under way', () => {
     expect(watch.ms).toBeLessThan(2_000);
   });
 
-  test('is closed when its key expires earlier than it did when the session was opened', async () => {
+  test('is closed when the expiry of its key was brought forward', async () => {
     const { id, key } = await bench.gateway.createKey(bench.session);
     const session = await talk({ key });
     await session.event('session.created');
@@ -180,7 +180,7 @@ describe('a session that is under way', () => {
     expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
-  test('goes by the cap and the allowlist that its key has by now', async () => {
+  test('follows the current cap and allowlist of its key', async () => {
     const manual = { turn_detection: null };
     const session = await talk();
     session.say(sessionUpdate(model, manual));
@@ -218,7 +218,7 @@ describe('a session that is under way', () => {
     }
   });
 
-  test('of a portal session ends with its sign-out', async () => {
+  test('opened by a portal session ends when that signs out', async () => {
     const token = await bench.gateway.login();
     const session = await talk({ key: token });
     await session.event('session.created');
@@ -226,7 +226,7 @@ describe('a session that is under way', () => {
     expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.invalid_token' });
   });
 
-  test('is metered as its client leaves it: nothing delivered, nothing charged', async () => {
+  test('is metered as it stands when its client leaves: nothing delivered, nothing charged', async () => {
     const session = await talk({ query: `?model=${model}` });
     session.say(sessionUpdate(model, { turn_detection: null }));
     session.say(append(tone(500)));
@@ -243,7 +243,7 @@ describe('abuse', () => {
     expect((await session.close()).code).toBe(1009);
   });
 
-  test('is no event with 15 MiB of audio: the session goes on', async () => {
+  test('does not include an event with 15 MiB of audio: the session continues', async () => {
     const session = await talk();
     session.say(append(Buffer.alloc(15 * 1024 * 1024)));
     session.say(sessionUpdate(model));
@@ -261,7 +261,7 @@ describe('abuse', () => {
       'configuration to keep and to repeat',
       JSON.stringify(sessionUpdate(model, { noise_reduction: 'x'.repeat(65_536) })),
     ],
-  ])('an event with %s is refused unparsed, and the session goes on', async (_what, event) => {
+  ])('an event with %s is refused unparsed, and the session continues', async (_what, event) => {
     const session = await talk();
     session.socket.send(event);
     expect((await session.event('error')).error).toMatchObject({ code: 'request_too_large', param: null });
@@ -301,7 +301,7 @@ describe('abuse', () => {
     ['not at all', '%%%%'],
     ['but for a character', 'AAAAAAAA*AAAAAAA'],
     ['but for what is behind its end', 'AA==AAAA'],
-  ])('audio that is no base64, %s, is an error, and the session goes on without it', async (_what, audio) => {
+  ])('invalid base64 audio, %s, is an error, and the session continues without it', async (_what, audio) => {
     const session = await talk({ query: `?model=${model}` });
     session.say(sessionUpdate(null, { turn_detection: null }));
     session.say({ type: 'input_audio_buffer.append', audio });

@@ -24,7 +24,7 @@ const manual = { turn_detection: null };
 const listening = (limits: object) => ({ turn_detection: { type: 'server_vad', ...limits } });
 const completed = 'conversation.item.input_audio_transcription.completed';
 
-describe('a session that the gateway cuts into utterances', () => {
+describe('a session that the gateway splits into utterances', () => {
   test('hears speech begin and end, and transcribes it', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe'));
@@ -37,7 +37,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(started.audio_start_ms).toBeGreaterThanOrEqual(250);
     expect(started.audio_start_ms).toBeLessThanOrEqual(350);
     const stopped = await session.event('input_audio_buffer.speech_stopped');
-    // 500 ms of silence behind 1,600 ms.
+    // 500 ms of silence after 1,600 ms.
     expect(stopped.audio_end_ms).toBeGreaterThanOrEqual(2_050);
     expect(stopped.audio_end_ms).toBeLessThanOrEqual(2_200);
     expect(done).toMatchObject({ item_id: started.item_id, content_index: 0, usage: { type: 'duration' } });
@@ -60,7 +60,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(items.map(({ item_id }) => item_id).sort()).toEqual(committed.map(({ item_id }) => item_id).sort());
   });
 
-  test('forgets what is cleared, and refuses an empty commit with the id of its event', async () => {
+  test('drops what is cleared, and refuses an empty commit with the id of its event', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', manual));
     session.say(append(tone(500)));
@@ -87,7 +87,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(session.closed).toBeNull();
   });
 
-  test('hears speech that goes on while it is configured anew as one, to the end of the silence that was asked for last', async () => {
+  test('treats speech that continues during a reconfiguration as one utterance, up to the silence last asked for', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', listening({ silence_duration_ms: 2_000 })));
     session.say(append(tone(500)));
@@ -99,14 +99,14 @@ describe('a session that the gateway cuts into utterances', () => {
     session.say(sessionUpdate(null, listening({ silence_duration_ms: 1_100 })));
     session.say(append(quiet(1_200)));
     const stopped = await session.event('input_audio_buffer.speech_stopped');
-    // The silence is counted from where it is listened to.
+    // The silence is counted from where listening began.
     expect(stopped.audio_end_ms).toBe(2_000);
     await session.event(completed);
     await bench.event({ model: 'sandbox-transcribe', audio_seconds: 2, success: true });
     expect(session.events.filter(({ type }) => type === 'input_audio_buffer.speech_started')).toHaveLength(1);
   });
 
-  test('hears speech from its beginning that had just begun when it was configured anew', async () => {
+  test('hears speech that had just begun when it was reconfigured from its beginning', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe'));
     for (const part of [quiet(500), tone(40)]) session.say(append(part));
@@ -115,7 +115,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect((await session.event('input_audio_buffer.speech_started')).audio_start_ms).toBe(200);
   });
 
-  test('hears what was appended before it listened for speech as the beginning of the first speech', async () => {
+  test('takes what was appended before it listened for speech as the beginning of the first speech', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', manual));
     session.say(append(tone(500)));
@@ -130,12 +130,12 @@ describe('a session that the gateway cuts into utterances', () => {
     await bench.event({ model: 'sandbox-transcribe', audio_seconds: 3, success: true });
   });
 
-  test('tells moments of the session, whatever the format of its audio was before', async () => {
+  test('reports times of the session, whatever the format of its audio was before', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe'));
     session.say(append(quiet(2_000)));
     session.say(sessionUpdate(null, { format: { type: 'audio/pcmu' } }));
-    // Silence in mu-law, and a wave which is none.
+    // Silence in mu-law, and a wave that is not silent.
     session.say(append(Buffer.alloc(8_000, 0xff)));
     session.say(append(Buffer.from(Array.from({ length: 8_000 }, (_, index) => (index % 16 < 8 ? 0x10 : 0x90)))));
     session.say(append(Buffer.alloc(8_000, 0xff)));
@@ -143,7 +143,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect((await session.event('input_audio_buffer.speech_stopped')).audio_end_ms).toBe(4_500);
   });
 
-  test('hears samples whole, wherever their bytes are cut', async () => {
+  test('hears samples whole, wherever their bytes are split', async () => {
     const deployment = { model: 'cut', base_url: bench.simulator.url, upstream_model: 'sim-transcribe' };
     await bench.admin('POST', '/models', { name: 'cut', operations: ['realtime_transcription'] });
     await bench.admin('POST', '/deployments', deployment);
@@ -152,7 +152,7 @@ describe('a session that the gateway cuts into utterances', () => {
     const audio = tone(500);
     for (let at = 0; at < audio.length; at += 333) session.say(append(audio.subarray(at, at + 333)));
     session.say({ type: 'input_audio_buffer.commit' });
-    // What is left of a sample goes with the audio to which it belongs.
+    // The rest of a sample goes with the audio to which it belongs.
     session.say(append(audio.subarray(0, 4_801)));
     session.say({ type: 'input_audio_buffer.clear' });
     session.say(append(audio));
@@ -169,7 +169,7 @@ describe('a session that the gateway cuts into utterances', () => {
     }
   });
 
-  test('refuses what is more than may wait for a commit whole, and keeps what came before', async () => {
+  test('refuses audio beyond what may await a commit as a whole, and keeps what came before', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', { ...manual, format: { type: 'audio/pcmu' } }));
     session.say(append(Buffer.alloc(119 * 8_000)));
@@ -191,7 +191,7 @@ describe('a session that the gateway cuts into utterances', () => {
     expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 1 });
   });
 
-  test('says when an item fails, and goes on', async () => {
+  test('reports when an item fails, and continues', async () => {
     await bench.admin('POST', '/models', { name: 'files', operations: ['realtime_transcription'] });
     await bench.admin('POST', '/deployments', {
       model: 'files',
@@ -216,7 +216,7 @@ describe('a session that the gateway cuts into utterances', () => {
     await bench.event({ success: true, model: 'files', audio_seconds: 1 });
   });
 
-  test('has what an upstream answers with success and an error transcribed by another, and is told the error of the last', async () => {
+  test('retries an item that an upstream answers with success and an error at another one, and reports the last error', async () => {
     const model = 'files-twice';
     await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
     for (const upstream_model of ['first-transcribe', 'second-transcribe']) {
@@ -253,7 +253,7 @@ test.each([
     'dear/relay',
     () => ({ base_url: bench.openai.url, upstream_model: 'relay-upstream', dialect: 'openai' }),
   ],
-])('near its cap a session %s goes on for as long as there is room', async (_what, model, deployment) => {
+])('close to its cap, a session %s continues for as long as there is room', async (_what, model, deployment) => {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
   await bench.admin('POST', '/deployments', { model, ...deployment() });
   await bench.admin('POST', '/prices', { model, per_audio_second_usd: 1 });
@@ -268,7 +268,7 @@ test.each([
   };
   for (const ordinal of [1, 2]) {
     utter();
-    // What the gateway transcribes itself is waited for by what the client says meanwhile.
+    // The gateway's own transcriptions are awaited while the client speaks.
     if (model !== 'dear') await session.event(completed, ordinal);
   }
   utter();
@@ -279,13 +279,13 @@ test.each([
 });
 
 describe('vLLM', () => {
-  test('transcribes while it hears, at its own rate', async () => {
+  test('transcribes while it hears, at its own sample rate', async () => {
     await using session = await talk();
     session.say(sessionUpdate('vllm', manual));
     for (let time = 0; time < 3; time++) session.say(append(tone(500)));
     session.say({ type: 'input_audio_buffer.commit' });
     const done = await session.event(completed);
-    // 1.5 s at 16 kHz, to a sample for each border.
+    // 1.5 s at 16 kHz, give or take a sample per boundary.
     const bytes = Number(/heard (\d+) bytes/.exec(done.transcript)![1]);
     expect(Math.abs(bytes - 48_000)).toBeLessThanOrEqual(8);
     expect(done.usage).toEqual({ type: 'tokens', input_tokens: 20, output_tokens: 4, total_tokens: 24 });
@@ -295,7 +295,7 @@ describe('vLLM', () => {
     await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
   });
 
-  test('gets every utterance of its sessions, though its model has deployments of another dialect too', async () => {
+  test('gets every utterance of its sessions, even if its model also has deployments of another dialect', async () => {
     const model = 'of-two-dialects';
     await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
     await bench.admin('POST', '/deployments', { model, base_url: bench.vllm.url, dialect: 'vllm' });
@@ -334,7 +334,7 @@ describe('the beta shape', () => {
   });
 });
 
-describe('events that cannot be read', () => {
+describe('unreadable events', () => {
   test.each([
     ['no JSON', '{', 'invalid_event', null],
     ['no object', '[]', 'invalid_event', null],
@@ -352,7 +352,7 @@ describe('events that cannot be read', () => {
       'missing_required_field',
       undefined,
     ],
-  ])('%s is answered with an error, and the session goes on', async (_what, text, code, param) => {
+  ])('%s is answered with an error, and the session continues', async (_what, text, code, param) => {
     await using session = await talk();
     session.socket.send(text);
     const { error } = await session.event('error');

@@ -3,13 +3,13 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /*
- * The fields of what is answered, with their types and in their order (service.md, Resources; decisions.md; openai-contract.md sections
- * 4 and 6): clients are generated from these names.
+ * The fields of responses with their types and order (service.md, Resources; decisions.md; openai-contract.md sections 4 and 6): clients
+ * are generated from these names.
  */
 
 let gateway: TestGateway;
 let session: string;
-/** Whose calls are looked at. */
+/** The key whose calls are inspected. */
 let keyId: string;
 
 beforeAll(async () => {
@@ -42,7 +42,7 @@ async function json(method: string, path: string, body?: unknown) {
   return answer.json;
 }
 
-/** What a value is, in words; of a list what its first entry is. */
+/** A description of a value; for a list, of its first entry. */
 function shapeOf(value: unknown): unknown {
   if (value === null) return 'null';
   if (Array.isArray(value)) return value.length === 0 ? [] : [shapeOf(value[0])];
@@ -375,7 +375,7 @@ test('a login has the fields of its result', async () => {
   expect(result).toMatchObject({ token_type: 'bearer', expires_in: 1_800 });
 });
 
-test('a new key has the fields of rule 1, the only answer with its secret, and its constraints', async () => {
+test('a new key has the fields of rule 1, in the only answer with its secret, and its constraints', async () => {
   const made = await json('POST', '/api-keys', { name: 'new', spend_cap_usd: 1, model_allowlist: ['sandbox-chat'] });
   const { id, name, key_type, scopes, created_at, expires_at } = keyItem;
   const shape = { id, name, key_type, key: 'string', scopes, created_at, expires_at, ...constraints };

@@ -21,13 +21,13 @@ beforeAll(async () => {
 });
 afterAll(() => gateway?.[Symbol.asyncDispose]());
 
-/** What Postgres cannot keep in a field. */
+/** Values that Postgres cannot store in a field. */
 function unstorable(field: DescField): readonly unknown[] {
   if (field.scalar === ScalarType.STRING) return ['a\0b'];
   if (field.scalar === ScalarType.UINT64) return [2n ** 64n - 1n];
   if (field.message !== TimestampSchema) return [];
   return [
-    // The last moment of 9999 is rounded to the first of the next year.
+    // The last moment of 9999 rounds up to the first of the next year.
     { seconds: 253_402_300_799n, nanos: 999_999_999 },
     { seconds: 2n ** 63n - 1n, nanos: 0 },
     { seconds: -(2n ** 63n), nanos: 0 },
@@ -37,7 +37,7 @@ function unstorable(field: DescField): readonly unknown[] {
 
 const nested = ({ message }: DescField) => (message === TimestampSchema ? undefined : message);
 
-/** The fields on the way to each value of a message. Usage events are judged one by one, each by itself. */
+/** The path of fields to each value of a message. Usage events are judged one by one. */
 function* valuesIn(fields: readonly DescField[], above: readonly DescField[] = []): Generator<DescField[]> {
   for (const field of fields) {
     const path = [...above, field];
@@ -47,7 +47,7 @@ function* valuesIn(fields: readonly DescField[], above: readonly DescField[] = [
   }
 }
 
-/** Puts a value where the fields lead. */
+/** Puts a value where the path leads. */
 function put(message: ReflectMessage, [field, ...rest]: readonly DescField[], value: unknown): void {
   const inner = nested(field!);
   const below = inner === undefined ? null : reflect(inner, validRequest(inner));
@@ -60,14 +60,14 @@ function put(message: ReflectMessage, [field, ...rest]: readonly DescField[], va
   } else message.set(field!, set);
 }
 
-/** As complaints write it: the public API has the fields of settings beside the others. */
+/** The path as complaints write it: in the public API, the fields of settings are next to the others. */
 const wayTo = (path: readonly DescField[]): string =>
   path
     .filter(({ name }) => name !== 'settings')
     .map((field) => (field.fieldKind === 'list' ? `${field.name}[0]` : field.name))
     .join('.');
 
-/** The field that is named where a request is refused for one; of a stream, by its first message. */
+/** The field named in the refusal of a request; for a stream, of its first message. */
 async function refusedField(method: DescMethod, issuer: string, request: Message): Promise<string | undefined> {
   const { clock, serviceSecrets } = gateway.env;
   const tokens = createServiceTokens({ issuer, secrets: serviceSecrets, clock });
@@ -95,7 +95,7 @@ async function* only(request: Message) {
   yield request;
 }
 
-test('what cannot be stored is refused in every field of every RPC, by the name of the field', async () => {
+test('a value that cannot be stored is refused in every field of every RPC, naming the field', async () => {
   const others: string[] = [];
   let values = 0;
   for (const method of rpcServices.flatMap(({ methods }) => methods)) {

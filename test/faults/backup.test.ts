@@ -25,7 +25,7 @@ async function start(dataDir: string) {
     child,
     call,
     login: async (): Promise<string> => (await call('POST', '/api/v1/auth/login', '', owner)).access_token,
-    /** What `npm run admin -- …` says; it fails when the command does. */
+    /** The output of `npm run admin -- …`; rejects if the command fails. */
     async admin(...words: string[]) {
       const env = { ...process.env, DATA_DIR: dataDir, RPC_PORT: String(rpcPort) };
       const { stdout } = await promisify(execFile)(process.execPath, ['services/cmd/admin.ts', ...words, '--json'], {
@@ -37,7 +37,7 @@ async function start(dataDir: string) {
   };
 }
 
-test('a copy of the data folder is a backup: what a killed gateway left restores to its keys, its usage and a sound ledger and audit chain', async () => {
+test('a copy of the data folder is a backup: restored after a kill, it has its keys, its usage and a sound ledger and audit chain', async () => {
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
   const paths = ['/api/v1/usage/history', '/api/v1/billing/wallet', '/api/v1/api-keys'];
   let key: string;

@@ -4,7 +4,7 @@ import { type InferenceBench, startInferenceBench } from '../support/inference.t
 import { waitFor } from '../support/wait-for.ts';
 
 const hourMs = 3_600_000;
-/** The gateway's; the database keeps its own. */
+/** The gateway's clock; the database keeps its own. */
 const clock = new ClockAhead();
 
 let bench: InferenceBench;
@@ -17,7 +17,7 @@ afterAll(async () => bench?.[Symbol.asyncDispose]());
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 
-test('no clock of ours begins a day of a cap: that of the database does', async () => {
+test("the day of a cap begins by the database's clock, not by any of ours", async () => {
   const { gateway, session } = bench;
   const { key } = await gateway.createKey(session, { spend_cap_usd: 1 });
   const outcome = async (): Promise<string> => {
@@ -32,7 +32,7 @@ test('no clock of ours begins a day of a cap: that of the database does', async 
   clock.aheadMs = 0;
 });
 
-test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took as long as it took', async (stepMs) => {
+test.each([hourMs, -hourMs])('a call during which the clock jumps by %i ms took its real time', async (stepMs) => {
   await bench.renew();
   const { simulator, client } = bench;
   const released = Promise.withResolvers<void>();

@@ -32,7 +32,7 @@ afterEach(async () => {
   await two.close();
 });
 
-/** Makes the model with its deployments, and waits until it is served. */
+/** Creates the model with its deployments, and waits until it is served. */
 async function deploy(...deployments: { at: UpstreamSimulator; [setting: string]: unknown }[]): Promise<void> {
   await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
   for (const { at, ...settings } of deployments) {
@@ -51,7 +51,7 @@ const record = async () =>
   };
 
 const chat = (options: object = {}) => bench.client.chat.completions.create({ model, messages, ...options });
-/** The status of one chat, and its error's code. */
+/** The status of one chat and the code of its error. */
 const outcome = (options: object = {}): Promise<[number, string | null]> =>
   chat(options).then(
     () => [200, null],
@@ -60,7 +60,7 @@ const outcome = (options: object = {}): Promise<[number, string | null]> =>
 const isServed = async (): Promise<boolean> => (await outcome())[0] === 200;
 
 describe('one deployment', () => {
-  test('that fails five times is left alone, fails at once for clients, and recovers by itself within 30 s', async () => {
+  test('that fails five times is left alone, fails clients at once, and recovers by itself within 30 s', async () => {
     await deploy({ at: one });
     one.otherwise('server-error');
     for (let time = 0; time < 5; time++) expect(await outcome()).toEqual([502, 'upstream_error']);
@@ -84,7 +84,7 @@ describe('one deployment', () => {
     });
   });
 
-  test('that is gone is found out by probes alone, and found again', async () => {
+  test('that has gone is noticed by probes alone, and so is its return', async () => {
     await deploy({ at: one });
     const { port } = one;
     await one.close();
@@ -101,7 +101,7 @@ describe('one deployment', () => {
     });
   });
 
-  test('that is away when it is added is Pending and gets no calls, until it answers', async () => {
+  test('that is unreachable when added is Pending and gets no calls until it answers', async () => {
     const { url, port } = one;
     await one.close();
     await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
@@ -121,7 +121,7 @@ describe('one deployment', () => {
     expect(await outcome()).toEqual([200, null]);
   });
 
-  test('that is imported, or switched on again, is Pending as not probed yet, and then for what its probe said', async () => {
+  test('that is imported or enabled again is Pending as not yet probed, and then for what its probe found', async () => {
     const sockets: Socket[] = [];
     await using silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -150,7 +150,7 @@ describe('one deployment', () => {
     for (const socket of sockets) socket.destroy();
   });
 
-  test('that an operator stops while an edge tells of its failures stays stopped', async () => {
+  test('that an operator stops while an edge reports its failures stays stopped', async () => {
     await deploy({ at: one });
     const shown = async () => (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
     const { id } = await shown();
@@ -209,11 +209,11 @@ describe('one deployment', () => {
     ['a content that it does not allow', 403, { error: { code: 403, message: flagged } }, 400],
     ['an endpoint that it does not have', 404, { detail: 'Not Found' }, 502],
     ['a method that it does not know', 405, { detail: 'Method Not Allowed' }, 502],
-  ])('that refuses %s with %i goes on serving other calls', async (_what, status, body, told) => {
+  ])('that refuses %s with %i continues to serve other calls', async (_what, status, body, told) => {
     await deploy({ at: one });
     one.otherwise({ instead: { status, body } });
     for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
-    // Named in a body, by a server that says success whatever it answers.
+    // As a body with status 200, from a server that reports success whatever it answers.
     const said = { error: { message: 'Not Found', ...('error' in body ? body.error : undefined), code: status } };
     one.otherwise({ instead: { status: 200, body: said } });
     for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
@@ -227,7 +227,7 @@ describe('one deployment', () => {
     expect(await outcome()).toEqual([200, null]);
   });
 
-  test('that is full is no reason to wait for', async () => {
+  test('that is full is not waited for', async () => {
     await deploy({ at: one, concurrency_limit: 2 });
     const released = Promise.withResolvers<void>();
     one.next({ hold: { until: released.promise } }, 2);
@@ -241,7 +241,7 @@ describe('one deployment', () => {
     expect(await isServed()).toBe(true);
   });
 
-  test('may take only so long in all', async () => {
+  test('may take only so long in total', async () => {
     await deploy({ at: one, total_timeout_ms: 300 });
     one.next('hang-before-head');
     const late = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, { model, messages });
@@ -255,7 +255,7 @@ describe('one deployment', () => {
   });
 });
 
-test('a deployment whose secret has gone gets no calls where it has, and operators are told of it and of each refusal', async () => {
+test('a deployment gets no calls where its secret is missing, and operators are told so and of each refusal', async () => {
   await deploy({ at: one, secret_reference: 'env:UPSTREAM_OF_ONE' });
   const { id } = (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
   const call = (gateway: TestGateway) =>
@@ -288,10 +288,10 @@ test('a deployment whose secret has gone gets no calls where it has, and operato
   expect(changes()).toMatchObject([{ model, reason: expect.stringContaining('401') }]);
 });
 
-test('what an upstream says as it fails is told to operators, whatever characters are in it', async () => {
+test('operators see what an upstream says as it fails, whatever characters it contains', async () => {
   await deploy({ at: one });
   const shown = async () => (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
-  // A NUL, and a pair of surrogates where the text is cut.
+  // A NUL, and a surrogate pair where the text is cut.
   const message = `out of\0memory ${'🙂'.repeat(400)}`;
   one.otherwise({ instead: { status: 500, body: { error: { message } } } });
   for (let time = 0; time < 5; time++) await outcome();
@@ -308,7 +308,7 @@ describe('two deployments', () => {
       await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
       one.otherwise(fault);
       expect(await outcome()).toEqual([200, null]);
-      // A kept connection that is reset at once is taken for one that was closed as idle: its request is sent once more.
+      // A kept connection that is reset at once looks as if it had been closed while idle, so its request is sent once more.
       if (fault === 'reset-before-head') expect(one.requests.length).toBeLessThanOrEqual(2);
       else expect(one.requests).toHaveLength(1);
       expect(two.requests).toHaveLength(1);
@@ -347,15 +347,15 @@ describe('two deployments', () => {
       expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
       const event = await bench.event({ success: true });
       expect(event).toMatchObject({ status: 200, output_tokens: two.requests[0]!.generatedTokens });
-      // The first's own error is not the first byte of the second's answer.
+      // The first deployment's error does not count as the first byte of the second's answer.
       expect(event.ttft_ms).toBeGreaterThanOrEqual(50);
-      // It is a failure like any other, of which the fifth ejects it.
+      // It is a failure like any other, and the fifth ejects the deployment.
       for (let time = 0; time < 7; time++) expect(await outcome(options)).toEqual([200, null]);
       expect([one.requests.length, two.requests.length]).toEqual([5, 8]);
     },
   );
 
-  test('one whose trial brings an error in a body with the status of success is left out again, for longer', async () => {
+  test('one whose trial brings an error in a body with a success status is ejected again, for longer', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.otherwise({ instead: overloadedWithin });
     const served = async () => expect(await outcome()).toEqual([200, null]);
@@ -369,7 +369,7 @@ describe('two deployments', () => {
     expect(one.requests).toHaveLength(8);
   });
 
-  test('errors in bodies with the status of success are tried elsewhere within the bounds of others, and refusals are not', async () => {
+  test('errors in bodies with a success status are retried elsewhere within the usual bounds, and refusals are not', async () => {
     await deploy({ at: one }, { at: two });
     const within = (body: unknown) => ({ instead: { status: 200, body } });
     const attempts = () => one.requests.length + two.requests.length;
@@ -381,7 +381,7 @@ describe('two deployments', () => {
     two.otherwise(within(failure(400)));
     expect((await outcome())[0]).toBe(400);
     expect(attempts()).toBe(3);
-    // What is neither an answer nor an error is the upstream's fault.
+    // Anything that is neither an answer nor an error is the upstream's fault.
     for (const at of [one, two]) at.otherwise({ instead: { status: 200, contentType: 'application/json', body: '{' } });
     expect((await outcome())[0]).toBe(502);
     expect(attempts()).toBe(5);
@@ -395,17 +395,17 @@ describe('two deployments', () => {
     await waitFor(async () => (await isServed()) && one.requests.length > 1, { description: 'the first in use again' });
   });
 
-  test('a first whose error stalls in its body is answered by the second within seconds', async () => {
+  test('a first whose error stalls in its body is replaced by the second within seconds', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next({ ...namedBehaviours['server-error'], fault: { kind: 'hang', afterChunks: 0 } });
     const startedMs = performance.now();
     expect(await outcome()).toEqual([200, null]);
-    // Less than any idle time-out.
+    // Less than any idle timeout.
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect(one.requests[0]!.outcome).toBe('client-left');
   });
 
-  test('attempts of a call that fail late leave the next no more than the rest of their time', async () => {
+  test('attempts of a call that fail late leave the next one only the rest of their time', async () => {
     const limited = { total_timeout_ms: 3_000 };
     await deploy({ at: one, priority: 0, ...limited }, { at: two, priority: 1, ...limited });
     one.next({ ...namedBehaviours['server-error'], headDelayMs: 2_500 });
@@ -416,14 +416,14 @@ describe('two deployments', () => {
     expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
   });
 
-  test('an attempt on a deployment that may take longer than the one before has its time, but for what is over', async () => {
+  test('an attempt on a deployment with a longer time limit than the last gets its own limit, minus the time spent', async () => {
     await deploy({ at: one, priority: 0, total_timeout_ms: 2_000 }, { at: two, priority: 1 });
     one.next({ ...namedBehaviours['server-error'], headDelayMs: 300 });
     two.next({ headDelayMs: 2_500 });
     expect(await outcome()).toEqual([200, null]);
   });
 
-  test('a report of usage that is not believed is logged of the deployment that made it, though another answered', async () => {
+  test('a disbelieved usage report is logged for the deployment that made it, though another one answered', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [] };
     const usage = { prompt_tokens: 200_000, completion_tokens: 0, total_tokens: 200_000 };
@@ -444,7 +444,7 @@ describe('two deployments', () => {
     expect(disbelieved()).toMatchObject([{ model, deployment: first.id, reported: { inputTokens: 200_000 } }]);
   });
 
-  test('nothing is tried again behind the first byte', async () => {
+  test('nothing is retried after the first byte', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next('reset-in-stream');
     const stream = await bench.client.chat.completions.create({ model, messages, stream: true });
@@ -457,7 +457,7 @@ describe('two deployments', () => {
     ['in bodies with the status of success', { instead: { status: 200, body: failure(429) } }],
   ] as const)('retries of errors %s add a fifth of the load at most, beyond the first ten', async (_how, limited) => {
     await deploy({ at: one }, { at: two });
-    // At their rate limit they are neither ejected nor of use.
+    // At their rate limit they are not ejected, but of no use either.
     for (const at of [one, two]) at.otherwise(limited);
     const requests = 150;
     for (let time = 0; time < requests; time++) expect((await outcome())[0]).toBe(429);

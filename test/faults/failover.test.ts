@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait-for.ts';
 
 const chat = { model: 'sim-chat', messages: [{ role: 'user' as const, content: 'Hi' }] };
 
-/** Two replicas of a gateway on one pair, which know a price from the beginning and limit nobody's rate. */
+/** Two replicas of a gateway on one pair, which know a price from the start and have no rate limits. */
 async function startReplicas(pair: PostgresPair) {
   const closing = new AsyncDisposableStack();
   const bench = closing.use(await startInferenceBench({ databaseUrl: pair.url }));
@@ -22,7 +22,7 @@ async function startReplicas(pair: PostgresPair) {
   return {
     bench,
     both,
-    /** Both take changes again, as they are. */
+    /** Waits until both take changes again. */
     async recovered() {
       for (const [index, gateway] of both.entries()) {
         const made = async () =>
@@ -30,14 +30,14 @@ async function startReplicas(pair: PostgresPair) {
         await waitFor(async () => (await made()) === 201, { description: 'a key to be made', timeoutMs: 30_000 });
       }
     },
-    /** Answers of a key's call, everywhere. */
+    /** The status of a call with a key, at each replica. */
     statuses: (key: string) =>
       Promise.all(both.map(async (gateway) => (await gateway.call('POST', '/v1/chat/completions', key, chat)).status)),
     [Symbol.asyncDispose]: () => closing.disposeAsync(),
   };
 }
 
-/** Calls one after the other until told to stop; answers the request ids of those that were answered. */
+/** Calls one after the other until told to stop; returns the request ids of those that were answered. */
 function callAndCall(client: OpenAI) {
   const answered: string[] = [];
   let goesOn = true;
@@ -59,7 +59,7 @@ function callAndCall(client: OpenAI) {
   };
 }
 
-test('behind a failover to a synchronous standby each answered call is one event and one charge, and replicas go on without a restart', async () => {
+test('after a failover to a synchronous standby, each answered call is one event and one charge, and replicas go on without a restart', async () => {
   await using pair = await startPostgresPair();
   await using replicas = await startReplicas(pair);
   const { bench, both } = replicas;
@@ -96,7 +96,7 @@ test('behind a failover to a synchronous standby each answered call is one event
   expect(faults).toEqual([]);
 });
 
-test('behind a failover that lost changes, which replicas knew, a deleted key and an ended session are refused everywhere, from the answer on', async () => {
+test('after a failover that lost changes known to replicas, a deleted key and an ended session are refused everywhere once answered', async () => {
   await using pair = await startPostgresPair();
   await using replicas = await startReplicas(pair);
   const { bench, both } = replicas;
@@ -105,13 +105,13 @@ test('behind a failover that lost changes, which replicas knew, a deleted key an
   const session = await bench.gateway.login();
 
   await pair.cutOffStandby();
-  // Lost, one change of each: both replicas hear of it, and Postgres will not know it.
+  // One change of each kind that will be lost: both replicas hear of it, but Postgres will not know it.
   const other = `/api/v1/api-keys/${bench.key.id}`;
   expect((await bench.gateway.call('PATCH', other, bench.session, { spend_cap_usd: 5 })).status).toBe(200);
   await bench.gateway.call('POST', '/api/v1/auth/logout', await bench.gateway.login());
   await pair.failOver();
 
-  // The first changes behind it.
+  // The first changes after the failover.
   const isDeleted = async () =>
     (await bench.gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session)).status === 204;
   await waitFor(isDeleted, { description: 'the key to be deleted', timeoutMs: 30_000 });
@@ -126,7 +126,7 @@ test('behind a failover that lost changes, which replicas knew, a deleted key an
   expect((await bench.gateway.call('GET', other, bench.session)).json.spend_cap_usd).toBe(null);
 });
 
-test('a key of which a failover lost the creation is unknown everywhere before long, though replicas have served it', async () => {
+test('a key whose creation was lost in a failover is soon unknown everywhere, even to replicas that have served it', async () => {
   await using pair = await startPostgresPair();
   await using replicas = await startReplicas(pair);
   const { bench } = replicas;
@@ -140,12 +140,12 @@ test('a key of which a failover lost the creation is unknown everywhere before l
   expect(await replicas.statuses(bench.key.key)).toEqual([200, 200]);
 });
 
-test('a price of which a failover lost the making is charged to nobody before long, and the next one to everybody, though replicas knew it', async () => {
+test('a price lost in a failover is soon charged to nobody, and the next price to everybody, though replicas knew the lost one', async () => {
   await using pair = await startPostgresPair();
   await using replicas = await startReplicas(pair);
   const { bench, both } = replicas;
   const setPrice = (usd: number) => bench.admin('POST', '/prices', { model: chat.model, per_request_usd: usd });
-  /** What calls cost now, one everywhere. */
+  /** What calls cost now, at each replica. */
   const costs = async (): Promise<number[]> => {
     const requestIds = await Promise.all(
       both.map(async (gateway) =>

@@ -15,7 +15,7 @@ const messages = [{ role: 'user' as const, content: 'Hi' }];
 /** The usage event of the last request, once it is stored. */
 const lastEvent = (error_code: string | null) => bench.event({ error_code });
 
-describe('a refusal behind a head of success', () => {
+describe('a refusal under a success status', () => {
   const said = 'Unknown field `seed` (key the-upstreams-own-key).';
   const told = {
     message: expect.stringContaining('Unknown field `seed` (key [redacted])'),
@@ -31,7 +31,7 @@ describe('a refusal behind a head of success', () => {
   ] as const;
 
   test.each(refusals)(
-    'of %s is answered as one with the status 400: whole, or first in a stream',
+    'of %s is answered with the status 400: whole, or as the first event of a stream',
     async (_, json, code) => {
       const text = JSON.stringify(json);
       for (const [stream, contentType, answer] of [
@@ -48,7 +48,7 @@ describe('a refusal behind a head of success', () => {
     },
   );
 
-  test('is told in the frame that ends a stream which had begun', async () => {
+  test('ends a stream that had begun, in its last frame', async () => {
     const chunk = { choices: [{ index: 0, delta: { content: 'Hi' } }] };
     const error = { message: said, type: 'BadRequestError', param: 'seed', code: 400 };
     const events = [chunk, { error }].map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
@@ -78,7 +78,7 @@ describe('a refusal behind a head of success', () => {
       'upstream_error',
     ],
     ['for reasons of its own', { code: 1214, message: said }, 502, 'upstream_error'],
-  ])('%s is answered as one with the status that it names', async (_, error, status, code) => {
+  ])('%s is answered with the status that it names', async (_, error, status, code) => {
     for (const stream of [false, true]) {
       const [contentType, text] = stream
         ? ['text/event-stream', `data: ${JSON.stringify({ error })}\n\n`]
@@ -91,13 +91,13 @@ describe('a refusal behind a head of success', () => {
   });
 });
 
-describe('a choice that says of itself that it broke off', () => {
+describe('a choice that says it was cut off', () => {
   const error = { code: 429, message: 'Too many at the-upstreams-own-key.' };
   const choice = { index: 0, message: { role: 'assistant', content: 'Hi' } };
   test.each([
     ['with the error of OpenRouter', { ...choice, finish_reason: null, error }, 429, 'rate_limit_exceeded'],
     ['by its finish_reason', { ...choice, finish_reason: 'error' }, 502, 'upstream_error'],
-  ])('%s makes a whole answer an error for which nobody pays', async (_, broken, status, code) => {
+  ])('%s turns a whole answer into an error that nobody pays for', async (_, broken, status, code) => {
     const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
     for (const stream of [false, true]) {
       bench.simulator.next({ instead: { status: 200, body: { choices: [broken], usage } } });
@@ -122,7 +122,7 @@ describe('a choice that says of itself that it broke off', () => {
   });
 });
 
-describe('a success that is no answer', () => {
+describe('a success without an answer', () => {
   const page = '<html>\n\n<p>Sign in\n\n</html>\n\n';
   const events = 'text/event-stream';
   test.each([
@@ -136,14 +136,14 @@ describe('a success that is no answer', () => {
     ['compressed bytes', { status: 200, body: 'x', contentType: events, headers: { 'content-encoding': 'gzip' } }],
     ['an empty stream', { status: 200, body: '', contentType: events }],
     ['no content', { status: 204, body: '' }],
-  ])('%s in place of a stream is a 502 for which nobody pays', async (_what, instead) => {
+  ])('%s instead of a stream is a 502 that nobody pays for', async (_what, instead) => {
     bench.simulator.next({ instead });
     const failure = bench.client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
     await expect(failure).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
     expect(await lastEvent('upstream_error')).toMatchObject({ success: false, input_tokens: 0, cost_usd: 0 });
   });
 
-  test('no content in place of a completion is a 502', async () => {
+  test('no content instead of a completion is a 502', async () => {
     bench.simulator.next({ instead: { status: 204, body: '' } });
     await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toMatchObject({
       status: 502,
@@ -151,7 +151,7 @@ describe('a success that is no answer', () => {
   });
 });
 
-describe('an error beside results', () => {
+describe('an error next to results', () => {
   const usage = { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 };
   const choice = { index: 0, finish_reason: 'stop' };
   const message = { role: 'assistant', content: 'Hi' };
@@ -188,7 +188,7 @@ describe('an error beside results', () => {
   ] as const;
   const post = (path: string, body: unknown) => bench.gateway.call('POST', `/v1${path}`, bench.key.key, body);
   const answerWith = (body: object) => bench.simulator.next({ instead: { status: 200, body } });
-  /** What no client takes for an error. */
+  /** Values that no client takes for an error. */
   const untold = [null, '', false, 0];
 
   test.each(wholes)('of %s is the answer, and nobody pays', async (_what, path, request, body) => {
@@ -210,7 +210,7 @@ describe('an error beside results', () => {
     expect(logLines.slice(from).join('')).not.toContain(secret.content);
   });
 
-  test.each(wholes)('of %s is none where it says nothing', async (_what, path, request, body) => {
+  test.each(wholes)('of %s is not an error if it says nothing', async (_what, path, request, body) => {
     for (const error of untold) {
       answerWith({ ...body, error });
       const { status, text } = await post(path, request());
@@ -234,7 +234,7 @@ describe('an error beside results', () => {
   });
 });
 
-test.each([201, 206])('an answer is a 200, though its upstream says %i', async (status) => {
+test.each([201, 206])('a whole answer is a 200, though its upstream says %i', async (status) => {
   const body = { choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] };
   bench.simulator.next({ instead: { status, body } });
   const { response } = await bench.client.chat.completions.create({ model: 'sim-chat', messages }).withResponse();

@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-/** `npm run worker` beside the gateway, on the same data folder as its predecessor. */
+/** `npm run worker` beside the gateway, on the same data folder as the worker before it. */
 async function startWorker(): Promise<StartedProcess & { metricsUrl: string }> {
   const names = ['keys', 'auth', 'usage', 'billing', 'models'];
   const worker = startProcess({
@@ -59,9 +59,9 @@ async function startWorker(): Promise<StartedProcess & { metricsUrl: string }> {
 
 test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', async () => {
   const key = await gateway.createKey(session, { spend_cap_usd: 50 });
-  // Its cap is used up by one call: the second run of that job finds room only in what the first one used.
+  // One call uses up its cap, so the second run of that job finds room only in what the first run used.
   const spent = await gateway.createKey(session, { spend_cap_usd: 0.0001 });
-  // It has no cap before its job was answered; then it has one without room.
+  // It has no cap until its job was answered, and then one without room.
   const capped = await gateway.createKey(session);
   const submit = async (what: string, { key: secret } = key): Promise<string> => {
     const body = { model: 'sim-chat', messages: [{ role: 'user', content: what }], max_tokens: 50, background: true };
@@ -80,12 +80,12 @@ test('a worker killed before its call, during it, and between the answer and its
   const { promise: never, resolve: atLast } = Promise.withResolvers<void>();
   try {
     await using first = await startWorker();
-    // During the call: the upstream has it, and does not answer.
+    // During the call: the upstream has the request and does not answer.
     simulator.next({ hold: { until: never } });
     const during = await submit('during the call');
     await simulator.waitFor(({ operation }) => operation === 'chat');
 
-    // Between the answer and its commit: the row is locked, so that the worker has the answer and cannot say so.
+    // Between the answer and its commit: the row is locked, so that the worker has the answer but cannot record it.
     simulator.next({ hold: { until: answered } });
     const behind = await submit('behind the answer', spent);
     await waitFor(() => callsOf('behind the answer').length === 1, { description: 'the second call' });
@@ -121,7 +121,7 @@ test('a worker killed before its call, during it, and between the answer and its
       { description: 'the last job to be taken' },
     );
     await first.kill();
-    // What a killed client had asked for goes on in Postgres; here it dies with it.
+    // A killed client's statement continues in Postgres; here it ends with the client.
     await other.query(`select pg_terminate_backend(pid) from pg_stat_activity
       where application_name = 'modelgateway-jobs' and wait_event_type = 'Lock' and datname = current_database()`);
     await Promise.all([owner.query('rollback'), other.query('rollback')]);
@@ -131,7 +131,7 @@ test('a worker killed before its call, during it, and between the answer and its
     const jobs = [during, behind, uncapped, before];
     expect(await Promise.all(jobs.map(async (id) => (await job(id)).status))).toEqual(Array(4).fill('in_progress'));
 
-    // Its leases end half a minute behind its last word; here that time has passed.
+    // The leases end half a minute after its last sign of life; here that time is made to have passed.
     const { rowCount } = await owner.query(
       `update jobs.jobs set lease_expires_at = lease_expires_at - interval '30 seconds' where status = 2`,
     );
@@ -165,11 +165,11 @@ test('a worker killed before its call, during it, and between the answer and its
       },
       { description: 'the charges', timeoutMs: 10_000 },
     );
-    // Whatever is still on its way, such as what the killed worker left in its journal, has come when the second has ended.
+    // Everything still on its way, such as what the killed worker left in its journal, has arrived when the second has ended.
     second.signal('SIGTERM');
     await second.exited();
     expect(charged).toHaveLength(4);
-    // Nor does the call that was cut, and made again, count as one that failed.
+    // The call that was interrupted and made again does not count as failed either.
     const outcomes = (await events()).map(({ success }: { success: boolean }) => success);
     expect(outcomes).toEqual(Array(4).fill(true));
     const { rows: held } = await owner.query(

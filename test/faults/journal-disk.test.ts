@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait-for.ts';
 let database: TestDatabase;
 let simulator: UpstreamSimulator;
 let dataDir: string;
-/** What it says happens to the journal's disk. */
+/** The file that says what is wrong with the journal's disk. */
 let fault: string;
 let child: StartedProcess;
 let url: string;
@@ -65,7 +65,7 @@ const seen = async (response: Response): Promise<Seen> => ({
   code: ((await response.json()) as { error?: { code: string } }).error?.code,
 });
 
-/** All that uses a model and is billed. */
+/** Everything that uses a model and is billed. */
 const billable: Readonly<Record<string, () => Promise<Seen>>> = {
   'a call': async () => seen(await chat()),
   'a background job': async () =>
@@ -83,19 +83,19 @@ const billable: Readonly<Record<string, () => Promise<Seen>>> = {
   },
 };
 
-test('what an earlier version could not read is read again at the start, and metrics count what stays', async () => {
+test('what an earlier version could not read is read again at the start, and metrics count what remains', async () => {
   await waitFor(
     async () => /^gateway_journal_damaged_segments 1$/m.test(await (await fetch(`${url}/metrics`)).text()),
     { description: 'one segment to have been read, and one to be kept' },
   );
 });
 
-test('on a full disk new work is 503 with Retry-After, the edge is not ready, an open stream finishes and is billed, and there is work again once there is room', async () => {
+test('on a full disk new work is 503 with Retry-After, the edge is not ready, an open stream finishes and is billed, and work resumes once there is room', async () => {
   const released = Promise.withResolvers<void>();
   simulator.next({ tokens: 6, hold: { until: released.promise, afterChunks: 2 } });
   const stream = await chat({ stream: true });
   writeFileSync(fault, 'full');
-  // The first write that the disk refuses tells.
+  // The first write that the disk refuses makes it known.
   await waitFor(async () => (await chat()).status === 503, { description: 'the full disk to be noticed' });
   for (const [what, attempt] of Object.entries(billable)) {
     const refused = { status: 503, retryAfter: '5', code: 'server_is_overloaded' };
@@ -112,7 +112,7 @@ test('on a full disk new work is 503 with Retry-After, the edge is not ready, an
   expect(await stream.text()).toMatch(/data: \[DONE\]\n\n$/);
 
   rmSync(fault);
-  // By itself: nobody is sent here meanwhile.
+  // By itself: no call is sent here meanwhile.
   await waitFor(async () => (await readiness())[0] === 200, { description: 'the edge to be ready again' });
   for (const [what, attempt] of Object.entries(billable)) {
     await waitFor(async () => (await attempt()).status < 300, { description: what });
@@ -129,7 +129,7 @@ test('on a full disk new work is 503 with Retry-After, the edge is not ready, an
   expect(events).toEqual([expect.objectContaining({ success: true, output_tokens: 6 })]);
 });
 
-test('on a full disk an upload is 503 with Retry-After and leaves no file, and is taken again once there is room', async () => {
+test('on a full disk an upload is 503 with Retry-After, leaves no file, and is accepted again once there is room', async () => {
   const upload = async (): Promise<Seen> => {
     const body = new FormData();
     body.append('model', 'sim-transcribe');

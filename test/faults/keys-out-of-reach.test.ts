@@ -30,14 +30,14 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  // Otherwise the edge's last report of uses waits for its deadline.
+  // Otherwise the edge's last report of uses would wait for its deadline.
   await proxy.set({ kind: 'pass' });
   proxy.resetAll();
   await closers.disposeAsync();
 });
 
 describe('while Keys is out of reach', () => {
-  test('a cached key serves for its lease at most, and then meets 503, never 401', async () => {
+  test('a cached key works for its lease at most, and then meets 503, never 401', async () => {
     const user = as(sessionOf());
     const { secret } = await keysProcess.keys.createKey({ name: 'cached' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
@@ -68,7 +68,7 @@ describe('while Keys is out of reach', () => {
     expect(await edge.decide(secret)).toBe('accepted');
   });
 
-  test('a deletion is answered only when the cut-off edge has ceased to accept, within the lease', async () => {
+  test('a deletion is answered only when the cut-off edge has stopped accepting the key, within the lease', async () => {
     const user = as(sessionOf());
     const { key, secret } = await keysProcess.keys.createKey({ name: 'partitioned' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
@@ -97,7 +97,7 @@ describe('while Keys is out of reach', () => {
     expect(await edge.decide(secret)).toBe('OVERLOADED');
   });
 
-  test('a feed that is silent in one direction alone ends the lease too', async () => {
+  test('a feed that is silent in only one direction ends the lease too', async () => {
     const user = as(sessionOf());
     const { key, secret } = await keysProcess.keys.createKey({ name: 'one way' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
@@ -105,7 +105,7 @@ describe('while Keys is out of reach', () => {
     using sinceCut = startStopwatch();
     await keysProcess.keys.deleteKey({ keyId: key!.id }, user);
     expect(edge.isLive).toBe(false);
-    // One lease of two seconds, renewed at most by what was under way when the feed fell silent, and a machine's other work.
+    // One lease of two seconds, renewed at most by what was in flight when the feed fell silent, plus other work of the machine.
     expect(sinceCut.ms).toBeLessThan(4_000);
   });
 });

@@ -10,9 +10,9 @@ import { startPostgresProxy } from '../support/postgres-proxy.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/* reliability.md: while Postgres is down nobody can revoke, and cached keys serve up to 60 s; a revocation that is answered holds. */
+/* reliability.md: while Postgres is down nobody can revoke, and cached keys work for up to 60 s; a revocation that was answered holds. */
 
-/** Edges and their Keys run on a clock that stands still; the database, and the other Keys, on the real one. */
+/** The edges and their Keys run on a clock that stands still; the database and the other Keys on the real one. */
 let closers: AsyncDisposableStack;
 let clock: ManualClock;
 let database: TestDatabase;
@@ -22,7 +22,7 @@ let cutOff: TestKeys;
 /** Reaches Postgres all the time. */
 let other: TestKeys;
 let edge: TestEdge;
-/** How often the edge was answered that asked for an extension of its lease. */
+/** How many times the edge was granted an extension of its lease. */
 let acknowledged = 0;
 const user = as(sessionOf());
 
@@ -37,10 +37,10 @@ beforeEach(async () => {
   const { keys } = cutOff;
   // The first change of a new database makes edges forget what they know.
   await keys.createKey({ name: 'earlier' }, user);
-  // An answer that does not come within a real second costs the edge its keeper; here all time is the clock's.
+  // If an answer took longer than a real second, the edge would lose its keeper; here all time is the clock's.
   const acknowledgeKeys: typeof keys.acknowledgeKeys = async (request, options) => {
     const answer = await keys.acknowledgeKeys(request, { ...options, timeoutMs: 60_000 });
-    // One that failed, as while it is found out that the database is away, extends nothing.
+    // A failed one, as while the loss of the database is noticed, extends nothing.
     acknowledged += 1;
     return answer;
   };
@@ -60,18 +60,19 @@ const back = async (): Promise<void> => {
   proxy.resetAll();
 };
 
-/** Lets the edge's time pass, second by second; each is survived only by a further extension. */
+/** Lets the edge's time pass second by second; surviving each one takes a further extension. */
 async function pass(seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second++) {
     clock.advance(1_000);
-    // An extension reaches beyond the next second; without one, the lease of 2 s would end there, and so would the edge that hears nothing. Of
-    // three answers the first may have been asked for before the step and the second for a heartbeat from before it; the third is for a later one.
+    // An extension reaches beyond the next second; without one, the lease of 2 s would end there for an edge that hears nothing. Of three
+    // answers the first may have been requested before the step, and the second for a heartbeat from before it; the third is for a later
+    // one.
     const enough = acknowledged + 3;
     await waitFor(() => acknowledged >= enough || !edge.isLive, { description: 'an extension', timeoutMs: 30_000 });
   }
 }
 
-test('a cached key goes on for a minute and no longer, an unknown one is refused with 503', async () => {
+test('a cached key works for a minute and no longer, and an unknown one is refused with 503', async () => {
   const { secret } = await cutOff.keys.createKey({ name: 'cached' }, user);
   const { secret: unseen } = await cutOff.keys.createKey({ name: 'not cached' }, user);
   expect(await edge.decide(secret)).toBe('accepted');
@@ -91,7 +92,7 @@ test('a cached key goes on for a minute and no longer, an unknown one is refused
   expect(await edge.decide(unseen)).toBe('accepted');
 });
 
-test('a deletion after the return is acknowledged, and accepted nowhere afterwards', async () => {
+test('a deletion after the return is acknowledged, and then the key is accepted nowhere', async () => {
   const { key, secret } = await cutOff.keys.createKey({ name: 'deleted after' }, user);
   expect(await edge.decide(secret)).toBe('accepted');
   await away();
@@ -106,7 +107,7 @@ test('a deletion after the return is acknowledged, and accepted nowhere afterwar
   expect(await edge.decide(secret)).toBe('INVALID_API_KEY');
 });
 
-test('a deletion through a process that still has the database waits for the edge of one that has not', async () => {
+test('a deletion through a process that still has the database waits for an edge whose process does not', async () => {
   const { key, secret } = await cutOff.keys.createKey({ name: 'split' }, user);
   expect(await edge.decide(secret)).toBe('accepted');
   await away();
@@ -115,9 +116,9 @@ test('a deletion through a process that still has the database waits for the edg
   const deletion = other.keys.deleteKey({ keyId: key!.id }, user).then(() => {
     answered = true;
   });
-  // Should the test fail before it waits for it, that is the failure to be told.
+  // If the test fails before it awaits the deletion, that failure is the one to report.
   deletion.catch(() => {});
-  // Long past the lease that the database knows of, the edge goes on, and the deletion waits.
+  // Long after the lease that the database knows of, the edge still works, and the deletion waits.
   const untilMs = performance.now() + 3_000;
   let acceptedAfter = 0;
   while (performance.now() < untilMs) {
@@ -134,7 +135,7 @@ test('a deletion through a process that still has the database waits for the edg
   expect(acceptedAfter).toBe(0);
 });
 
-test('behind an outage for longer than changes are kept, an edge whose feed lasted accepts nothing of what was deleted', async () => {
+test('after an outage longer than changes are kept, an edge whose feed survived accepts nothing that was deleted', async () => {
   const [one, two] = await Promise.all(['one', 'two'].map((name) => cutOff.keys.createKey({ name }, user)));
   for (const { secret } of [one!, two!]) expect(await edge.decide(secret)).toBe('accepted');
   await away();
@@ -143,7 +144,7 @@ test('behind an outage for longer than changes are kept, an edge whose feed last
   const deletions = Promise.all([one!, two!].map(({ key }) => other.keys.deleteKey({ keyId: key!.id }, user)));
   const changes = () => rowsOf(database.url, 'select from keys.changes where version > $1', [version]);
   await waitFor(async () => (await changes()).length === 2, { description: 'the deletions to be committed' });
-  // What the housekeeping of a process that has the database does after ten minutes.
+  // What the housekeeping of a process with the database does after ten minutes.
   await rowsOf(database.url, 'delete from keys.changes where version < (select version from keys.feed)');
   await back();
   await deletions;

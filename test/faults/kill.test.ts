@@ -36,7 +36,7 @@ afterAll(async () => {
 const startGateway = () =>
   startGatewayProcess({ DATA_DIR: dataDir, DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url });
 
-/** One request; a gateway that dies on the way is part of the test. */
+/** One request. That the gateway dies during it is part of the test. */
 async function request(url: string, key: string, testId: string, streamed: boolean): Promise<Seen> {
   const seen: Seen = { testId, streamed, requestId: null, deltas: 0, complete: false };
   try {
@@ -69,7 +69,7 @@ async function request(url: string, key: string, testId: string, streamed: boole
   return seen;
 }
 
-test(`${kills} kills under load lose no usage event and double none`, { timeout: 600_000 }, async () => {
+test(`${kills} kills under load lose no usage event and duplicate none`, { timeout: 600_000 }, async () => {
   const seen: Seen[] = [];
   let number = 0;
   let running = await startGateway();
@@ -86,7 +86,7 @@ test(`${kills} kills under load lose no usage event and double none`, { timeout:
         seen.push(await request(url, key, `request-${number}`, client % 2 === 0));
       }
     });
-    // Each life serves for a while, and a different while, so that kills fall into every phase.
+    // Each life serves for a different while, so that kills fall into every phase.
     await waitFor(() => seen.filter(({ complete }) => complete).length - before >= 10 + ((kill * 7) % 30), {
       timeoutMs: 30_000,
       description: 'completed requests before the kill',

@@ -25,7 +25,7 @@ afterAll(async () => {
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const chat = { model: 'sim-chat', messages };
 
-test('while Postgres is gone calls go on, writes are 503 with Retry-After, and within 10 s of its return all is well', async () => {
+test('while Postgres is down calls go on, writes are 503 with Retry-After, and within 10 s of its return all is well', async () => {
   const { gateway, simulator, session, key, client } = bench;
   await client.chat.completions.create(chat);
   const released = Promise.withResolvers<void>();
@@ -35,7 +35,7 @@ test('while Postgres is gone calls go on, writes are 503 with Retry-After, and w
 
   await postgres.set({ kind: 'reset' });
   await expectWritesRefused(bench);
-  // Health is about the process; whoever asks must not wait for Postgres.
+  // Health concerns the process alone; the probe must not wait for Postgres.
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
   expect((await client.chat.completions.create(chat)).choices).toHaveLength(1);
   released.resolve();
@@ -49,7 +49,7 @@ test('while Postgres is gone calls go on, writes are 503 with Retry-After, and w
     (await gateway.call('POST', '/api/v1/api-keys', session, { name: 'behind it' })).status === 201;
   await waitFor(again, { description: 'a key to be made', timeoutMs: 10_000 });
   expect(watch.ms).toBeLessThan(10_000);
-  // What was refused was not done, and what was served was kept until it could be told.
+  // What was refused was not done, and usage that was served was kept until it could be stored.
   const { data } = (await gateway.call('GET', '/api/v1/api-keys', session)).json;
   expect(data.map(({ name }: { name: string }) => name).sort()).toEqual(['behind it', 'test key']);
   const history = `/api/v1/usage/history?api_key_id=${key.id}`;

@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const chat = { model: 'sim-chat', messages: [{ role: 'user' as const, content: 'Hi' }] };
 
-/** As a provider does whose disk is full: the setting is for connections made from now on, and those that exist are ended. */
+/** As a provider does when its disk is full: the setting applies to new connections, and existing ones are ended. */
 async function takeNoWrites(): Promise<void> {
   await admin.query(`alter database ${database.name} set default_transaction_read_only = on`);
   await admin.query(
@@ -32,7 +32,7 @@ async function takeNoWrites(): Promise<void> {
 }
 const takeWritesAgain = () => admin.query(`alter database ${database.name} reset default_transaction_read_only`);
 
-test('while Postgres takes no writes calls go on, changes are 503 with Retry-After, no result of a job is lost, and afterwards all is well without a restart', async () => {
+test('while Postgres takes no writes calls go on, changes are 503 with Retry-After, no job result is lost, and afterwards all is well without a restart', async () => {
   const { gateway, simulator, session, key, client } = bench;
   await client.chat.completions.create(chat);
   const released = Promise.withResolvers<void>();
@@ -56,7 +56,7 @@ test('while Postgres takes no writes calls go on, changes are 503 with Retry-Aft
   expect(names.sort()).toEqual(['behind it', 'test key']);
   const isDone = async () => (await gateway.call('GET', `/api/v1/jobs/${jobId}`, session)).json.status === 'completed';
   await waitFor(isDone, { description: 'the job to be done', timeoutMs: 60_000 });
-  // The answer that came meanwhile is the one: nobody was asked for another.
+  // The answer that arrived meanwhile is used: no upstream was asked for another.
   expect(simulator.requests).toHaveLength(3);
   const stored = async () =>
     (await gateway.call('GET', `/api/v1/usage/history?api_key_id=${key.id}`, session)).json.data.length >= 3;

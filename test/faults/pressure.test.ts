@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 
-/** A chat whose head announces a large body that does not come. Its head's answer, as soon as there is one. */
+/** A chat whose head announces a large body that does not follow. Resolves to the answer to its head, as soon as there is one. */
 function announce(bytes: number, headers = '') {
   const socket = connect({ port: Number(new URL(bench.gateway.url).port), host: '127.0.0.1' });
   const announced = { socket, answer: '' };
@@ -76,7 +76,7 @@ test.each([
   },
 );
 
-test('an upgrade to a realtime session is refused as other work is while there is too much to do', async () => {
+test('an upgrade to a realtime session is refused like other work while the gateway is overloaded', async () => {
   let spentMs = 0;
   let stepMs = 0;
   const monotonic = (): number => {
@@ -104,7 +104,7 @@ test('an upgrade to a realtime session is refused as other work is while there i
     await once(socket, 'end');
     return answer;
   });
-  // All that was written before the loop looks comes in one turn of it, a long one by this clock.
+  // Everything written before the loop runs arrives in one turn of it, which is a long one by this clock.
   stepMs = 10;
   crowd!.write('POST /v1/chat/completions HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n'.repeat(150));
   for (const socket of upgrades) {

@@ -43,7 +43,7 @@ const mailed = async (): Promise<number> => {
   return rows[0].n;
 };
 
-test(`${users} users are told once each, though workers die in the middle`, { timeout: 300_000 }, async () => {
+test(`${users} users are notified exactly once each, though workers die half-way`, { timeout: 300_000 }, async () => {
   let first = await startReplica('first');
   const second = await startReplica('second');
   const call = restCalls(first.url);
@@ -71,7 +71,7 @@ test(`${users} users are told once each, though workers die in the middle`, { ti
     await child.kill();
     interrupted.push(await mailed());
   };
-  // Whichever of the two was at work dies, the other takes over and dies as well.
+  // Whichever of the two is working dies; the other takes over and dies as well.
   await killInTheMiddle(first.child);
   await killInTheMiddle(second.child);
   first = await startReplica('first');

@@ -17,12 +17,12 @@ import { startFaultProxy } from '../support/fault-proxy.ts';
 import { logCollector, serveRpc, testTokens } from '../support/rpc-carriers.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-test('a session that ends behind a crash of Postgres is refused at an edge that is cut off, from the answer on', async () => {
+test('a session that ends after a crash of Postgres is refused at an edge that is cut off, once the answer is given', async () => {
   const { logger } = logCollector();
   await using closing = new AsyncDisposableStack();
   const directory = mkdtempSync(join(tmpdir(), 'sessions-behind-a-crash-'));
   closing.defer(() => rmSync(directory, { recursive: true, force: true }));
-  // One of its own, to be killed; with fsync, as in production.
+  // A Postgres of its own, to be killed; with fsync, as in production.
   const postgres = await startEmbeddedPostgres({ dataDir: directory, logger });
   closing.defer(() => postgres.stop());
   await migrateAll(postgres.url, [{ service: 'auth', migrations }], logger);
@@ -58,7 +58,7 @@ test('a session that ends behind a crash of Postgres is refused at an edge that 
       () => false,
     );
   await waitFor(isAnswered, { description: 'an answer to the logout', timeoutMs: 30_000 });
-  // It knows nothing of the logout, and must not decide by what it knows.
+  // It knows nothing of the logout, so it must not decide by what it knows.
   expect(edge.isLive).toBe(false);
   await proxy.set({ kind: 'pass' });
   proxy.resetAll();

@@ -6,14 +6,14 @@ import { memoryGrowth } from '../support/memory.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const mebibyte = 1024 * 1024;
-/** What the gateway may hold beyond what it held before. */
+/** How much more memory the gateway may use than before. */
 const bytesMax = 32 * mebibyte;
 
 let gateway: TestGateway;
 let session: string;
 let key: { id: string; key: string };
 let upstream: Server;
-/** What the upstream writes once a request has come; the socket takes it as fast as the gateway reads. */
+/** What the upstream writes once a request has arrived; the socket takes it as fast as the gateway reads. */
 let answer: Iterable<Buffer | string>;
 let written = 0;
 let pouring: Socket | undefined;
@@ -23,7 +23,7 @@ beforeAll(async () => {
     socket.on('error', () => {});
     socket.once('data', (request) => {
       const line = request.toString();
-      // Probes ask for the models.
+      // Probes ask for the list of models.
       if (line.startsWith('GET ') && !line.startsWith('GET /endless'))
         socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
       else pour(socket);
@@ -35,7 +35,7 @@ beforeAll(async () => {
   session = await gateway.login();
   key = await gateway.createKey(session);
   const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
-  // A model for each, since an upstream that fails often is left alone.
+  // One model for each, since an upstream that fails often is left alone.
   for (const model of [...Object.keys(bombs).map(modelOf), 'long-stream']) {
     await admin('/models', { name: model, operations: ['chat_completions'] });
     await admin('/prices', { model, per_request_usd: 1 });
@@ -94,7 +94,7 @@ const bombs: Readonly<Record<string, Bomb>> = {
 };
 
 describe('an upstream that sends', () => {
-  test.each(Object.entries(bombs))('%s meets a limit, and is not paid for', async (name, { stream, answer: make }) => {
+  test.each(Object.entries(bombs))('%s meets a limit, and nobody pays', async (name, { stream, answer: make }) => {
     answer = make();
     written = 0;
     const body = {
@@ -106,7 +106,7 @@ describe('an upstream that sends', () => {
       const reply = await gateway.call('POST', '/v1/chat/completions', key.key, body);
       return reply.status !== 503 && reply;
     };
-    // Whose probe the bomb before has held up is away until its next one.
+    // If the last bomb has held up its probe, it counts as away until the next one.
     let reply!: Answer;
     const growthBytes = await memoryGrowth(bytesMax, async () => {
       reply = await waitFor(served, { description: 'the upstream to be asked', timeoutMs: 30_000 });
@@ -140,7 +140,7 @@ test('a client that stops reading a stream of 1 GiB pauses the upstream, and les
         `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     let seen = 0;
-    // The upstream stands still once every buffer on the way is full.
+    // The upstream is paused once every buffer on the way is full.
     await waitFor(
       () => {
         const isStill = written > 0 && written === seen;
@@ -157,7 +157,7 @@ test('a client that stops reading a stream of 1 GiB pauses the upstream, and les
   await waitFor(() => pouring?.destroyed, { description: 'the upstream to be left' });
 });
 
-test('an upstream whose list of models does not end is not registered, and its list is not held', async () => {
+test('an upstream whose list of models is endless is not registered, and the list is not held in memory', async () => {
   answer = gibibyte(head(), chunkOf('{"object":"list","data":[{"id":"a"},'));
   written = 0;
   const base_url = `http://127.0.0.1:${(upstream.address() as { port: number }).port}/endless`;
@@ -173,5 +173,5 @@ test('an upstream whose list of models does not end is not registered, and its l
   expect(written).toBeLessThan(128 * mebibyte);
 });
 
-/** As many events as make a mebibyte. */
+/** Enough events to fill a mebibyte. */
 const chunkOf = (event: string): Buffer => Buffer.from(event.repeat(Math.ceil(mebibyte / event.length)));

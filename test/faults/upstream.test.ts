@@ -26,7 +26,7 @@ const chat = (sim: BehaviourName) => client.chat.completions.create({ model: 'si
 const stream = (sim: BehaviourName, extra: object = {}) =>
   client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim }, stream: true, ...extra });
 
-/** How a call is refused that the simulator was told to refuse. */
+/** The refusal of a call that the simulator was told to refuse. */
 const refusal = async () => {
   const error = await client.chat.completions.create({ model: 'sim-chat', messages }).catch((thrown) => thrown);
   expect(error).toBeInstanceOf(OpenAI.APIError);
@@ -51,7 +51,7 @@ describe('an upstream that fails before its first byte', () => {
   ] as const)(
     '%s is answered with %i %s, streamed or not, and metered as a failure without cost',
     async (sim, status, code) => {
-      // Both at once, and each with somebody to hear its failure from the beginning.
+      // Both at once, each with a handler for its failure from the start.
       const failures = [chat(sim), stream(sim)].map((attempt) => attempt.catch((thrown: unknown) => thrown));
       for (const failure of await Promise.all<unknown>(failures)) {
         const error = failure as InstanceType<typeof OpenAI.APIError>;
@@ -63,7 +63,7 @@ describe('an upstream that fails before its first byte', () => {
         expect(JSON.stringify(error.error)).not.toContain('the-upstreams-own-key');
       }
       expect(await lastEvent(code)).toMatchObject({ success: false, cost_usd: 0, status });
-      // A kept connection that is reset at once is taken for one that was closed as idle: its request is sent once more.
+      // A kept connection that is reset at once looks as if it had been closed while idle, so its request is sent once more.
       const requestsMax = sim === 'reset-before-head' ? 4 : 2;
       expect(simulator.requests.length).toSatisfy((count: number) => count >= 2 && count <= requestsMax);
     },
@@ -82,7 +82,7 @@ describe('an upstream that fails before its first byte', () => {
     [503, '1e300', '15'],
     [429, '0', '1'],
     [429, '1e300', '60'],
-  ])('of its %i with Retry-After %s the client is told to wait %s s', async (status, asked, told) => {
+  ])('its %i with Retry-After %s tells the client to wait %s s', async (status, asked, told) => {
     simulator.next({ instead: { status, headers: { 'retry-after': asked }, body: {} } });
     const error = await refusal();
     expect([error.status, error.headers?.get('retry-after')]).toEqual([status, told]);
@@ -108,7 +108,7 @@ describe('an upstream that fails before its first byte', () => {
     expect(await lastEvent(null)).toMatchObject({ success: false, cost_usd: 0 });
   });
 
-  test('a param is the name of the field, also where it is told as one of the body', async () => {
+  test('a param is the name of the field, even if reported as one of the body', async () => {
     simulator.next({
       instead: { status: 400, body: { error: { message: 'No.', code: 400, param: 'body.messages' } } },
     });
@@ -132,7 +132,7 @@ describe('an upstream that fails before its first byte', () => {
       'seed: Extra inputs are not permitted',
     ],
     ['Google', 400, [{ error: { code: 400, message: 'Unknown name.', status: 'INVALID_ARGUMENT' } }], 'Unknown name.'],
-  ])('what it says in the way of %s is told, within bounds', async (_, status, body, said) => {
+  ])('a message in the way of %s is passed on, within bounds', async (_, status, body, said) => {
     simulator.next({ instead: { status, body } });
     const error = await refusal();
     expect(error.status).toBe(400);
@@ -146,14 +146,14 @@ describe('an upstream that fails before its first byte', () => {
     ['Google', [{ error: { code: 400, message: 'User location is not supported for the API use.' } }]],
     ['xAI', { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***ey.' }],
     ['Anthropic', { error: { message: 'Your credit balance is too low to access the Anthropic API.' } }],
-  ])('what it says of our own account, as %s does with 400, is no fault of the client', async (_, body) => {
+  ])('a complaint about our own account, such as %s with 400, is not blamed on the client', async (_, body) => {
     simulator.next({ instead: { status: 400, body } });
     const error = await refusal();
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' });
     expect(error.message).not.toMatch(/key|location|credit/i);
   });
 
-  test('neither its key nor its address is told, whatever it says of them', async () => {
+  test('neither its key nor its address is revealed, whatever it says about them', async () => {
     const { host, hostname } = new URL(simulator.url);
     const said = `Bad key the-upstreams-own-key for ${simulator.url}/chat/completions at ${host}, which is ${hostname}.`;
     simulator.next({ instead: { status: 400, body: { error: { message: said, param: 'the-upstreams-own-key' } } } });
@@ -162,7 +162,7 @@ describe('an upstream that fails before its first byte', () => {
     for (const secret of ['the-upstreams-own-key', host, hostname]) expect(JSON.stringify(error)).not.toContain(secret);
   });
 
-  test('nor are they where its JSON spells letters of them as escapes, as PHP does each slash', async () => {
+  test('nor are they when its JSON escapes letters of them, as PHP does with each slash', async () => {
     const plain = JSON.stringify({ error: { message: `Bad key the-upstreams-own-key for ${simulator.url}.` } });
     const body = plain.replaceAll('-', '\\u002d').replace('127.', '127\\u002e').replaceAll('/', '\\/');
     simulator.next({ instead: { status: 400, contentType: 'application/json', body } });
@@ -174,11 +174,11 @@ describe('an upstream that fails before its first byte', () => {
     expect(simulator.requests).toHaveLength(1);
   });
 
-  test('an overflow says "maximum context length", by which clients know it', async () => {
+  test('an overflow says "maximum context length", by which clients recognize it', async () => {
     await expect(chat('llama-error')).rejects.toThrow(/maximum context length/i);
   });
 
-  test('a client that retries meets the recovery of an overloaded upstream unseen', async () => {
+  test('a client that retries does not notice an overloaded upstream that recovers', async () => {
     simulator.next('overloaded');
     const retrying = gateway.openai(bench.key.key, { maxRetries: 1 });
     const completion = await retrying.chat.completions.create({ model: 'sim-chat', messages });
@@ -266,7 +266,7 @@ describe('a stream that breaks', () => {
     });
   });
 
-  test('the client raises with a code, and what came is metered', async () => {
+  test('the client raises an error with a code, and what arrived is metered', async () => {
     let received = 0;
     const reading = async () => {
       for await (const chunk of await stream('reset-in-stream')) if (chunk.choices[0]?.delta.content) received += 1;
@@ -313,7 +313,7 @@ describe('an error within a stream', () => {
 
   test.each(cases)('that is %s (%j) of %s ends it with an error in the gateway’s words', async (...given) => {
     const [, frame, , path, body, piece] = given;
-    // A success in between, so that the breaker stays closed.
+    // A success in between keeps the breaker closed.
     await gateway.call('POST', `/v1${path}`, bench.key.key, body);
     const events = `data: ${JSON.stringify(piece)}\n\n${frame}`;
     simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: events } });
@@ -364,7 +364,7 @@ describe('a stream of events whose connection stays open', () => {
       events({ type: 'transcript.text.delta', delta: 'Hi' }, { type: 'transcript.text.done', text: 'Hi' }),
     ],
     ['the [DONE] of vLLM', '/audio/transcriptions', transcription, `${events(chunk)}data: [DONE]\n\n`],
-  ])('is whole behind %s', async (_what, path, body, text) => {
+  ])('is complete after %s', async (_what, path, body, text) => {
     andHangs(text);
     const answer = await gateway.call('POST', `/v1${path}`, bench.key.key, body());
     expect(answer.text).toContain(text.includes('DONE') ? '"transcript.text.done"' : text);
@@ -373,7 +373,7 @@ describe('a stream of events whose connection stays open', () => {
     await simulator.waitFor((entry) => entry.outcome === 'client-left');
   });
 
-  test('is broken off in a line that is longer than any', async () => {
+  test('is broken off at an overlong line', async () => {
     andHangs('x'.repeat(5 * 1024 * 1024));
     const answer = await gateway.call('POST', '/v1/audio/transcriptions', bench.key.key, transcription());
     expect([answer.status, answer.json.error.code]).toEqual([502, 'upstream_error']);
@@ -396,12 +396,12 @@ describe('usage', () => {
     });
   });
 
-  test('a zero that was reported is a zero', async () => {
+  test('a reported zero is a zero', async () => {
     await Array.fromAsync(await stream('zero-usage'));
     expect(await lastEvent(null)).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
-  test('a zero that was reported behind the last words is a zero, though the stream then broke off', async () => {
+  test('a zero reported after the last words is a zero, even if the stream then broke off', async () => {
     // The role, four words, the finish_reason and the usage, but no [DONE].
     const usageReported = { prompt_tokens: 0, completion_tokens: 0 };
     simulator.next({ usage: 'always', usageReported, tokens: 4, fault: { kind: 'cut', afterChunks: 7 } });
@@ -413,7 +413,7 @@ describe('usage', () => {
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
     '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',
-  ])('counts beyond any call are none, and the gateway counts: %s', async (usage) => {
+  ])('impossibly high counts are ignored, and the gateway counts itself: %s', async (usage) => {
     const choice = '{"index":0,"message":{"role":"assistant","content":"Hello there."},"finish_reason":"stop"}';
     const body = `{"choices":[${choice}],"usage":${usage}}`;
     simulator.next({ instead: { status: 200, contentType: 'application/json', body } });
@@ -423,11 +423,11 @@ describe('usage', () => {
       expect(tokens).toBeGreaterThan(0);
       expect(tokens).toBeLessThan(20);
     }
-    // The key's tokens of the minute are not gone either.
+    // The key's tokens for the minute are not used up either.
     await chat('plain');
   });
 
-  test('what an upstream never says is counted', async () => {
+  test('what an upstream never reports is counted', async () => {
     const chunks = await Array.fromAsync(await stream('no-usage'));
     expect(chunks.length).toBeGreaterThan(3);
     const event = await lastEvent(null);
@@ -435,7 +435,7 @@ describe('usage', () => {
     expect(event.input_tokens).toBeGreaterThan(0);
   });
 
-  test('what an upstream never says is told to a client that asked, as it is metered', async () => {
+  test('what an upstream never reports is told as metered to a client that asks', async () => {
     const chunks = await Array.fromAsync(await stream('no-usage', { stream_options: { include_usage: true } }));
     const { input_tokens, output_tokens } = await lastEvent(null);
     expect(chunks.filter(({ usage }) => usage !== null)).toEqual([chunks.at(-1)]);

@@ -28,7 +28,7 @@ let database: pg.Client;
 let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'usage-reconciliation-'));
-  // One of its own, to be restarted and killed; with fsync, since what it has answered for must outlast both.
+  // A Postgres of its own, to be restarted and killed; with fsync, since what it has acknowledged must survive both.
   postgres = await startEmbeddedPostgres({ dataDir: join(directory, 'postgres'), logger });
   await migrateAll(postgres.url, [{ service: 'usage', migrations }], logger);
   usage = await startTestUsage({
@@ -52,7 +52,7 @@ const shuffled = <T>(items: readonly T[]): T[] =>
     .sort(([a], [b]) => a - b)
     .map(([, item]) => item);
 
-/** Usage behind a bad network: calls and answers get lost, come twice, in pieces and out of order. */
+/** Usage on a bad network: calls and answers get lost, are duplicated, delayed or reordered. */
 async function recordBadly(metered: readonly MeteredEvent[]): Promise<void> {
   const events = shuffled(metered.map(usageEvent));
   const record = (part: typeof events) => usage.client.record({ events: part }, asService());
@@ -66,7 +66,7 @@ async function recordBadly(metered: readonly MeteredEvent[]): Promise<void> {
   if (luck > 0.8) throw new Error('the answer was lost');
 }
 
-/** The requests whose progress, and whose end, were reported as written. */
+/** The requests whose progress and whose end were reported as written. */
 type Writer = { child: ChildProcess; progressed: string[]; reported: string[]; exited: Promise<unknown> };
 
 function startWriter(name: string): Writer {
@@ -90,7 +90,7 @@ function startWriter(name: string): Writer {
   return { child, progressed, reported, exited: Promise.all([once(child, 'exit'), once(lines, 'close')]) };
 }
 
-/** Ends Postgres; it is started again at once. Batches in flight are lost, or stored and not answered for. */
+/** Stops Postgres and starts it again at once. Batches in flight are lost, or stored without being acknowledged. */
 async function restartPostgres(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
   const before = postgres.pid();
   process.kill(before, signal);
@@ -104,7 +104,7 @@ async function openDatabase(): Promise<pg.Client> {
   return client;
 }
 
-test(`${kills} kills, lost, repeated and reordered calls, and a Postgres that is restarted and killed: the truth is in events, roll-ups and reports, once`, {
+test(`${kills} kills, lost, repeated and reordered calls, and a Postgres restarted and killed: events, roll-ups and reports hold the truth, once`, {
   timeout: kills * 30_000,
 }, async () => {
   const reported: string[] = [];
@@ -112,12 +112,12 @@ test(`${kills} kills, lost, repeated and reordered calls, and a Postgres that is
   for (let kill = 0; kill < kills; kill += 2) {
     // Two processes on one machine, each with its own journal; the next two adopt both.
     const writers = [startWriter(`life${kill}`), startWriter(`life${kill + 1}`)];
-    // Each life is as long as another, so that kills fall into every phase.
+    // Each life has a different length, so that kills fall into every phase.
     await waitFor(() => writers.every((writer, index) => writer.reported.length >= 5 + (((kill + index) * 37) % 150)), {
       timeoutMs: 30_000,
       description: 'requests before the kills',
     });
-    // An orderly restart and a crash by turns, while both processes go on.
+    // An orderly restart and a crash in turn, while both processes go on.
     if (kill % 8 === 6) await restartPostgres(kill % 16 === 6 ? 'SIGKILL' : 'SIGINT');
     for (const { child } of writers) child.kill('SIGKILL');
     for (const { exited } of writers) await exited;
@@ -129,7 +129,7 @@ test(`${kills} kills, lost, repeated and reordered calls, and a Postgres that is
   last.child.send('finish');
   await last.exited;
   reported.push(...last.reported);
-  // What stayed open in the last process has no event: it lived, and its journal stays.
+  // What stayed open in the last process has no event: that process lived, and its journal remains.
   expect(readdirSync(journals()).length).toBeLessThanOrEqual(1);
 
   database = await openDatabase();
@@ -197,7 +197,7 @@ const sums = `count(*)::text as requests, (count(*) filter (where success))::tex
   (count(*) filter (where cached_input_tokens = 0 and input_tokens > 0))::text as misses,
   coalesce(sum(latency_ms) filter (where output_tokens > 0), 0)::text as generating`;
 
-/** Days or weeks as reports read them: what is summed, and the quarter hours which none of them counts yet. */
+/** Days or weeks as reports read them: the sums, plus the quarter hours that are not summed yet. */
 const summed = (table: string, unit: 'day' | 'week'): string => `(
   select bucket_start, user_id, api_key_id, model, endpoint, ${measures.map((name) => `sum(${name})::bigint as ${name}`).join(', ')}
   from (
@@ -208,7 +208,7 @@ const summed = (table: string, unit: 'day' | 'week'): string => `(
   ) as parts group by bucket_start, user_id, api_key_id, model, endpoint
 ) as summed`;
 
-/** Every row of a tier against the events it is made of, and no row without events. */
+/** Compares every row of a tier with its events, and expects no row without events. */
 async function expectEqualRollUps(tier: string, bucket: string): Promise<void> {
   const rolled = await database.query(
     `select bucket_start, user_id, api_key_id, model, endpoint, requests::text, successful_requests::text as successful,
@@ -218,7 +218,7 @@ async function expectEqualRollUps(tier: string, bucket: string): Promise<void> {
     from ${tier} order by bucket_start, user_id, api_key_id, model, endpoint`,
   );
   const events = await database.query(
-    // The moment of the id, as Postgres 16 can read it too.
+    // The time in the id, in a form that Postgres 16 can read too.
     `select ${bucket} as bucket_start, user_id, key_id as api_key_id, model collate "C" as model, endpoint collate "C" as endpoint, ${sums}
     from (select *, to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / 1000.0) as at,
       coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as key_id
@@ -228,7 +228,7 @@ async function expectEqualRollUps(tier: string, bucket: string): Promise<void> {
   expect(rolled.rows, tier).toEqual(events.rows);
 }
 
-/** Each endpoint's sums against those of the events. */
+/** Compares each endpoint's sums with those of the events. */
 async function expectEqualReports(): Promise<void> {
   const owner = asPerson({ tenantId, userId: ids(2, 0), role: Role.OWNER });
   const scope = UsageScope.TENANT;

@@ -10,7 +10,7 @@ import { type Answer, owner as firstUser, startTestGateway, type TestGateway } f
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** Of everybody here; the test's own is that of a trusted proxy. */
+/** The address of everyone here; the test itself connects as a trusted proxy. */
 const address = '198.51.100.7';
 const password = 'Correct-horse-1';
 const nextPassword = 'Correct-horse-2';
@@ -28,12 +28,12 @@ type Event = {
 const clock = new ClockAhead();
 let gateway: TestGateway;
 let simulator: UpstreamSimulator;
-/** The first user, an operator; the same person, as owner of an organization, is `owner`. */
+/** The first user, an operator. As owner of an organization, the same person is `owner`. */
 let operator: Actor;
 let owner: Actor;
 let home: string;
 let session: string;
-/** What must be told of what was done so far. */
+/** The events that must be found for what was done so far. */
 const done: Event[] = [];
 
 beforeAll(async () => {
@@ -50,7 +50,7 @@ afterAll(async () => {
   await simulator?.close();
 });
 
-/** A call below /api/v1 from the address; whatever is no success fails the test. */
+/** A call below /api/v1 from the address; anything but success fails the test. */
 async function call(method: string, path: string, body?: object, token = session): Promise<Answer> {
   const answer = await tryCall(method, path, body, token);
   expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);
@@ -60,7 +60,7 @@ async function call(method: string, path: string, body?: object, token = session
 const tryCall = (method: string, path: string, body: object | undefined, token: string): Promise<Answer> =>
   gateway.call(method, `/api/v1${path}`, token, body, { 'x-forwarded-for': address });
 
-/** Notes that the answered request must be found as an event of this type. */
+/** Notes that the request just answered must appear as an event of this type. */
 function tells(
   type: string,
   actor: Actor,
@@ -77,7 +77,7 @@ function tells(
   });
 }
 
-/** Each noted request has left exactly one event of its type, once the relays have handed it on. */
+/** Expects exactly one event of its type for each noted request, once the relays have passed it on. */
 async function expectTold(): Promise<void> {
   const noted = done.splice(0);
   const keyOf = ({ request_id, type }: Event) => `${type} ${request_id}`;
@@ -93,7 +93,7 @@ async function expectTold(): Promise<void> {
   await expect.poll(told, { interval: 100 }).toEqual(inOrder(noted));
 }
 
-/** What the events of a type about something say was changed, newest first. */
+/** What the events of a type about a target say was changed, newest first. */
 const changesOf = (type: string, target: string) => async () => {
   const { json } = await call('GET', `/admin/audit-events?type=${type}&target_id=${target}`);
   return json.data.map(({ changes }: { changes: object }) => changes);
@@ -125,7 +125,7 @@ async function join(email: string): Promise<Person> {
   return signIn(email);
 }
 
-test('each change of a session or a password is told by one audit event', async () => {
+test('each change of a session or a password is recorded as one audit event', async () => {
   const email = 'mia@example.com';
   const first = await join(email);
   const mia: Actor = { type: 'user', id: first.id };
@@ -154,7 +154,7 @@ test('each change of a session or a password is told by one audit event', async 
   await expectTold();
 });
 
-test('each change of an organization or its people is told by one audit event', async () => {
+test('each change of an organization or its people is recorded as one audit event', async () => {
   const email = 'olga@example.com';
   const made = await call('POST', '/admin/organizations', { name: 'Second', owner_email: email });
   const { organization, invitation } = made.json;
@@ -181,7 +181,7 @@ test('each change of an organization or its people is told by one audit event', 
   const later = await call('POST', '/invitations', { email: 'twice@example.com' });
   tells('invitation_withdrawn', owner, ['invitation', earlier.json.id], later);
 
-  // Whoever is invited to make an organization makes it.
+  // Accepting an invitation to create an organization creates it.
   await call('POST', '/admin/organizations', { owner_email: 'fay@example.com' });
   const [token] = await tokenMailedTo('fay@example.com');
   const fields = { token, password, first_name: 'Fay', last_name: 'Founder', organization_name: 'Third' };
@@ -191,7 +191,7 @@ test('each change of an organization or its people is told by one audit event', 
   await expectTold();
 });
 
-test('each change of an API key is told by one audit event', async () => {
+test('each change of an API key is recorded as one audit event', async () => {
   const made = await call('POST', '/api-keys', { name: 'audited' });
   const key: [string, string] = ['api_key', made.json.id];
   const path = `/api-keys/${made.json.id}`;
@@ -207,7 +207,7 @@ test('each change of an API key is told by one audit event', async () => {
   await expectTold();
 });
 
-test('each change of a limit, a plan or money is told by one audit event', async () => {
+test('each change of a limit, a plan or money is recorded as one audit event', async () => {
   const path = `/admin/organizations/${home}`;
   const organization: [string, string] = ['organization', home];
   tells('cost_limit_updated', owner, ['user', owner.id], await call('PUT', '/profile/cost-limit', { limit_usd: 5 }));
@@ -250,7 +250,7 @@ test('each change of a limit, a plan or money is told by one audit event', async
   await expectTold();
 });
 
-test('what is told of given credit says all that was given: to whom it was promised, until when and why', async () => {
+test('the event of given credit says everything that was given: to whom it was promised, until when and why', async () => {
   const redeemUntil = daysFromNow(30);
   const promise = { amount_usd: 5, redemptions_max: 1000, redeem_until: redeemUntil, credit_lifetime_days: 90 };
   const coupon = await call('POST', '/admin/coupons', { code: 'THOUSANDS', ...promise });
@@ -265,7 +265,7 @@ test('what is told of given credit says all that was given: to whom it was promi
 
 const daysFromNow = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
-/** The invoices of two past months in which something was used. */
+/** The invoices of two past months with usage. */
 async function invoicesOfPastMonths(): Promise<string[]> {
   await call('POST', '/admin/models', { name: 'priced', operations: ['chat_completions'] });
   const price = await call('POST', '/admin/prices', { model: 'priced', input_per_million_tokens_usd: 1 });
@@ -286,7 +286,7 @@ async function invoicesOfPastMonths(): Promise<string[]> {
   return json.data.map((invoice: { id: string }) => invoice.id);
 }
 
-test('an event has the changed fields alone, as the API spells them, and there is none of what changes nothing', async () => {
+test('an event has only the changed fields, as the API spells them, and there is none if nothing changed', async () => {
   const { id, token } = await join('dana@example.com');
   for (const phone of ['+1 555', '+1 555', null]) await call('PATCH', '/profile', { phone }, token);
   for (const limit_usd of [5, 5, 6]) await call('PUT', '/profile/cost-limit', { limit_usd }, token);
@@ -312,7 +312,7 @@ test.each([
   ['a quota of keys', 'key-quota', { keys_per_user: 77 }],
   ['a new plan', '/admin/plans/raced', { name: 'Raced', payg_enabled: true }],
   ['a plan', '/admin/plans/raced', { name: 'Raced again', payg_enabled: true }],
-])('%s that many write at once is told by one audit event', async (_what, path, body) => {
+])('%s written by many at once is recorded as one audit event', async (_what, path, body) => {
   const url = path.startsWith('/') ? path : `/admin/organizations/${home}/${path}`;
   const answers = await Promise.all(Array.from({ length: 8 }, () => call('PUT', url, body)));
   const requests = new Set(answers.map(({ headers }) => headers.get('x-request-id')));
@@ -323,7 +323,7 @@ test.each([
   expect((data as Event[]).filter(({ request_id }) => requests.has(request_id))).toHaveLength(1);
 });
 
-test('each change of the catalog is told by one audit event', async () => {
+test('each change of the catalog is recorded as one audit event', async () => {
   const model: [string, string] = ['model', 'audited'];
   const made = await call('POST', '/admin/models', {
     name: 'audited',
@@ -364,7 +364,7 @@ test('each change of the catalog is told by one audit event', async () => {
   await expectTold();
 });
 
-test('an event of the catalog has the changed fields alone, as the API spells them', async () => {
+test('an event of the catalog has only the changed fields, as the API spells them', async () => {
   await call('POST', '/admin/models', { name: 'spelled', operations: ['chat_completions'] });
   await call('PATCH', '/admin/models/spelled', { context_window: 1000 });
   await expect
@@ -393,7 +393,7 @@ test('an event of the catalog has the changed fields alone, as the API spells th
     .toEqual([{ before: { weight: 1, total_timeout_ms: 600_000 }, after: { weight: 2, total_timeout_ms: 1000 } }]);
 });
 
-test('a new signing key is told by one audit event', async () => {
+test('a new signing key is recorded as one audit event', async () => {
   const rotated = await call('POST', '/admin/signing-keys/rotate');
   const { kid } = rotated.json.data.find(({ status }: { status: string }) => status === 'active');
   tells('signing_key_rotated', operator, ['signing_key', kid], rotated, null);

@@ -26,7 +26,7 @@ import { waitFor } from '../support/wait-for.ts';
 const logger = createLogger({ level: 'silent', name: 'test' });
 const login = async ({ auth }: TestAuth) =>
   (await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous())).tokens!;
-/** As the housekeeping of Auth has it. */
+/** What the housekeeping of Auth is given. */
 const databaseOf = ({ database }: TestAuth) =>
   openServiceDatabase({ service: 'auth', connection: database.url, entities: [], logger });
 const newPrivateKey = () =>
@@ -46,7 +46,7 @@ test('replicas that start at the same moment agree on one operator and one signi
   for (const replica of replicas) await replica.close();
 });
 
-test('what one replica ends is refused at an edge of another, from the answer on', async () => {
+test('what one replica ends is refused at an edge of another, once the answer is given', async () => {
   await using database = await createTestDatabase();
   await using here = await startTestAuth({ database });
   await using there = await startTestAuth({ database });
@@ -61,7 +61,7 @@ test('what one replica ends is refused at an edge of another, from the answer on
   await edge.close();
 });
 
-test('a token is over with a change of its user, though the replica that issued it has a clock half a minute ahead', async () => {
+test('a change of its user ends a token, though the replica that issued it has a clock half a minute ahead', async () => {
   const ahead = new ClockAhead();
   ahead.aheadMs = 30_000;
   await using database = await createTestDatabase();
@@ -79,7 +79,7 @@ test('a token is over with a change of its user, though the replica that issued 
   await edge.close();
 });
 
-test('what is ended behind a failover that lost changes is refused at an edge that knew those, from the answer on', async () => {
+test('what is ended after a failover that lost changes is refused at an edge that knew those, once the answer is given', async () => {
   await using fixture = await startTestAuth();
   const edge = createSessionCredentials({
     auth: fixture.auth,
@@ -106,7 +106,7 @@ test('what is ended behind a failover that lost changes is refused at an edge th
   await edge.close();
 });
 
-test('a refresh token of one replica is taken by another, after a rotation too, and for all of its seven days', async () => {
+test('a refresh token of one replica is accepted by another, even after a rotation, for all of its seven days', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using database = await createTestDatabase();
   await using here = await startTestAuth({ database, clock });
@@ -123,7 +123,7 @@ test('a refresh token of one replica is taken by another, after a rotation too, 
   expect(kidOf(late!.accessToken)).not.toBe(kidOf(unused.accessToken));
 });
 
-test('a signing key is kept over restarts, sealed; one of the configuration is never kept, and replaces it without ending sessions', async () => {
+test('a signing key survives restarts, sealed; a configured one is never stored, and replaces it without ending sessions', async () => {
   await using database = await createTestDatabase();
   const first = await startTestAuth({ database });
   const before = await login(first);
@@ -161,7 +161,7 @@ test.each([
     await using renewed = await startTestAuth({ database, clock, jwtPrivateKey: newPrivateKey() });
     const after = await login(renewed);
     expect(kidOf(after.accessToken)).not.toBe(kidOf(before.accessToken));
-    // By this token the old one learns of the new key.
+    // From this token the old replica learns of the new key.
     const { tokens: refreshed } = await old.auth.refresh({ refreshToken: after.refreshToken }, anonymous());
     const signedOn = await login(old);
     expect([refreshed!, signedOn].map(({ accessToken }) => kidOf(accessToken))).toEqual([
@@ -181,12 +181,12 @@ test.each([
     'an RSA key',
     generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'pem', type: 'pkcs8' }),
   ],
-])('%s in JWT_PRIVATE_KEY stops the start by its name', async (_name, jwtPrivateKey) => {
+])('%s in JWT_PRIVATE_KEY stops the start, naming the variable', async (_name, jwtPrivateKey) => {
   await using database = await createTestDatabase();
   await expect(startTestAuth({ database, jwtPrivateKey: String(jwtPrivateKey) })).rejects.toThrow('JWT_PRIVATE_KEY');
 });
 
-test('what is out of date is removed, and what counts stays', async () => {
+test('what is out of date is removed, and what still counts stays', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ clock });
   const database = await databaseOf(fixture);
@@ -207,7 +207,7 @@ test('what is out of date is removed, and what counts stays', async () => {
   await database.close();
 });
 
-test('the removal of a signing key that never came to sign is told to edges, which accept it until then', async () => {
+test('edges are told when a signing key that never came to sign is removed, and accept it until then', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ clock });
   const database = await databaseOf(fixture);
@@ -230,7 +230,7 @@ test('the removal of a signing key that never came to sign is told to edges, whi
   await database.close();
 });
 
-test('a change stays for as long as an earlier one that counts: an edge which knows that one is told of all the rest', async () => {
+test('a change is kept as long as an earlier one that counts: an edge that knows the earlier one is told of all the rest', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ clock });
   const database = await databaseOf(fixture);

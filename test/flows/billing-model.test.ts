@@ -7,7 +7,7 @@ import { randomHistories } from '../support/random-histories.ts';
 const histories = randomHistories('BILLING', 3);
 
 test(
-  'whatever happens to an organization, each answer about its money is what plain arithmetic over the specification gives',
+  'whatever happens to an organization, each answer about its money matches plain arithmetic over the specification',
   async () => {
     await histories.assert(
       fc.asyncProperty(start, fc.array(act, { minLength: 15, maxLength: 40 }), zone, async (begins, acts, timeZone) => {

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 
 test(
-  'however upstreams answer calls and clients leave them, each answer is told as it was or as broken, metered once, and leaves nothing held',
+  'however upstreams answer calls and clients leave them, each answer is reported as it was or as broken, metered once, and leaves nothing held',
   async () => {
     await histories.assert(
       fc.asyncProperty(fc.array(calls, { minLength: 3, maxLength: 8 }), async (groups) => {

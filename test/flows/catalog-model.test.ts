@@ -7,7 +7,7 @@ import { randomHistories } from '../support/random-histories.ts';
 const histories = randomHistories('CATALOG', 1);
 
 test(
-  'whatever operators do to models, grants, deployments and retirements, each organization meets what it may know of, and nothing else',
+  'whatever operators do to models, grants, deployments and retirements, each organization sees exactly what it may know of',
   async () => {
     await histories.assert(
       fc.asyncProperty(fc.array(act, { minLength: 20, maxLength: 50 }), async (acts) => {

@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const inventedKey = (): string => makeKeySecret(randomBytes(32));
 
-/** The same client, but it counts look-ups, and can hold their answers back. */
+/** The same client, but it counts look-ups and can delay their answers. */
 function watched(keys: Client<typeof KeysService>) {
   const state = { lookUps: 0, held: 0, gate: Promise.resolve() };
   const client: Client<typeof KeysService> = {
@@ -42,9 +42,9 @@ function watched(keys: Client<typeof KeysService>) {
   return { client, state };
 }
 
-// By a clock that stands still, so that no lease lapses while a busy machine lets the test wait.
+// On a clock that stands still, so that no lease lapses while a busy machine makes the test wait.
 describe('an edge with a live feed', () => {
-  test('asks once for a key that many requests bring at once, and then never again', async () => {
+  test('looks up a key once, however many requests bring it at once, and then never again', async () => {
     const { secret } = await service.keys.createKey({ name: 'herd' }, as(sessionOf()));
     const { client, state } = watched(service.keys);
     await using edge = await startTestEdge(client, { clock });
@@ -54,7 +54,7 @@ describe('an edge with a live feed', () => {
     expect(state.lookUps).toBe(1);
   });
 
-  test('refuses mistyped keys without asking, and asks once for a key that nobody has', async () => {
+  test('refuses mistyped keys without a look-up, and looks up a nonexistent key once', async () => {
     const { client, state } = watched(service.keys);
     await using edge = await startTestEdge(client, { clock });
     const valid = inventedKey();
@@ -87,7 +87,7 @@ describe('an edge with a live feed', () => {
     clock.set(startMs);
   });
 
-  test('neither uses nor keeps an answer that is older than a deletion it has heard of', async () => {
+  test('neither uses nor keeps an answer older than a deletion it has heard of', async () => {
     const user = as(sessionOf());
     const { key, secret } = await service.keys.createKey({ name: 'raced' }, user);
     const { client, state } = watched(service.keys);
@@ -97,14 +97,14 @@ describe('an edge with a live feed', () => {
     const early = edge.decide(secret);
     await waitFor(() => state.held === 1, { description: 'the answer to be read and held back' });
     await service.keys.deleteKey({ keyId: key!.id }, user);
-    // After the answer to the deletion: it shares the load that began before.
+    // After the answer to the deletion: it shares the look-up that began earlier.
     const late = edge.decide(secret);
     resolve();
     expect(await Promise.all([early, late])).toEqual(['INVALID_API_KEY', 'INVALID_API_KEY']);
     expect(state.lookUps).toBe(2);
   });
 
-  test('counts uses, one for each request, and reports them without a write per request', async () => {
+  test('counts uses, one per request, and reports them without a write per request', async () => {
     const user = as(sessionOf());
     const { key, secret } = await service.keys.createKey({ name: 'counted' }, user);
     const read = async () => (await service.keys.getKey({ keyId: key!.id }, user)).key!;
@@ -124,7 +124,7 @@ describe('an edge with a live feed', () => {
     clock.set(startMs);
   });
 
-  test('keeps no more secrets than it has room for, and loses none in use to a flood', async () => {
+  test('keeps no more secrets than it has room for, and a flood evicts none in use', async () => {
     const user = as(sessionOf());
     const made = [];
     for (let index = 0; index < 10; index++) made.push(await service.keys.createKey({ name: 'many' }, user));
@@ -141,7 +141,7 @@ describe('an edge with a live feed', () => {
 });
 
 describe('an edge whose lease has lapsed', () => {
-  test('asks for every request, by the clock it was given', async () => {
+  test('looks up every request, by the clock it was given', async () => {
     const { secret } = await service.keys.createKey({ name: 'leased' }, as(sessionOf()));
     const edgeClock = new ManualClock(startMs);
     const { client, state } = watched(service.keys);
@@ -158,13 +158,13 @@ describe('an edge whose lease has lapsed', () => {
   });
 });
 
-test('a key opens every edge once its creation is answered, while floods of invented keys are looked up', async () => {
+test('a key works at every edge once its creation is answered, while floods of invented keys are looked up', async () => {
   await using first = await startTestEdge(service.keys);
   await using second = await startTestEdge(service.keys);
   await using third = await startTestEdge(service.keys);
   const edges = [first, second, third];
   const user = as(sessionOf());
-  /** What each edge decides. That nobody can tell in time, as on a busy machine, says nothing: the request comes again. */
+  /** What each edge decides. A decision that came too late, as on a busy machine, says nothing, so the request is repeated. */
   const decisions = (secret: string) =>
     Promise.all(
       edges.map(async (edge) => {
@@ -182,7 +182,7 @@ test('a key opens every edge once its creation is answered, while floods of inve
   const person = async (): Promise<void> => {
     for (let count = 0; count < 4; count += 1) {
       const { key, secret } = await service.keys.createKey({ name: 'raced' }, user);
-      // Twice at once, so that some share a look-up which others began.
+      // Twice at once, so that some share a look-up that others began.
       expect(await Promise.all([decisions(secret), decisions(secret)])).toEqual(Array(2).fill(everywhere('accepted')));
       const { secret: rotated } = await service.keys.rotateKey({ keyId: key!.id }, user);
       expect(await decisions(rotated)).toEqual(everywhere('accepted'));
@@ -233,10 +233,10 @@ test('a flood of invented keys costs bounded queries and no memory', async () =>
   const statementsBefore = await authenticateStatements();
   let heapBefore = 0;
   for (let done = 0; done < floodMax; done += 500) {
-    // The first rounds fill what is bounded.
+    // The first rounds fill everything that is bounded.
     if (done === floodMax / 2) heapBefore = process.memoryUsage().heapUsed;
     const decisions = await Promise.all(Array.from({ length: 500 }, () => edge.decide(inventedKey())));
-    // A busy machine may leave some without an answer in time; none is let in.
+    // On a busy machine some may not be answered in time; none is let in.
     for (const decision of decisions) expect(['INVALID_API_KEY', 'OVERLOADED']).toContain(decision);
   }
   const statements = (await authenticateStatements()) - statementsBefore;
@@ -246,7 +246,7 @@ test('a flood of invented keys costs bounded queries and no memory', async () =>
   expect(process.memoryUsage().heapUsed - heapBefore).toBeLessThan(64 * 1024 * 1024);
 }, 600_000);
 
-/** How many look-ups the database has answered: each is one scan of the digests' index per digest, so transactions are counted. */
+/** How many look-ups the database has answered. Each scans the digests' index once per digest, so transactions are counted. */
 async function authenticateStatements(): Promise<number> {
   const count = 'select xact_commit from pg_stat_database where datname = current_database()';
   const [{ xact_commit }] = await rowsOf(database.url, count);

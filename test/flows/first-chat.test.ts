@@ -39,7 +39,7 @@ describe('the main job, end to end', () => {
     expect(text).toBe(whole.choices[0]!.message.content);
   });
 
-  test('usage comes in the last chunk when the client asks for it, and only then', async () => {
+  test('usage comes in the last chunk if the client asks for it, and only then', async () => {
     const stream = await gateway.openai(key.key).chat.completions.create({
       model: 'sandbox-chat',
       messages,

@@ -7,7 +7,7 @@ import { randomHistories } from '../support/random-histories.ts';
 const histories = randomHistories('IDENTITY', 2);
 
 test(
-  'whatever people do with invitations, roles, passwords, sessions and keys, whoever may is let in at each replica, and nobody else, from the answer on',
+  'whatever people do with invitations, roles, passwords, sessions and keys, each replica lets in exactly those who may, once the answer is given',
   async () => {
     await histories.assert(
       fc.asyncProperty(fc.array(act, { minLength: 20, maxLength: 50 }), async (acts) => {

@@ -2,9 +2,9 @@ import { decodeJwt } from 'jose';
 import { expect, test } from 'vitest';
 import { type Crowd, gatherCrowd } from '../support/identity/crowd.ts';
 
-/** This many gate every merge; `IDENTITY_ROUNDS=500` is a night's work. */
+/** This many run before every merge; `IDENTITY_ROUNDS=500` takes a night. */
 const rounds = Number(process.env.IDENTITY_ROUNDS ?? 6);
-/** What a failed run prints, to have its draws again. */
+/** Printed by a failed run, to repeat its random choices. */
 const seed = Number(process.env.IDENTITY_SEED ?? Date.now() % 1_000_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape; the assertions are the types.
@@ -33,7 +33,7 @@ test(
   600_000 + rounds * 10_000,
 );
 
-/** Access tokens are refused, or say of their user what is so. Looked at twice, at either replica. */
+/** Expects each access token to be refused or to state the truth about its user. Checked twice, at either replica. */
 async function expectSessions(crowd: Crowd, users: readonly Json[]): Promise<void> {
   for (const { access } of crowd.tokens.slice(-60)) {
     const { sub, role, operator = false } = decodeJwt<Json>(access);
@@ -46,7 +46,7 @@ async function expectSessions(crowd: Crowd, users: readonly Json[]): Promise<voi
   }
 }
 
-/** Of the secrets of a key that is there, and its user active, one is served: of those made at the same moment the last. */
+/** Of the secrets of an existing key with an active user, one works: of those created at the same moment, the last. */
 async function expectKeys(crowd: Crowd, users: readonly Json[], keys: readonly Json[]): Promise<void> {
   for (const { id, userId, secrets } of crowd.keys.slice(-20)) {
     const { is_active, role } = users.find((user) => user.id === userId);
@@ -60,7 +60,7 @@ async function expectKeys(crowd: Crowd, users: readonly Json[], keys: readonly J
   }
 }
 
-/** The access token of somebody who operates the platform: there always is one. */
+/** The access token of an operator: there always is one. */
 async function anOperator(crowd: Crowd): Promise<string> {
   const tokens: string[] = [];
   for (const person of crowd.people) tokens.push((await crowd.signIn(person)) ?? '');
@@ -69,7 +69,7 @@ async function anOperator(crowd: Crowd): Promise<string> {
   return token!;
 }
 
-/** A list to its end. */
+/** A whole list, page by page. */
 async function all(crowd: Crowd, path: string, token: string): Promise<Json[]> {
   const rows: Json[] = [];
   for (let page = 1; ; page += 1) {

@@ -40,7 +40,7 @@ async function tokenOf(email: string, password: string): Promise<string> {
   return (await call('POST', '/auth/login', undefined, { email, password })).body.access_token;
 }
 
-test('an invitation is made, listed, accepted and shows in the members', async () => {
+test('an invitation is created, listed and accepted, and then shows among the members', async () => {
   const made = await call('POST', '/invitations', owner, { email: 'Guest@Example.com', role: 'admin' });
   expect([made.status, made.body]).toMatchObject([
     201,
@@ -55,7 +55,7 @@ test('an invitation is made, listed, accepted and shows in the members', async (
     password: strongPassword,
     first_name: 'Guest',
     last_name: 'Person',
-    // Accepted and ignored (service.md, Versioning), whoever's it is.
+    // Accepted and ignored (service.md, Versioning), whoever's address it is.
     email: ownerEmail,
   });
   expect([accepted.status, accepted.body]).toMatchObject([
@@ -74,7 +74,7 @@ test('an invitation is made, listed, accepted and shows in the members', async (
   expect(changed.body).toMatchObject({ role: 'member' });
 });
 
-test('whoever invites the same person again at once is told in how many seconds it can be done', async () => {
+test('inviting the same person again at once is refused, saying in how many seconds it can be done', async () => {
   const again: [path: string, body: object, param: string][] = [
     ['/invitations', { email: 'eager@example.com' }, 'email'],
     ['/admin/organizations', { owner_email: 'founder@example.com' }, 'owner_email'],
@@ -92,7 +92,7 @@ test('whoever invites the same person again at once is told in how many seconds 
   }
 });
 
-test('a member is refused what admins do, an owner what operators do', async () => {
+test('a member is refused what admins may do, an owner what operators may do', async () => {
   const adminOnly: [Method, string, object?][] = [
     ['GET', '/members'],
     ['PATCH', `/members/${fixture.owner.userId}`, { is_active: false }],
@@ -127,7 +127,7 @@ test('a member is refused what admins do, an owner what operators do', async () 
   }
 });
 
-test('every route but the public ones asks for a session', async () => {
+test('every route except the public ones requires a session', async () => {
   const paths: [Method, string][] = [
     ['GET', '/profile'],
     ['GET', '/auth/profile'],
@@ -145,7 +145,7 @@ test('every route but the public ones asks for a session', async () => {
   }
 });
 
-test('an operator makes, suspends and restores an organization, and sees who did what', async () => {
+test('an operator creates, suspends and restores an organization, and sees who did what', async () => {
   const made = await call('POST', '/admin/organizations', owner, { name: 'Second', owner_email: 'second@example.com' });
   expect([made.status, made.body]).toMatchObject([
     201,
@@ -173,7 +173,7 @@ test('an operator makes, suspends and restores an organization, and sees who did
   const verified = await call('GET', `/admin/audit-events/verification?tenant_id=${id}`, owner);
   const whole = { is_whole: true, first_broken_sequence: null, next_after_sequence: null };
   expect(verified.body).toEqual({ ...whole, events_checked: 4 });
-  // A part says nothing of the whole until the last.
+  // A part says nothing about the whole until the last one.
   const verifyPart = (after: number) =>
     call('GET', `/admin/audit-events/verification?tenant_id=${id}&events_max=3&after_sequence=${after}`, owner);
   const begun = { is_whole: null, events_checked: 3, first_broken_sequence: null, next_after_sequence: 3 };
@@ -182,7 +182,7 @@ test('an operator makes, suspends and restores an organization, and sees who did
   expect((await verifyPart(5)).body.error.param).toBe('after_sequence');
 });
 
-test('the event that a check of a chain names is found by its number', async () => {
+test('the event named by the check of a chain can be found by its number', async () => {
   const { tenantId } = fixture.owner;
   const own = await call('GET', '/audit-events?sequence=2', owner);
   expect(own.body.data).toMatchObject([{ sequence: 2 }]);
@@ -197,7 +197,7 @@ test('the event that a check of a chain names is found by its number', async () 
   expect((await call('GET', '/audit-events?sequence=1000000', owner)).body.data).toEqual([]);
 });
 
-test('which signing keys there are, and from when until when, is told before and after one is replaced', async () => {
+test('the signing keys and their periods are shown before and after one is replaced', async () => {
   type Keys = { data: { kid: string; status: string; activated_at: string; expires_at: string | null }[] };
   const before = (await call('GET', '/admin/signing-keys', owner)).body as Keys;
   const active = before.data.find(({ status }) => status === 'active')!;
@@ -218,7 +218,7 @@ test('registration is unavailable, whatever is sent', async () => {
   }
 });
 
-test('a forgotten password is reset by the mailed token, and asking tells nothing', async () => {
+test('a forgotten password is reset with the mailed token, and asking for it reveals nothing', async () => {
   await join(fixture, 'forgetful@example.com');
   const known = await call('POST', '/auth/password/forgot', undefined, { email: 'forgetful@example.com' });
   const unknown = await call('POST', '/auth/password/forgot', undefined, { email: 'nobody@example.com' });

@@ -5,10 +5,10 @@ import { waitFor } from '../support/wait-for.ts';
 let bench: InferenceBench;
 beforeAll(async () => {
   bench = await startInferenceBench();
-  // A cent for a thousand tokens, so that a call's largest cost is its max_tokens and little else.
+  // A cent per thousand tokens, so that a call's largest cost is its max_tokens and little else.
   const price = { model: 'sim-chat', output_per_million_tokens_usd: 10 };
   expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, price)).status).toBe(201);
-  // A cent for a text as long as the model takes.
+  // A cent for the longest text that the model accepts.
   const perText = { model: 'sim-embedding', input_per_million_tokens_usd: 1_000 };
   expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, perText)).status).toBe(201);
   const size = { context_window: 10 };
@@ -37,7 +37,7 @@ const job = async (id: string, key: string) => (await bench.gateway.call('GET', 
 const spent = async (keyId: string): Promise<number> =>
   (await bench.gateway.call('GET', `/api/v1/api-keys/${keyId}`, bench.session)).json.budget.spent_today_usd;
 
-/** The upstream answers no call until it is told to. */
+/** An upstream that answers no call until told to. */
 function heldUpstream() {
   const { promise, resolve } = Promise.withResolvers<void>();
   bench.simulator.otherwise(() => ({ hold: { until: promise }, tokens: 5 }));
@@ -50,13 +50,13 @@ const isAdmitted = async (key: string): Promise<boolean> => {
   return status === 200;
 };
 
-test('jobs hold their largest cost from submission to their end, and then what they used is spent', async () => {
+test('jobs hold their largest cost from submission to their end, and then only what they used is spent', async () => {
   const answer = heldUpstream();
   const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
   const jobs = [await submit(key), await submit(key)];
   const refused = await call(key);
   expect([refused.status, refused.json.error.code]).toEqual([429, 'spend_cap_exceeded']);
-  // A third is refused when it is submitted, and leaves nothing behind.
+  // A third one is refused when submitted, and leaves nothing behind.
   expect((await call(key, { background: true })).json.error).toMatchObject({ code: 'spend_cap_exceeded' });
   expect((await bench.gateway.call('GET', '/api/v1/jobs', key)).json.data).toHaveLength(2);
   expect(await spent(id)).toBe(0);
@@ -72,7 +72,7 @@ test('jobs hold their largest cost from submission to their end, and then what t
   expect(await isAdmitted(key)).toBe(true);
 });
 
-test('one submission that comes many times at once, with room for one job, is that job each time', async () => {
+test('one submission sent many times at once, with room for one job, is the same job each time', async () => {
   const answer = heldUpstream();
   const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
   const fields = {
@@ -90,7 +90,7 @@ test('one submission that comes many times at once, with room for one job, is th
   answer();
 });
 
-test('a job that is cancelled gives its room back at once, whether it runs or waits', async () => {
+test('a cancelled job frees its room at once, whether it is running or waiting', async () => {
   const answer = heldUpstream();
   const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
   const jobId = await submit(key);
@@ -101,7 +101,7 @@ test('a job that is cancelled gives its room back at once, whether it runs or wa
   await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
 });
 
-test('a cap lowered meanwhile, and a model that fails, leave nothing held', async () => {
+test('neither a cap lowered meanwhile nor a failing model leaves anything held', async () => {
   const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
   bench.simulator.otherwise('vllm-error');
   const jobId = await submit(key);
@@ -146,7 +146,7 @@ test('a job keeps its room between two attempts, though a limit is lowered meanw
   await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
 });
 
-test('a job that was submitted while nothing limited it does not run behind a cap that leaves no room for it', async () => {
+test('a job submitted while nothing limited it does not run under a later cap that leaves no room for it', async () => {
   const { id, key } = await bench.gateway.createKey(bench.session);
   const failing = Promise.withResolvers<void>();
   bench.simulator.next({ instead: { status: 500, body: { error: 'broken' } }, hold: { until: failing.promise } });
@@ -178,7 +178,7 @@ test.each<[what: string, path: string, body: object, callsHeld: number]>([
     { model: 'sim-embedding', input: ['long '.repeat(9), 'long '.repeat(9)] },
     1,
   ],
-])('for %s so much is held as it may cost', async (_, path, body, callsHeld) => {
+])('for %s, as much is held as it may cost', async (_, path, body, callsHeld) => {
   const answer = heldUpstream();
   const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
   const submitted = () =>

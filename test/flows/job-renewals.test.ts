@@ -20,7 +20,7 @@ const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => perform
 let bench: InferenceBench;
 let database: ServiceDatabase;
 beforeAll(async () => {
-  // Nobody takes the jobs: whatever keeps their room is the housekeeping.
+  // Nothing takes the jobs, so only housekeeping keeps their room.
   bench = await startInferenceBench({ clock, worker: false });
   database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
   const price = { model: 'sim-chat', output_per_million_tokens_usd: 10 };
@@ -46,7 +46,7 @@ const outcome = async (key: string): Promise<string> => {
 const housekeeping = () =>
   renewHolds({ database, billing: bench.gateway.gateway.switchboard.client('jobs', BillingService), clock });
 
-/** Time passes for all: Billing goes by the clock of its database, so that its leases grow older instead. */
+/** Lets time pass for all. Billing uses its database's clock, so its leases are made older instead. */
 async function pass(minutes: number): Promise<void> {
   aheadMs += minutes * 60_000;
   await database.pool.query(`update billing.leases set expires_at = expires_at - $1 * interval '1 minute'`, [minutes]);
@@ -62,7 +62,7 @@ async function keyWithJob(): Promise<{ key: string; jobId: string }> {
   return { key, jobId: submitted.json.id };
 }
 
-test('a job that waits for hours, and one that runs for hours, keep their room; without renewal it lapses', async () => {
+test('a job that waits for hours, or runs for hours, keeps its room; without renewal the room lapses', async () => {
   const [waiting, running, forgotten] = [await keyWithJob(), await keyWithJob(), await keyWithJob()];
   const { rows } = await database.pool.query<{ id: string }>('select id from jobs order by id');
   await database.pool.query(`update jobs set status = 2, lease_expires_at = now() + interval '1 day' where id = $1`, [
@@ -85,13 +85,13 @@ test('a job that waits for hours, and one that runs for hours, keep their room; 
   ]);
 });
 
-test('a job whose room lapsed, and is another’s by now, fails without a call; one for which there is room again runs', async () => {
+test('a job whose lapsed room went to another fails without a call; one for which there is room again runs', async () => {
   const { gateway, simulator } = bench;
   const [given, free] = [await keyWithJob(), await keyWithJob()];
   await database.pool.query('update jobs set hold_expires_at = null');
   for (let times = 0; times < 2; times += 1) await pass(45);
   bench.session = await gateway.login();
-  // The room of the first is taken by a second job of its key.
+  // The room of the first goes to a second job of its key.
   const second = await waitFor(
     async () => {
       const answer = await call(given.key, { background: true });

@@ -7,7 +7,7 @@ import { randomHistories } from '../support/random-histories.ts';
 const histories = randomHistories('JOBS', 1);
 
 test(
-  'whatever becomes of jobs, their keys, their models and their workers, each ends as it should, is charged once or not at all, and leaves nothing held',
+  'whatever happens to jobs, their keys, models and workers, each ends as it should, is charged once or not at all, and leaves nothing held',
   async () => {
     await histories.assert(
       fc.asyncProperty(fc.array(act, { minLength: 20, maxLength: 50 }), async (acts) => {

@@ -20,7 +20,7 @@ const call = (method: string, path: string, token: string, body?: unknown) =>
   bench.gateway.call(method, path, token, body);
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
-  // A dollar for a million tokens of either kind.
+  // A dollar per million tokens of either kind.
   const price = { input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 1 };
   await bench.admin('POST', '/prices', { model: 'sim-chat', ...price });
 });
@@ -47,7 +47,7 @@ const cancel = (id: string) => call('POST', `/api/v1/jobs/${id}/cancel`, bench.s
 
 const events = async (keyId: string): Promise<{ success: boolean; cost_usd: number; error_code: string | null }[]> =>
   (await call('GET', `/api/v1/usage/history?limit=100&api_key_id=${keyId}`, bench.session)).json.data;
-/** All events of a key, once there are so many. */
+/** All events of a key, once there are `count` of them. */
 const eventsOf = (keyId: string, count: number) =>
   waitFor(
     async () => {
@@ -57,13 +57,13 @@ const eventsOf = (keyId: string, count: number) =>
     { description: `${count} events of the key` },
   );
 
-test('large submissions take turns, keep no other job from being queued, and are not made for who has gone', async () => {
+test('large submissions take turns, keep no other job from being queued, and are dropped if their client has gone', async () => {
   await bench.renew();
   const { id } = (await call('GET', '/api/v1/organization', bench.session)).json;
   await bench.admin('PATCH', `/organizations/${id}`, { rate_limits: { tokens_per_minute: 10_000_000 } });
   const database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
   const disk = await database.pool.connect();
-  // As of a disk that stands still: large bodies are stored by themselves.
+  // As if the disk had stalled: large bodies are stored by themselves.
   await disk.query('begin');
   await disk.query('lock table job_bodies in exclusive mode');
   const large = Array.from({ length: 24 }, () => submit(bench.key.key, { user: 'x'.repeat(100_000) }));
@@ -92,7 +92,7 @@ test('large submissions take turns, keep no other job from being queued, and are
   expect(await total()).toBe(before + large.length);
 });
 
-test('a body that a session submits reaches the upstream as it was sent, with numbers that a double does not hold', async () => {
+test('a body submitted by a session reaches the upstream as it was sent, including numbers that a double cannot hold', async () => {
   await bench.renew();
   const rest = '"messages": [{"role":"user","content":"Hi"}],\n "seed": 9007199254740993, "temperature": 1.0 }';
   const submitted = await call(
@@ -106,7 +106,7 @@ test('a body that a session submits reaches the upstream as it was sent, with nu
   expect(bench.simulator.requests.at(-1)!.body.toString()).toBe(`{"model":"sim-chat", ${rest}`);
 });
 
-/** An upstream that is away for half a minute parks a job behind its first attempt; the way on is `unpark`. */
+/** An upstream that is away for half a minute parks a job after its first attempt; `unpark` lets it go on. */
 const away: Behaviour = { instead: { status: 503, headers: { 'retry-after': '30' }, body: { error: 'away' } } };
 async function parked(fields: object = {}, key = bench.key.key): Promise<string> {
   bench.simulator.next(away);
@@ -118,7 +118,7 @@ async function parked(fields: object = {}, key = bench.key.key): Promise<string>
     },
     { description: 'the job to wait for its second attempt' },
   );
-  // The deployment is well again.
+  // The deployment works again.
   await call('POST', '/v1/chat/completions', bench.session, chat);
   return json.id;
 }
@@ -127,7 +127,7 @@ const unpark = (): void => {
 };
 
 describe('cancellation', () => {
-  test('a queued job never starts, a running one has its upstream aborted within a second, an ended one stays', async () => {
+  test('a queued job never starts, a running one has its upstream aborted within a second, an ended one stays as it is', async () => {
     await bench.renew();
     const { simulator } = bench;
     const held = Promise.withResolvers<void>();
@@ -139,7 +139,7 @@ describe('cancellation', () => {
     const [first] = ids;
     const [queued, next] = ids.slice(perSubject);
 
-    // Bounded per key: two wait while the others run.
+    // Limited per key: two wait while the others run.
     expect((await job(queued!)).status).toBe('queued');
     const cancelledQueued = await cancel(queued!);
     expect(cancelledQueued.json).toMatchObject({ status: 'cancelled', started_at: null, result: null, usage: null });
@@ -154,16 +154,16 @@ describe('cancellation', () => {
     expect(left.endedAtMs! - askedMs).toBeLessThan(1_000);
     expect((await cancel(first!)).json).toEqual(answer.json);
 
-    // The slot that was freed is the next one's.
+    // The freed slot goes to the next one.
     await waitFor(async () => (await job(next!)).status === 'in_progress', { description: 'the last job to start' });
     held.resolve();
     simulator.otherwise('plain');
     for (const id of ids.filter((one) => one !== first && one !== queued)) {
       expect((await ended(id)).status).toBe('completed');
     }
-    // Neither was run a second time.
+    // Neither ran a second time.
     expect(simulator.requests).toHaveLength(perSubject + 1);
-    // What was cancelled neither succeeded nor failed: no report counts it.
+    // A cancelled job has neither succeeded nor failed: no report counts it.
     const all = await eventsOf(bench.key.id, perSubject);
     expect(all.map(({ success }) => success)).toEqual(Array.from({ length: perSubject }, () => true));
     expect((await job(first!)).status).toBe('cancelled');
@@ -180,7 +180,7 @@ describe('cancellation', () => {
     expect(bench.simulator.requests).toHaveLength(seen + 1);
   });
 
-  test('a job which has not ended is not deleted', async () => {
+  test('a job that has not ended cannot be deleted', async () => {
     await bench.renew();
     const held = Promise.withResolvers<void>();
     bench.simulator.next({ hold: { until: held.promise } });
@@ -194,7 +194,7 @@ describe('cancellation', () => {
 });
 
 describe('attempts', () => {
-  test('a transient fault of the upstream is tried again: the job is one request that succeeded, charged once', async () => {
+  test('a transient fault of the upstream is retried: the job is one request that succeeded, charged once', async () => {
     await bench.renew();
     bench.simulator.next('server-error');
     const { json } = await submit();
@@ -207,7 +207,7 @@ describe('attempts', () => {
     expect(data[0]).toMatchObject({ id: json.id, attempts: 2, api_key_id: bench.key.id });
   });
 
-  test('a job whose last attempt fails as well is one request that failed', async () => {
+  test('a job whose last attempt also fails is one request that failed', async () => {
     await bench.renew();
     const id = await parked();
     for (let attempt = 2; attempt <= attemptsMax; attempt += 1) {
@@ -216,7 +216,7 @@ describe('attempts', () => {
       unpark();
       await waitFor(() => bench.simulator.requests.length > seen, { description: `attempt ${attempt}` });
       await waitFor(async () => (await job(id)).status !== 'in_progress', { description: `the end of ${attempt}` });
-      // The deployment is well again.
+      // The deployment works again.
       await call('POST', '/v1/chat/completions', bench.session, chat);
     }
     expect(await ended(id)).toMatchObject({ status: 'failed' });
@@ -224,7 +224,7 @@ describe('attempts', () => {
     expect(all).toMatchObject([{ success: false, cost_usd: 0 }]);
   });
 
-  describe('are not made while no deployment takes a call', () => {
+  describe('are not made while no deployment takes calls', () => {
     let deployment: string;
     beforeAll(async () => {
       const { deployments } = await bench.admin('GET', '/models/sim-chat');
@@ -233,7 +233,7 @@ describe('attempts', () => {
     const attemptsOf = async (id: string): Promise<number> =>
       (await bench.admin('GET', '/jobs?limit=100')).data.find((found: { id: string }) => found.id === id).attempts;
 
-    test('a job of a stopped model goes on waiting, and runs once it serves again', async () => {
+    test('a job of a stopped model waits, and runs once the model serves again', async () => {
       await bench.renew();
       const id = await parked();
       const database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
@@ -283,7 +283,7 @@ describe('attempts', () => {
     });
   });
 
-  test('a request which the upstream refuses fails at once, with the error of the synchronous call', async () => {
+  test('a request that the upstream refuses fails at once, with the error of the synchronous call', async () => {
     await bench.renew();
     bench.simulator.next('vllm-error', 2);
     const synchronous = await call('POST', '/v1/chat/completions', bench.key.key, chat);
@@ -352,7 +352,7 @@ describe('what changes between submission and run', () => {
     await call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session);
   });
 
-  test('the key takes calls from other addresses only: the job, which was submitted from an allowed one, runs', async () => {
+  test('a key restricted to other addresses after a job was submitted from an allowed one: the job runs', async () => {
     const { gateway } = bench;
     const key = await gateway.createKey(bench.session, { ip_allowlist: ['127.0.0.0/8', '::1'] });
     const id = await parked({}, key.key);
@@ -360,7 +360,7 @@ describe('what changes between submission and run', () => {
     expect((await call('PATCH', `/api/v1/api-keys/${key.id}`, bench.session, elsewhere)).status).toBe(200);
     unpark();
     expect(await ended(id)).toMatchObject({ status: 'completed', error: null });
-    // From here nothing more is submitted, and nothing read.
+    // From here nothing more can be submitted or read.
     await waitFor(async () => (await submit(key.key)).json.error?.code === 'ip_not_allowed', {
       description: 'the edge to hear of the list',
     });
@@ -384,7 +384,7 @@ describe('what changes between submission and run', () => {
       description: 'the announcement',
       intervalMs: 10,
     });
-    // Announced on the submission itself, like on every answer.
+    // The submission itself announces it, as every answer does.
     const announced = await submit();
     expect(announced.status).toBe(202);
     expect(announced.headers.get('sunset')).not.toBeNull();

@@ -28,7 +28,7 @@ const decideEverywhere = (secret: string) => Promise.all(edges.map((edge) => edg
 const accepted = ['accepted', 'accepted', 'accepted'];
 const refused = ['INVALID_API_KEY', 'INVALID_API_KEY', 'INVALID_API_KEY'];
 
-/** Keeps asking every edge for a secret until told to stop; answers how often it was accepted after `ended` was set. */
+/** Keeps asking every edge for a secret until told to stop; returns how often it was accepted after `ended` was set. */
 function hammer(secret: string) {
   const state = { ended: false, acceptedAfter: 0, acceptedBefore: 0 };
   let stopped = false;
@@ -67,7 +67,7 @@ describe('once a change is answered, every edge decides by it', () => {
     }
   });
 
-  test('a deletion is told to live edges, not waited out', async () => {
+  test('live edges are told of a deletion, which does not wait for their leases to end', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'quick' }, user);
     await decideEverywhere(secret);
@@ -77,7 +77,7 @@ describe('once a change is answered, every edge decides by it', () => {
     expect(watch.ms).toBeLessThan(1_500);
   });
 
-  test('a revoked key is refused on every edge and its open connections are told', async () => {
+  test('a revoked key is refused on every edge, and its open connections are told', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'revoked' }, user);
     await decideEverywhere(secret);
@@ -89,7 +89,7 @@ describe('once a change is answered, every edge decides by it', () => {
     expect(closed).toBe(3);
   });
 
-  test('a connection ends with the secret that opened it, when its grace period is over, and not with another of its key', async () => {
+  test('a connection ends when the grace period of its own secret is over, not with another secret of the key', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'graced' }, user);
     const told: string[] = [];
@@ -97,7 +97,7 @@ describe('once a change is answered, every edge decides by it', () => {
     edge!.onRevoked(await edge!.authenticate(secret), () => told.push('old'));
     const graced = await services[0]!.keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 2n } }, user);
     edge!.onRevoked(await edge!.authenticate(graced.secret), () => told.push('new'));
-    // Tells of both secrets.
+    // Reports both secrets.
     await services[1]!.keys.updateKey({ keyId: key!.id, updateMask: { paths: ['name'] }, name: 'renamed' }, user);
     await waitFor(() => told.length > 0, { description: 'the end of the grace period' });
     expect(told).toEqual(['old']);
@@ -106,7 +106,7 @@ describe('once a change is answered, every edge decides by it', () => {
     expect(told).toEqual(['old', 'new']);
   });
 
-  test('a connection that is opened while its key is revoked is told all the same', async () => {
+  test('a connection opened while its key is revoked is told all the same', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'opening' }, user);
     const [edge] = edges;
@@ -115,7 +115,7 @@ describe('once a change is answered, every edge decides by it', () => {
     await new Promise<void>((resolve) => edge!.onRevoked(principal, () => resolve()));
   });
 
-  test('a narrowed address list binds every edge', async () => {
+  test('a narrowed address list applies at every edge', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'narrowed' }, user);
     await decideEverywhere(secret);
@@ -125,7 +125,7 @@ describe('once a change is answered, every edge decides by it', () => {
       user,
     );
     for (const edge of edges) {
-      // At once: the change was told, not forgotten.
+      // At once: the change was received, and the key not just forgotten.
       const principal = edge.authenticate(secret);
       if (principal instanceof Promise) throw new Error('the edge had to ask');
       expect(principal.allowsAddress?.('10.1.2.3')).toBe(true);
@@ -133,7 +133,7 @@ describe('once a change is answered, every edge decides by it', () => {
     }
   });
 
-  test('a rotated secret ends at once without grace, and with grace when that is over', async () => {
+  test('a rotated secret ends at once without a grace period, and with one when that is over', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'rotated' }, user);
     await decideEverywhere(secret);
@@ -150,7 +150,7 @@ describe('once a change is answered, every edge decides by it', () => {
     expect(await decideEverywhere(ended.secret)).toEqual(accepted);
   });
 
-  test('an expired secret that a further rotation takes away is refused everywhere, and the others go on', async () => {
+  test('an expired secret removed by a further rotation is refused everywhere, and the others still work', async () => {
     const user = as(sessionOf());
     const { key, secret } = await services[0]!.keys.createKey({ name: 'rotated daily' }, user);
     await decideEverywhere(secret);
@@ -177,7 +177,7 @@ describe('once a change is answered, every edge decides by it', () => {
 
     await refresh({ suspended: true, authVersion: 5n });
     expect(await suspendedEverywhere()).toEqual([true, true, true]);
-    // Older news change nothing.
+    // Older news changes nothing.
     await refresh({ suspended: false, authVersion: 4n });
     expect(await suspendedEverywhere()).toEqual([true, true, true]);
     await refresh({ suspended: false, authVersion: 6n });

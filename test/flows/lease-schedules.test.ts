@@ -8,9 +8,9 @@ import { silentLogger } from '../support/keys.ts';
 import { SeededRandom, VirtualTime } from '../support/leases/schedule.ts';
 import { SimulatedBilling } from '../support/leases/simulated-billing.ts';
 
-/** The full size, 10,000, is `LEASE_SCHEDULES=10000`; this many gate every merge. */
+/** The full size, 10,000, is `LEASE_SCHEDULES=10000`; this many run before every merge. */
 const schedules = Number(process.env.LEASE_SCHEDULES ?? 1_000);
-/** Set to a seed to replay that schedule alone. */
+/** Set this to a seed to replay that schedule alone. */
 const onlySeed = process.env.LEASE_SEED;
 
 test(`${schedules} random schedules of leases and holds break no cap, lose no money and leak no hold`, async () => {
@@ -28,28 +28,28 @@ type Edge = {
   cutOffUntilMs: number;
 };
 
-/** One caller after the other, each when the one before has its answer; all at once; all at once with faults; or beside an edge that is cut off. */
+/** Callers one after the other, each after the previous answer; all at once; all at once with faults; or beside an edge that is cut off. */
 type Kind = 'sequential' | 'parallel' | 'faulty' | 'cut off';
 const kinds: readonly Kind[] = ['sequential', 'parallel', 'faulty', 'faulty', 'cut off'];
-/** From the answer to the last settlement of an edge until Billing gives its room away. */
+/** From the answer to an edge's last settlement until Billing gives its room away. */
 const lapseMs = timeToLiveMs + lateMs;
 
 async function runSchedule(seed: number): Promise<void> {
   const kind = kinds[seed % kinds.length]!;
   const random = new SeededRandom(seed);
   const time = new VirtualTime();
-  /** Some run so fast that slices are settled long after the limit was met. */
+  /** Some run so fast that slices are settled long after the limit was reached. */
   const isFast = random.chance(0.5);
-  /** In some each call costs what was held for it, so that nothing that is spent twice hides in what calls did not need. */
+  /** In some, each call costs exactly what was held for it, so that double spending cannot hide in what calls did not need. */
   const isExact = random.chance(0.5);
-  /** In some one edge takes it all while the others' slices lie idle. */
+  /** In some, one edge takes everything while the others' slices lie idle. */
   const isLopsided = random.chance(0.5);
   const costMax = BigInt(random.between(50, 200));
   const limits = new Map<BudgetKind, bigint>([[BudgetKind.API_KEY, costMax * BigInt(random.between(0, 60))]]);
   if (random.chance(0.3)) limits.set(BudgetKind.USER, costMax * BigInt(random.between(1, 60)));
   if (random.chance(0.3)) limits.set(BudgetKind.ORGANIZATION, costMax * BigInt(random.between(1, 60)));
 
-  /** What is really spent, whatever anybody believes. */
+  /** What is really spent, whatever anyone believes. */
   let spent = 0n;
   const billing = new SimulatedBilling(limits, time, (budget) => {
     if (kind !== 'sequential' || spent >= limits.get(budget)!) return;
@@ -104,7 +104,7 @@ async function runSchedule(seed: number): Promise<void> {
     const least = isExact ? costMax : random.chance(0.2) ? 0n : costMax / 2n;
     const cost = BigInt(random.between(Number(least), Number(costMax)));
     spent += cost;
-    // A vanished edge settles nothing; its journal is replayed by the next process within 5 s.
+    // A vanished edge settles nothing; the next process replays its journal within 5 s.
     const replayMs = edge.isAlive ? 0 : random.between(100, 5_000);
     if (edge.isAlive) await hold.settle(cost);
     const cutOffMs = Math.max(0, edge.cutOffUntilMs - time.now());
@@ -127,11 +127,11 @@ async function runSchedule(seed: number): Promise<void> {
   await work.done(time);
   for (const { cutOffUntilMs } of edges) work.add(time.sleep(Math.max(0, cutOffUntilMs - time.now())));
   await work.done(time);
-  // Whoever is left gives everything back; what vanished edges and lost answers held lapses.
+  // The remaining edges give everything back; what vanished edges and lost answers held lapses.
   for (const edge of edges) {
     if (edge.isAlive) work.add(edge.budgets.close());
   }
-  // What is lost on the network is told again with the next ticks.
+  // What is lost on the network is sent again with the next ticks.
   work.add(time.sleep(10_000));
   await work.done(time);
   for (const edge of edges) {
@@ -151,7 +151,7 @@ async function runSchedule(seed: number): Promise<void> {
   }
 }
 
-/** Work under way; the first failure ends it. */
+/** Work in progress; its first failure ends it. */
 class Workload {
   #open = 0;
   #failure: unknown;
@@ -189,8 +189,8 @@ const isRefusal = (error: unknown): boolean => error instanceof GatewayError && 
 const isOverloaded = (error: unknown): boolean => hasReason(error, ErrorReason.OVERLOADED);
 
 /**
- * An edge whose calls to Billing take their time and, with faults or while it is cut off, get lost on the way there or back. With faults
- * some come there when nobody waits for their answer any more, and some twice.
+ * An edge whose calls to Billing take time. With faults, or while it is cut off, they get lost on the way there or back. With faults some
+ * also arrive when nobody waits for their answer any more, and some arrive twice.
  */
 function startEdge(
   billing: SimulatedBilling,

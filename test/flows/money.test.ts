@@ -23,13 +23,13 @@ const setPrice = async (model: string, rates: Record<string, number>) => {
   expect(answer.status, answer.text).toBe(201);
 };
 
-/** Amounts are below a million USD, so that a double holds them to the nano-USD. */
+/** Amounts are below a million USD, so a double holds them to the nano-USD. */
 const nano = (usd: number): bigint => BigInt(Math.round(usd * 1e9));
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n);
 
 const hello = [{ role: 'user' as const, content: 'Hello there' }];
 
-test('a model without a price is refused to whoever has a cap, before the upstream hears of it, and is free for others', async () => {
+test('a model without a price is refused to anyone with a cap before the upstream hears of it, and is free for others', async () => {
   const capped = await bench.gateway.createKey(bench.session, { spend_cap_usd: 5 });
   const refused = await bench.gateway.call('POST', '/v1/chat/completions', capped.key, {
     model: 'sim-chat',
@@ -57,7 +57,7 @@ test('what the upstream did, usage, the ledger and the invoice agree to the nano
   await setPrice('sim-image', { per_image_usd: 0.04, per_request_usd: 0.000000001 });
   await setPrice('sim-speech', { per_million_characters_usd: 15.3 });
   await setPrice('sim-transcribe', { per_audio_second_usd: 0.000100001 });
-  // Part of it is paid from credit, the rest goes onto the invoice.
+  // Part of it is paid from credit, the rest goes on the invoice.
   expect((await call('POST', `/admin/organizations/${organization}/credits`, { amount_usd: 0.1 })).status).toBe(201);
 
   const chat = (stream: boolean, index: number) =>
@@ -144,7 +144,7 @@ test('what the upstream did, usage, the ledger and the invoice agree to the nano
 
 type ChatPrice = Record<string, number>;
 
-/** The cost of what the upstream says that it did, reckoned by itself: exact, then rounded half up. */
+/** The cost of what the upstream says it did, computed independently: exact, then rounded half up. */
 function costOf(entry: TruthEntry, chatPrice: ChatPrice): bigint {
   const reported = entry.reportedUsage as Record<string, number & Record<string, number>> | null;
   const scaled = (usd: number | undefined, quantity: number, per: bigint): bigint =>

@@ -36,7 +36,7 @@ class Replica {
     this.grants = new RateLimitGrants({ limiter: this.limiter, usage, logger: silentLogger });
   }
 
-  /** From now on answers arrive when told; `asked`: Usage has given one. */
+  /** From now on answers arrive when told to; `asked` resolves once Usage has given one. */
   answersLater(): { asked: Promise<void>; resolve(): void } {
     const asked = Promise.withResolvers<void>();
     const arrival = Promise.withResolvers<void>();
@@ -46,7 +46,7 @@ class Replica {
   }
 }
 
-/** Replicas under one clock, granted by Usage's own reckoning, with a bucket in memory in the place of its table. */
+/** Replicas on one clock, granted by Usage's own computation, with an in-memory bucket instead of its table. */
 function startReplicas(count: number) {
   const time = { ms: 0 };
   const bucket = { requestsMs: 0, tokensMs: 0, leakedMs: 0 };
@@ -124,7 +124,7 @@ test.each([
   },
 );
 
-test('a replica that needs less room for calls at the same time does without it before Usage knows', async () => {
+test('a replica that needs less room for concurrent calls gives it up before Usage knows', async () => {
   const limits = { requestsPerMinute: 6_000, tokensPerMinute: 1_000_000, concurrentRequests: 10 };
   const { time, replicas, tick } = startReplicas(2);
   const [one, other] = replicas as [Replica, Replica];
@@ -143,7 +143,7 @@ test('a replica that needs less room for calls at the same time does without it 
     running -= admission === undefined ? 0 : 1;
   }
   expect(running).toBe(0);
-  // In the second behind it nobody calls; Usage hears so, and its answer takes a while.
+  // There are no calls in the next second; Usage hears so, and its answer takes a while.
   time.ms += grantReportMs;
   await tick();
   time.ms += grantReportMs;

@@ -27,14 +27,14 @@ const limitsSeenBy = async (token: string, path = '/api/v1/rate-limits') =>
 
 const setLimits = (rate_limits: unknown) => gateway.call('PATCH', organization, session, { rate_limits });
 
-/** The edge follows its feed; a change acts once it is there. */
+/** The edge follows its feed; a change takes effect once it has arrived. */
 const untilLimitIs = (token: string, requests: number) =>
   waitFor(async () => (await limitsSeenBy(token)).limits.requests_per_minute === requests, {
     description: `a limit of ${requests} requests at the edge`,
   });
 
 describe('limits come from plan, organization and key, the narrowest first', () => {
-  test('by default 600 requests, 200,000 tokens and 100 at a time, in headers and in GET /rate-limits', async () => {
+  test('by default 600 requests, 200,000 tokens and 100 concurrent requests, in headers and in GET /rate-limits', async () => {
     const { key } = await gateway.createKey(session);
     const { headers, status } = await chat(key);
     expect(status).toBe(200);
@@ -61,7 +61,7 @@ describe('limits come from plan, organization and key, the narrowest first', () 
     expect((await gateway.call('PUT', '/api/v1/admin/plans/small', session, plan)).status).toBe(200);
     expect((await gateway.call('PATCH', organization, session, { plan: 'small' })).status).toBe(200);
     await untilLimitIs(session, 120);
-    // What the plan leaves open is the platform's.
+    // What the plan leaves open is set by the platform.
     expect((await limitsSeenBy(session)).limits).toEqual({
       requests_per_minute: 120,
       tokens_per_minute: 9_000,
@@ -113,7 +113,7 @@ test.each([
   ['requests_per_minute', 10_000_000],
   ['tokens_per_minute', 2_000_000_000],
   ['concurrent_requests', 1_000_000],
-])('a key may have %s up to %d, as much as replicas share, and no more', async (name, most) => {
+])('a key may have %s up to %d, the most that replicas can share, and no more', async (name, most) => {
   const { id } = await gateway.createKey(session);
   const put = (limit: number) =>
     gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, { [name]: limit });
@@ -124,14 +124,14 @@ test.each([
   await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
 });
 
-describe('a key that is over its limits', () => {
+describe('a key that exceeds its limits', () => {
   const keyWith = async (limits: Record<string, number>, fields: Record<string, unknown> = {}) => {
     const made = await gateway.createKey(session, fields);
     await gateway.call('PUT', `/api/v1/admin/keys/${made.id}/rate-limits`, session, limits);
     return made;
   };
 
-  test('gets 429 with Retry-After of a minute at most and its standing, and others go on', async () => {
+  test('gets 429 with Retry-After of a minute at most and its current limits, while others go on', async () => {
     const { key } = await keyWith({ requests_per_minute: 3 });
     const answers = [];
     for (let call = 0; call < 5; call++) answers.push(await chat(key));
@@ -147,9 +147,9 @@ describe('a key that is over its limits', () => {
     expect((await chat(other.key)).status).toBe(200);
   });
 
-  test('is held by its estimate, and given back what it did not use', async () => {
+  test('is charged its estimate, and refunded what it did not use', async () => {
     const { key } = await keyWith({ tokens_per_minute: 2_000 });
-    // 1,500 tokens are asked for and a handful used: two such calls fit one after the other, not at once.
+    // 1,500 tokens are reserved and a handful used: two such calls fit one after the other, not at once.
     const asking = { max_tokens: 1_500, messages: [{ role: 'user', content: 'Say hi in one word' }] };
     const first = await chat(key, asking);
     expect(first.status).toBe(200);
@@ -168,17 +168,17 @@ describe('a key that is over its limits', () => {
     });
   });
 
-  test('runs no more calls at a time than it may', async () => {
+  test('has no more concurrent calls than it may', async () => {
     const { key } = await keyWith({ concurrent_requests: 2 });
     const answers = await Promise.all(Array.from({ length: 6 }, () => chat(key, { max_tokens: 200 })));
     const served = answers.filter(({ status }) => status === 200).length;
     expect(served).toBeGreaterThanOrEqual(2);
     expect(answers.some(({ status }) => status === 429)).toBe(true);
-    // Nothing runs any more: the room is free.
+    // Nothing is running any more: the room is free.
     expect((await chat(key)).status).toBe(200);
   });
 
-  test('runs no call while a job of its waits, nor one that its budget refuses', async () => {
+  test('has none of its concurrency taken by a job that waits, or by a call that its budget refuses', async () => {
     const { id, key } = await keyWith({ concurrent_requests: 1 });
     for (let job = 0; job < 3; job++) expect((await chat(key, { background: true })).status).toBe(202);
     expect((await chat(key)).status).toBe(200);
@@ -193,12 +193,12 @@ describe('a key that is over its limits', () => {
 
   test('sessions are counted per user, apart from the user’s keys', async () => {
     expect((await limitsSeenBy(session)).remaining.requests_per_minute).toBe(600);
-    // The state at the call: a tenth of a second later there is room for another.
+    // The state at the time of the call: a tenth of a second later there is room for another.
     expect((await chat(session)).headers.get('x-ratelimit-remaining-requests')).toBe('599');
   });
 });
 
-/** Until all replicas have reported once more, and heard how many they are. */
+/** Until all replicas have reported once more, and have heard how many they are. */
 async function untilReported(replicas: number): Promise<void> {
   const client = new pg.Client({ connectionString: gateway.env.databaseUrl! });
   await client.connect();
@@ -236,7 +236,7 @@ test('two edges together let through what one would, and share it by demand', as
     for (const { status } of answers) expect([200, 429]).toContain(status);
   }
   const minutes = (performance.now() - startedMs) / 60_000;
-  // The bucket of a minute and what has leaked out of it since: twice as many would be served without grants.
+  // A minute's bucket plus what has leaked out of it since: without grants, twice as many would be served.
   expect(served).toBeLessThanOrEqual(1.01 * (limit + limit * minutes));
   expect(served).toBeGreaterThanOrEqual(limit * 0.5);
   const { limits, remaining } = await limitsSeenBy((await gateway.createKey(session, { key_type: 'management' })).key);

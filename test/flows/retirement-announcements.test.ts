@@ -129,13 +129,13 @@ describe('an announcement', () => {
   });
 });
 
-describe('the page which the Link names', () => {
+describe('the page that the Link names', () => {
   const page = async (model: string) => {
     const response = await fetch(`${bench.gateway.url}/retirements/${model}`);
     return { status: response.status, headers: response.headers, text: await response.text() };
   };
 
-  test('says what retires, when, and what comes after, to anybody, in every spelling of the path', async () => {
+  test('tells everyone what retires, when, and what comes after, under every spelling of the path', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { sunset_at: iso(sunsetMs) });
     const encoded = await page(encodeURIComponent(model));

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait-for.ts';
 const dayMs = 86_400_000;
 const model = 'sandbox-chat';
 
-/** Today, since uses of a model are dated by their ids; all moments are days from here. */
+/** Today, since uses of a model are dated by their ids; all times are days from here. */
 const startMs = Math.floor(Date.now() / dayMs) * dayMs;
 const day = (number: number): string => new Date(startMs + number * dayMs).toISOString();
 const date = (number: number): string => day(number).slice(0, 10);
@@ -19,7 +19,7 @@ let clock: ManualClock;
 let operator: string;
 afterEach(async () => gateway?.[Symbol.asyncDispose]());
 
-/** A gateway whose owner used the model just now. */
+/** A gateway whose owner has just used the model. */
 async function start(): Promise<void> {
   clock = new ManualClock(startMs);
   gateway = await startTestGateway({ clock });
@@ -31,7 +31,7 @@ async function start(): Promise<void> {
   });
 }
 
-/** Sessions end in between, since the clock moves by weeks. */
+/** Sessions expire in between, since the clock moves by weeks. */
 const signIn = async (): Promise<void> => {
   operator = await gateway.login();
 };
@@ -50,7 +50,7 @@ const mails = async (): Promise<Mail[]> => {
   return answer.json.data.toReversed();
 };
 const subjects = async () => (await mails()).map(({ subject }) => subject);
-/** Waits until the worker has gone round once more, so that what it does not do can be told. */
+/** Waits until the worker has made one more round, so that what it leaves undone can be checked. */
 async function aRoundLater(): Promise<void> {
   const witness = `witness-${clock.now()}-${Math.random()}`;
   await admin('POST', '/models', { name: witness, operations: ['embeddings'] });
@@ -68,7 +68,7 @@ async function aRoundLater(): Promise<void> {
   await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, operator);
 }
 const onDatabase = (statement: string) => rowsOf(gateway.env.databaseUrl!, statement);
-/** A mail server that takes all mails of the outbox. */
+/** A mail server that accepts all mails of the outbox. */
 async function take(): Promise<void> {
   await onDatabase("update auth.mails set status = 2, sent_at = now() where kind = 'model_retirement'");
 }
@@ -82,8 +82,8 @@ const at = async (iso: string, ms = 0) => {
   await signIn();
 };
 
-describe('mails on a retirement', () => {
-  test('go out at five points, each once', async () => {
+describe('mails about a retirement', () => {
+  test('are sent at five points, each once', async () => {
     await start();
     await announce({ sunset_at: day(59.5) });
     const expected = [`${model} retires on ${date(59)}`];
@@ -129,7 +129,7 @@ describe('mails on a retirement', () => {
     await ownAre([`${model} retires on ${date(20)}`]);
   });
 
-  test('skip a point that is past when the date is set', async () => {
+  test('skip a point that has passed when the date is set', async () => {
     await start();
     await announce({ sunset_at: day(4) });
     await ownAre([`${model} retires on ${date(4)}`]);
@@ -156,23 +156,23 @@ describe('mails on a retirement', () => {
     await ownAre([...sent, `Reminder: ${model} retires on ${date(80)}`]);
   });
 
-  test('that still wait in the outbox when the date moves are taken back and follow it', async () => {
+  test('still in the outbox when the date moves are withdrawn and follow it', async () => {
     await start();
     await announce({ sunset_at: day(31) });
     await at(day(1));
     await ownAre([`${model} retires on ${date(31)}`, `Reminder: ${model} retires on ${date(31)}`]);
     await move(day(80));
-    // Of the announcement nobody has heard yet, so that it goes out with the new date; thirty days before are still to come.
+    // Nobody has received the announcement yet, so it goes out with the new date; the thirty days' reminder is still to come.
     await ownAre([`${model} retires on ${date(80)}`]);
     await at(day(50));
     await ownAre([`${model} retires on ${date(80)}`, `Reminder: ${model} retires on ${date(80)}`]);
   });
 
-  test('are lost to nobody when what was taken back cannot be noted', async () => {
+  test('reach everyone even if a withdrawal of mails cannot be recorded', async () => {
     await start();
     await announce({ sunset_at: day(31) });
     await ownAre([`${model} retires on ${date(31)}`]);
-    // Fails at the commit, behind all that was said to Auth; a sequence counts what is undone too.
+    // Fails at the commit, after everything was sent to Auth; a sequence also counts what is rolled back.
     await onDatabase(`
       create sequence models.failures;
       grant usage on sequence models.failures to public;
@@ -188,7 +188,7 @@ describe('mails on a retirement', () => {
     await ownAre([`${model} retires on ${date(80)}`]);
   });
 
-  test('end with a withdrawal, those in the outbox too', async () => {
+  test('end with a withdrawal, including those in the outbox', async () => {
     await start();
     await announce({ sunset_at: day(31) });
     await ownAre([`${model} retires on ${date(31)}`]);
@@ -210,7 +210,7 @@ describe('mails on a retirement', () => {
     expect((await subjects()).filter((subject) => subject.startsWith('sandbox'))).toEqual([]);
   });
 
-  test('do not tell of a private model those whom it does not exist for any more, though a key of theirs has its name', async () => {
+  test('about a private model do not reach organizations that lost access, though a key of theirs names it', async () => {
     await start();
     await admin('POST', '/models', { name: 'acme/secret', operations: ['embeddings'], visibility: 'private' });
     const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;

@@ -31,7 +31,7 @@ beforeEach(() => bench.refillRateLimits());
 
 const recordOf = (model: string) => `http://gateway.test/v1/models/${encodeURIComponent(model)}`;
 
-/** RFC 9745 section 2: an Item which is a Date, in whole seconds. */
+/** RFC 9745 section 2: an Item that is a Date, in whole seconds. */
 function deprecationOf(headers: Headers): number {
   const [date, parameters] = parseItem(headers.get('deprecation')!);
   expect(parameters.size).toBe(0);
@@ -88,7 +88,7 @@ describe('every surface announces a retirement in its headers', () => {
   });
 });
 
-/** What differs between two answers of the same words: ids and moments. */
+/** An answer without its ids and times, in which two answers of the same words differ. */
 const withoutIds = (text: string): string =>
   text.replace(/"(id|created|created_at)":("[^"]*"|\d+)/g, '"$1":0').replace(/resp_\w+|chatcmpl-\w+|cmpl-\w+/g, '');
 
@@ -120,7 +120,7 @@ describe('while it is announced', () => {
     await bench.admin('POST', '/prices', { model, per_request_usd: 0.5, output_per_million_tokens_usd: 2 });
     await bench.admin('POST', '/deployments', { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
     const chat = surfaces['chat completions']!;
-    // Changes arrive in their order: where the deployment is known, the price is.
+    // Changes arrive in their order: where the deployment is known, so is the price.
     await waitFor(async () => (await bench.request(chat, model)).status === 200, { description: 'the model to serve' });
     const bearers = await Promise.all([1, 2, 3].map(async () => (await bench.gateway.createKey(bench.operator)).key));
     const use = async (index: number) => {
@@ -173,7 +173,7 @@ describe('while it is announced', () => {
     }
   });
 
-  test('a note stands for the successor, and then no successor is linked', async () => {
+  test('a note replaces the successor, and then no successor is linked', async () => {
     const model = await bench.createModel();
     await bench.announced(model, {
       sunset_at: iso(sunsetMs),
@@ -225,7 +225,7 @@ describe('once it is retired', () => {
     });
   });
 
-  test('it is named among the deprecations', async () => {
+  test('it is listed among the deprecations', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { sunset_at: iso(sunsetMs) });
     await bench.at(sunsetMs, async () => {
@@ -237,7 +237,7 @@ describe('once it is retired', () => {
     });
   });
 
-  test('no upstream is asked and nothing is charged, whatever comes before', async () => {
+  test('no upstream is asked and nothing is charged, whatever other checks would refuse', async () => {
     await using simulator = await startUpstreamSimulator();
     const [model, successor] = ['acme/on-simulator', 'acme/after-it'];
     for (const name of [model, successor]) {
@@ -284,7 +284,7 @@ describe('once it is retired', () => {
     });
   });
 
-  test('it is so on every edge at once, also on one that hears of nothing any more', async () => {
+  test('all edges refuse it at once, even one that no longer hears anything', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { sunset_at: iso(sunsetMs) });
     const rpc = new URL(bench.gateway.gateway.rpcUrl!);
@@ -341,7 +341,7 @@ describe('once it is retired', () => {
     });
   });
 
-  test('it is gone for everybody who knew it, and nobody is told instead that it never was', async () => {
+  test('it is gone for everyone who knew it, and nobody is told that it never existed', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { sunset_at: iso(sunsetMs) });
     const hide = () => bench.admin('PATCH', `/models/${encodeURIComponent(model)}`, { visibility: 'private' });
@@ -352,7 +352,7 @@ describe('once it is retired', () => {
       expect((await bench.request(surfaces['chat completions']!, model)).status).toBe(410);
     });
     await bench.signIn();
-    // Nothing keeps one from becoming private whose announcement was withdrawn.
+    // A model whose announcement was withdrawn may become private.
     expect((await bench.admin('DELETE', `/retirements/${encodeURIComponent(model)}`)).status).toBe(204);
     expect((await hide()).status).toBe(200);
   });
@@ -393,13 +393,13 @@ describe('a private model', () => {
     });
   });
 
-  test('is not told of by the successor of a public one', async () => {
+  test('is not revealed as the successor of a public one', async () => {
     const secret = await bench.createModel({ visibility: 'private' });
     const answer = await bench.announce(await bench.createModel(), { replacement_model_name: secret });
     expect(answer).toMatchObject({ status: 400, json: { error: { param: 'replacement_model_name' } } });
   });
 
-  test('stays, as a successor, one that all who are told of it can use', async () => {
+  test('named as a successor remains usable by everyone who is told of it', async () => {
     const [insider, other] = [await organization(), await organization()];
     const [retiring, secret] = await Promise.all([
       bench.createModel({ visibility: 'private' }),
@@ -408,7 +408,7 @@ describe('a private model', () => {
     for (const model of [retiring, secret]) await granted(model, insider);
     expect((await bench.announce(retiring, { replacement_model_name: secret })).status).toBe(201);
     const path = (model: string) => `/models/${encodeURIComponent(model)}`;
-    // Without what the edge's reports move meanwhile: deployments made just now come to serve.
+    // Without what the edge's reports change meanwhile: newly created deployments begin to serve.
     const catalog = async () =>
       (await bench.admin('GET', '/models?search=acme')).json.data.map(
         ({ deployments, is_serviceable, ...model }: Record<string, unknown>) => model,

@@ -7,8 +7,8 @@ import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /*
- * reliability.md, "drain on SIGTERM, rolling restart: 0 lost requests". Clients with connections that they keep stand behind a
- * balancer, which asks each replica now and then whether it is ready, and sends requests to one that is.
+ * reliability.md, "drain on SIGTERM, rolling restart: 0 lost requests". Clients with persistent connections are behind a balancer, which
+ * asks each replica from time to time whether it is ready, and sends requests to one that is.
  */
 test('no request is lost while replicas are restarted one after the other', async () => {
   const database = await createTestDatabase();
@@ -55,7 +55,8 @@ test('no request is lost while replicas are restarted one after the other', asyn
       const fresh = await start();
       replicas[index] = fresh;
       await waitFor(() => ready.includes(fresh), { description: 'the balancer to find the new one' });
-      // The delay is to be longer than balancers take. One that the machine kept from asking for all of it shows nothing: once more.
+      // The delay has to be longer than balancers take. If the machine kept one from asking throughout the delay, that run shows nothing
+      // and is repeated.
       if (isInTime) index += 1;
       else failures.length = failuresBefore;
     }
@@ -76,7 +77,7 @@ test('no request is lost while replicas are restarted one after the other', asyn
   }
 });
 
-test('a request that arrived before the gateway stops listening is served, though the process was kept from reading it', async () => {
+test('a request that arrived before the gateway stops listening is served, even if the process was kept from reading it', async () => {
   const started = await startTestGateway();
   try {
     const { hostname, port } = new URL(started.url);
@@ -95,7 +96,7 @@ test('a request that arrived before the gateway stops listening is served, thoug
     await waitFor(async () => !(await isReady(started)), { description: 'the gateway to be told' });
     answered = '';
     client.write(request);
-    // As if the machine had no core to spare: nothing of this process runs until the delay is over.
+    // As if the machine had no core to spare: nothing in this process runs until the delay is over.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopsMs + 200 - performance.now());
     await Promise.all([over, closing]);
     expect(answered).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
@@ -104,7 +105,7 @@ test('a request that arrived before the gateway stops listening is served, thoug
   }
 });
 
-test('clients that wait to be let in when the gateway stops listening are served: a balancer that asks for no readiness goes on until then', async () => {
+test('clients waiting to be accepted when the gateway stops listening are served, since a balancer that does not check readiness sends more until then', async () => {
   const started = await startTestGateway();
   try {
     const { hostname, port } = new URL(started.url);
@@ -125,7 +126,7 @@ test('clients that wait to be let in when the gateway stops listening are served
           .on('close', () => resolve(answer));
       });
     });
-    // They are connected by now, but none is let in before the delay is over: of a crowd a turn of the event loop takes one.
+    // They are connected by now, but none is accepted before the delay is over: the event loop takes one of a crowd per turn.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopsMs + 200 - performance.now());
     const lines = (await Promise.all(answers)).map((answer) => answer.split('\r\n', 1)[0]);
     expect(lines).toEqual(answers.map(() => 'HTTP/1.1 200 OK'));
@@ -143,7 +144,7 @@ test('an answer that its client has yet to read arrives whole, though the gatewa
     const { hostname, port } = new URL(started.url);
     const client = connect(Number(port), hostname);
     const pieces: Buffer[] = [];
-    // It takes the first piece and stops; what comes then fills the network's own buffers, and waits behind them.
+    // It takes the first piece and stops; what follows fills the network's own buffers, and waits after them.
     client.once('data', () => client.pause());
     const over = new Promise<void>((resolve, reject) => {
       client

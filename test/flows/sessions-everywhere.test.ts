@@ -26,7 +26,7 @@ let edges: SessionCredentials[];
 let stateCalls = 0;
 
 async function openEdge(auth: Client<typeof AuthService>, at = clock): Promise<SessionCredentials> {
-  // Leases are kept on the system's monotonic clock, as they are in production; wall time is the test's.
+  // Leases use the system's monotonic clock, as in production; wall time is the test's.
   const edgeClock = { now: at.now, monotonic: systemClock.monotonic };
   const credentials = createSessionCredentials({ auth, edgeId: uuidv7(), clock: edgeClock, logger, publicUrl });
   await waitFor(() => credentials.isLive, { description: 'a live feed' });
@@ -71,7 +71,7 @@ const reasonOn = async (edge: SessionCredentials, token: string): Promise<ErrorR
 const reasons = (token: string) => Promise.all(edges.map((edge) => reasonOn(edge, token)));
 const everywhere = (reason: ErrorReason | null) => edges.map(() => reason);
 
-test('a token that was verified once is decided on at once, without a call', async () => {
+test('a token that was verified once is decided at once, without a call', async () => {
   const { tokens, user } = await signIn(Role.ADMIN);
   const [edge] = edges;
   expect(edge!.authenticate(tokens.accessToken)).toBeInstanceOf(Promise);
@@ -81,21 +81,21 @@ test('a token that was verified once is decided on at once, without a call', asy
   expect(stateCalls).toBe(0);
 });
 
-test('a thousand first requests with one token at once cost one check of its signature', async () => {
+test('a thousand simultaneous first requests with one token cost one signature check', async () => {
   const { tokens } = await signIn();
   const herd = Array.from({ length: 1_000 }, () => edges[0]!.authenticate(tokens.accessToken));
   const principals = new Set(await Promise.all(herd));
   expect(principals.size).toBe(1);
 });
 
-test('from the answer to a logout on, no edge accepts the session', async () => {
+test('once a logout is answered, no edge accepts the session', async () => {
   const { user, tokens, sessionId } = await signIn();
   expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
   await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
   expect(await reasons(tokens.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
 });
 
-test('from the answer to a deactivation, a new role or a new password on, old tokens are refused and new ones are not', async () => {
+test('once a deactivation, a new role or a new password is answered, old tokens are refused and new ones are not', async () => {
   const { user, tokens } = await signIn();
   expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
 
@@ -117,7 +117,7 @@ test('from the answer to a deactivation, a new role or a new password on, old to
   expect(await reasons(again.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
 });
 
-test('from the answer to a suspension on, every edge knows, and sockets are told; a restore ends it', async () => {
+test('once a suspension is answered, every edge knows it and sockets are told; a restore ends it', async () => {
   const { tokens } = await signIn();
   const { tenantId } = fixture.owner;
   let told = 0;
@@ -134,14 +134,14 @@ test('from the answer to a suspension on, every edge knows, and sockets are told
   expect(told).toBe(1);
 });
 
-test('a connection that is opened while its session ends is told all the same', async () => {
+test('a connection opened while its session ends is told all the same', async () => {
   const { user, tokens, sessionId } = await signIn();
   const principal = await edges[0]!.authenticate(tokens.accessToken);
   await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
   await new Promise<void>((resolve) => edges[0]!.onEnded(principal, () => resolve()));
 });
 
-test('a connection ends with a change of its user, and one of a token from after the change does not', async () => {
+test('a connection ends when its user is changed, but not one opened with a token from after the change', async () => {
   const { user, tokens } = await signIn();
   const told: string[] = [];
   const [edge] = edges;
@@ -195,7 +195,7 @@ test('signing keys rotate under load without a refused token; a compromised key 
   expect(await reasons(fresh.accessToken)).toEqual(everywhere(null));
 });
 
-test('a compromised signing key ends the connections of the sessions that it signed for, and a rotation those of none', async () => {
+test('a compromised signing key ends the connections of the sessions it signed; an ordinary rotation ends none', async () => {
   const { tokens } = await signIn();
   let told = 0;
   edges[0]!.onEnded(await edges[0]!.authenticate(tokens.accessToken), () => (told += 1));
@@ -205,10 +205,10 @@ test('a compromised signing key ends the connections of the sessions that it sig
   expect(told).toBe(1);
 });
 
-test('a rotation for a compromised key ends the key of one that was cut off, which cannot be gone on with', async () => {
+test('a rotation for a compromised key also ends the new key of an interrupted rotation, which cannot be resumed', async () => {
   const rotate = (request: { idempotencyKey?: string; compromised?: boolean }) =>
     fixture.auth.rotateSigningKey(request, operatorOf(fixture));
-  // The key is published, and does not come to sign.
+  // The key is published, but does not begin to sign.
   await asTableOwner(
     fixture,
     `create function fail() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
@@ -223,7 +223,7 @@ test('a rotation for a compromised key ends the key of one that was cut off, whi
   expect((await rotate(cutOff).catch((error) => error)).reason).toBe(ErrorReason.CONFLICT);
 });
 
-test('a rotation that is repeated with its Idempotency-Key rotates no further', async () => {
+test('a rotation repeated with its Idempotency-Key does not rotate again', async () => {
   const rotate = (request: { idempotencyKey: string; compromised?: boolean }) =>
     fixture.auth.rotateSigningKey(request, operatorOf(fixture));
   const idempotencyKey = uuidv7();
@@ -303,7 +303,7 @@ test('a token that our own key signed for something else is not believed', async
   await edge.close();
 });
 
-test('with the feed blackholed a session ended elsewhere is refused within two seconds, and nobody hangs', async () => {
+test('with the feed blackholed, a session ended elsewhere is refused within two seconds, and nobody hangs', async () => {
   await using server = await serveRpc([fixture.rpc]);
   await using proxy = await startFaultProxy({ target: { host: '127.0.0.1', port: Number(new URL(server.url).port) } });
   const transport = createRpcClientTransport({
@@ -320,9 +320,9 @@ test('with the feed blackholed a session ended elsewhere is refused within two s
   const caller = session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId });
   using watch = startStopwatch();
   await fixture.auth.logout({}, caller);
-  // The answer waits for the lease of the edge that cannot be reached, and no longer.
+  // The answer waits for the lease of the unreachable edge, and no longer.
   expect(watch.ms).toBeLessThan(3_000);
-  // Nobody can tell: that is no reason to call a sound token bad.
+  // It cannot be checked, which is no reason to call a good token bad.
   expect(await reasonOn(far, tokens.accessToken)).toBe(ErrorReason.OVERLOADED);
   expect(await reasonOn(far, sound.accessToken)).toBe(ErrorReason.OVERLOADED);
 
@@ -334,7 +334,7 @@ test('with the feed blackholed a session ended elsewhere is refused within two s
   transport.close();
 });
 
-test('a feed that begins anew ends no session that was opened since its user changed', async () => {
+test('a feed that restarts ends no session that was opened since its user changed', async () => {
   await using server = await serveRpc([fixture.rpc]);
   await using proxy = await startFaultProxy({ target: { host: '127.0.0.1', port: Number(new URL(server.url).port) } });
   const transport = createRpcClientTransport({
@@ -368,7 +368,7 @@ test('a feed that begins anew ends no session that was opened since its user cha
   transport.close();
 });
 
-test('with the feed silent a request is decided by what Auth says now, and not by a question that was asked before it', async () => {
+test('with the feed silent a request is decided by what Auth says now, not by a question asked before it', async () => {
   let isSilent = false;
   const answered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

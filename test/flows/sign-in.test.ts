@@ -19,7 +19,7 @@ const login = async () => (await post('/api/v1/auth/login', { email: ownerEmail,
 const profile = (token: string) =>
   edge.app.inject({ url: '/api/v1/profile', headers: { authorization: `Bearer ${token}` } });
 
-test('a login answers the login result, and its token opens the profile', async () => {
+test('a login returns the login result, and its token opens the profile', async () => {
   const answer = await post('/api/v1/auth/login', { email: ownerEmail, password: ownerPassword });
   expect(answer.statusCode).toBe(200);
   expect(answer.headers['cache-control']).toBe('no-store');
@@ -88,7 +88,7 @@ test.each<Record<string, string>>([
   { 'sec-fetch-site': 'same-site' },
   { origin: 'https://elsewhere.example' },
   { origin: 'null' },
-])('a page with %o can neither refresh nor end a session by the portal’s cookie', async (foreign) => {
+])('a page with %o can neither refresh nor end a session with the portal’s cookie', async (foreign) => {
   const own = { 'sec-fetch-site': 'same-origin' };
   const answer = await post('/api/v1/auth/login', { email: ownerEmail, password: ownerPassword }, own);
   const cookie = (answer.headers['set-cookie'] as string).split(';')[0]!;
@@ -102,7 +102,7 @@ test.each<Record<string, string>>([
   expect((await post('/api/v1/auth/refresh', undefined, { cookie, ...own })).statusCode).toBe(200);
 });
 
-test('a wrong password is 401 invalid_credentials, a megabyte of it is refused unread', async () => {
+test('a wrong password is 401 invalid_credentials; a megabyte of it is refused unread', async () => {
   const wrong = await post('/api/v1/auth/login', { email: ownerEmail, password: 'wrong' });
   expect([wrong.statusCode, wrong.json().error.code]).toEqual([401, 'invalid_credentials']);
   const long = await post('/api/v1/auth/login', { email: ownerEmail, password: 'x'.repeat(1_000_000) });

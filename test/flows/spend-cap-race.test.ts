@@ -33,8 +33,8 @@ beforeAll(async () => {
 afterAll(() => started.close());
 
 /**
- * Billing as edges reach it on a machine with time to spare. On a busy one a settlement may miss its second, or a lease lapse under a
- * call that runs: then callers are refused for room that is still held, or served beyond it, which is not what these tests are about.
+ * Billing as edges reach it on a machine with time to spare. On a busy one, a settlement may miss its second, or a lease may lapse during a
+ * call: then callers are refused for room that is still held, or served beyond it, which is not what these tests are about.
  */
 function patientBilling(): BudgetsDeps['billing'] {
   const { billing } = started;
@@ -66,7 +66,7 @@ function fourEdges() {
 type Caller = { tenantId: string; userId: string; apiKeyId: string };
 const someone = (): Caller => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() });
 
-/** Does what clients and shippers do when Billing has too many at once on its hands: tries again. */
+/** Tries again, as clients and shippers do, while Billing has too much to do at once. */
 async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
   for (;;) {
     try {
@@ -78,7 +78,7 @@ async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise
   }
 }
 
-/** A call from admission to its end; null when it was refused. Its event is to be charged later, as those of a shipper are. */
+/** A call from admission to its end; null if it was refused. Its event is charged later, like those of a shipper. */
 async function runCall(
   edge: Budgets,
   caller: Caller,
@@ -132,7 +132,7 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   expect(spent).toBeLessThan(capNanoUsd + costMax);
   await ship(events);
 
-  // One after the other, at whichever edge: nobody is refused while what was spent is below the cap, charged or not.
+  // One after the other, at any edge: nobody is refused while less than the cap was spent, charged or not.
   for (let index = 0; ; index++) {
     const cost = await call(index);
     if (cost === null) break;
@@ -152,7 +152,7 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   expect(await held(caller)).toBe(0n);
 });
 
-test('what an edge holds for a thousand keys is taken, kept and given back in a few transactions', async () => {
+test('what an edge holds for a thousand keys is taken, renewed and returned in a few transactions', async () => {
   const edge = new Budgets({ billing: patientBilling(), clock: systemClock, logger: silentLogger });
   const { tenantId, userId } = someone();
   const key = { spendCapNanoUsd: 1_000n * costMax };
@@ -176,7 +176,7 @@ test('what an edge holds for a thousand keys is taken, kept and given back in a 
   expect(await held({ tenantId, userId, apiKeyId: '' })).toBe(0n);
 });
 
-test('of what asks at once each gets what it would get alone, in any case of its ids', async () => {
+test('when many ask at once, each gets what it would get alone, however its ids are capitalized', async () => {
   const tenantId = uuidv7();
   const apiKeyId = uuidv7();
   const holderId = uuidv7();
@@ -198,7 +198,7 @@ test('of what asks at once each gets what it would get alone, in any case of its
     ask(leaseId.toUpperCase(), costMax),
     ask(uuidv7(), costMax, uuidv7()),
     ask(uuidv7(), costMax, apiKeyId.toUpperCase()),
-    // A higher cap, as another edge may know it already, has room for one more.
+    // A higher cap, as another edge may already know it, has room for one more.
     ask(uuidv7(), 2n * costMax),
     ask(uuidv7(), 2n * costMax),
   ]);
@@ -258,7 +258,7 @@ test('the key, the user and the organization limit a call in this order, and say
   const organization = await refusal(undefined);
   expect(organization.reason).toBe(ErrorReason.PAYG_CAP_EXCEEDED);
   await started.billing.setCostLimit({ limitNanoUsd: 0n }, user);
-  // The limit that a moment ago was none is asked for again within seconds; a fresh edge asks at once.
+  // The absence of a limit is checked again within seconds; a fresh edge checks at once.
   const fresh = gateway.edges[1]!;
   await expect(fresh.hold(caller, {}, costMax)).rejects.toMatchObject({ reason: ErrorReason.COST_LIMIT_EXCEEDED });
   const key = await refusal(0n);
@@ -275,7 +275,7 @@ test('the key, the user and the organization limit a call in this order, and say
   expect(hold.leaseIds).toEqual([]);
 });
 
-test('a lowered cap acts with the next request, and a model without a price is refused under any limit', async () => {
+test('a lowered cap takes effect with the next request, and a model without a price is refused under any limit', async () => {
   await using gateway = fourEdges();
   const edge = gateway.edges[0]!;
   const caller = someone();
@@ -292,7 +292,7 @@ test('a lowered cap acts with the next request, and a model without a price is r
   expect((await edge.hold(caller, {}, null)).leaseIds).toEqual([]);
 });
 
-test('without limits a call is decided in memory, and goes on when Billing is away', async () => {
+test('without limits a call is decided in memory, and continues while Billing is away', async () => {
   let isAway = false;
   const away = new GatewayError(ErrorReason.OVERLOADED, 'away');
   let calls = 0;
@@ -318,7 +318,7 @@ test('without limits a call is decided in memory, and goes on when Billing is aw
   await expect(edge.hold(someone(), {}, costMax)).rejects.toBe(away);
 });
 
-test('an edge that Billing wants room back from may use it until it has heard so: it is nobody else’s before', async () => {
+test('an edge may use room that Billing wants back until it has heard so, and nobody else has that room before', async () => {
   const { billing } = started;
   const caller = someone();
   const key = { spendCapNanoUsd: 16n * costMax };
@@ -360,7 +360,7 @@ test('an edge that Billing wants room back from may use it until it has heard so
   expect(await held(caller)).toBe(0n);
 });
 
-test('what a vanished edge held is free once nothing of it can be told any more, and what it had used stays held until it is charged', async () => {
+test('what a vanished edge held is free once it can no longer report calls, and what it had used stays held until charged', async () => {
   await using billing = await startTestBilling();
   const caller = someone();
   const key = { spendCapNanoUsd: 100n * costMax };
@@ -385,7 +385,7 @@ test('what a vanished edge held is free once nothing of it can be told any more,
     await next.close();
     return heldNow();
   };
-  // It may be cut off only, and its calls be charged when it is back.
+  // It may only be cut off, and its calls be charged when it is back.
   expect(await heldBehind(timeToLiveMs + lateMs - 10_000)).toBe(heldByVanished);
   expect(await heldBehind(10_000)).toBe(costMax);
   const event = usageEvent({ ...caller, costNanoUsd: costMax, leaseIds: [...used.leaseIds] });
@@ -393,11 +393,11 @@ test('what a vanished edge held is free once nothing of it can be told any more,
   expect(await heldNow()).toBe(0n);
 });
 
-test('room that is found only when its edge has given up waiting, or was refused it elsewhere meanwhile, is held for nobody', async () => {
+test('room that arrives only after its edge gave up waiting, or was refused elsewhere meanwhile, is held for nobody', async () => {
   await using second = await startTestBilling(started.database);
   const caller = someone();
   const key = { spendCapNanoUsd: costMax };
-  /** Questions that come to the first process when their edge does not wait any more. */
+  /** Requests that reach the first process when their edge no longer waits. */
   const late: (() => Promise<unknown>)[] = [];
   const releases: Promise<unknown>[] = [];
   let slow = 2;
@@ -433,7 +433,7 @@ test('room that is found only when its edge has given up waiting, or was refused
   expect(await held(caller)).toBe(0n);
 });
 
-test('a call that finds a cap full of slices waits until their holders were heard, and has the room that they do without', async () => {
+test('a call that finds a cap full of slices waits until their holders have answered, and gets the room they can spare', async () => {
   await using billing = await startTestBilling();
   const caller = someone();
   const ask = async (sliceNanoUsd: bigint) => {
@@ -453,7 +453,7 @@ test('a call that finds a cap full of slices waits until their holders were hear
   await ask(0n);
 });
 
-test('without anybody who asks, what a vanished edge held is free as well, and what it had used when no charge can come any more', async () => {
+test('even if nobody asks, what a vanished edge held is freed, as is what it had used once no charge can come any more', async () => {
   await using billing = await startTestBilling();
   const { tenantId, userId, apiKeyId } = someone();
   await billing.billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
@@ -493,7 +493,7 @@ test('without anybody who asks, what a vanished edge held is free as well, and w
   };
   const [vanished, closed] = [await lease(), await lease()];
   await settle(vanished, costMax, true);
-  // Of another lease by this id, so that it closes nothing.
+  // From another lease with this id, so it closes nothing.
   await settle(closed, 0n, false, 2n);
   await settle(closed, costMax, false);
   billing.travel(timeToLiveMs + lateMs - 60_000);
@@ -503,7 +503,7 @@ test('without anybody who asks, what a vanished edge held is free as well, and w
   billing.travel(60_000);
   await tidyLeases(billing.deps);
   expect(await heldNow()).toEqual([2n * costMax, 2n * costMax]);
-  // The room of one that has lapsed may be somebody else's by now, and no closed one takes more than it took.
+  // The room of one that has lapsed may belong to someone else by now, and a closed one takes no more than it took.
   await settle([...vanished, ...closed], 2n * costMax, false);
   expect(await heldNow()).toEqual([2n * costMax, 2n * costMax]);
   billing.travel(rememberedMs - timeToLiveMs - lateMs);
@@ -515,7 +515,7 @@ test('without anybody who asks, what a vanished edge held is free as well, and w
   expect((await billing.deps.database.pool.query('select from leases')).rowCount).toBe(0);
 });
 
-test('a slice admits nothing behind the end of its day: calls of the new day count there', async () => {
+test('a slice admits nothing after the end of its day: calls of the new day count there', async () => {
   await using billing = await startTestBilling();
   const caller = someone();
   const key = { spendCapNanoUsd: 1_000n * costMax };
@@ -549,7 +549,7 @@ test('a slice admits nothing behind the end of its day: calls of the new day cou
   await edge.close();
 });
 
-test('a slice admits nothing behind the end of the credit that it was made of, though its edge cannot ask', async () => {
+test('a slice admits nothing after the end of the credit it was made of, though its edge cannot ask', async () => {
   await using billing = await startTestBilling();
   const caller = someone();
   const { tenantId } = caller;
@@ -584,7 +584,7 @@ test('a slice admits nothing behind the end of the credit that it was made of, t
     expect(await isAdmittedHere()).toBe(true);
     await pass(1_500);
   }
-  // From here on a slice would be held beyond the end: each call has a hold of its own.
+  // From here on a slice would outlast the credit, so each call has a hold of its own.
   await pass(2_500);
   expect(await isAdmittedHere()).toBe(false);
   isAway = true;
@@ -595,11 +595,11 @@ test('a slice admits nothing behind the end of the credit that it was made of, t
   await edge.close();
 });
 
-test('leases are kept in the order in which all others lock them, so that nobody waits in a circle', async () => {
+test('leases are renewed in the order in which everyone locks them, so that nobody deadlocks', async () => {
   const caller = someone();
   const [first, second] = [uuidv7(), uuidv7()];
   const holderId = uuidv7();
-  // They stand in the table, and are told of, the other way round.
+  // In the table and in the report they are in the opposite order.
   for (const leaseId of [second, first]) {
     const demand = { kind: BudgetKind.API_KEY, leaseId, limitNanoUsd: costMax, sliceNanoUsd: 0n };
     const cost = { costMaxNanoUsd: 1n, demands: [demand] };

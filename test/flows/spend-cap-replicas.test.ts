@@ -5,7 +5,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** Four whole gateways on one database, behind which a client's calls are spread. */
+/** Four whole gateways on one database, over which a client's calls are spread. */
 let database: TestDatabase;
 let gateways: TestGateway[];
 
@@ -31,7 +31,7 @@ test('200 calls at a cap through four gateways at once overshoot it by less than
   const organization = (await first.call('GET', '/api/v1/organization', session)).json;
   const far = { requests_per_minute: 100_000, tokens_per_minute: 100_000_000, concurrent_requests: 10_000 };
   await first.call('PATCH', `/api/v1/admin/organizations/${organization.id}`, session, { rate_limits: far });
-  // An edge that has not heard of it yet would refuse calls for the plan's limits.
+  // An edge that has not heard of it yet would refuse calls because of the plan's limits.
   const knowsLimits = async (gateway: TestGateway) =>
     (await gateway.call('GET', '/api/v1/rate-limits', session)).json.limits.requests_per_minute === 100_000;
   for (const gateway of gateways) await waitFor(() => knowsLimits(gateway), { description: 'the limits to be raised' });
@@ -63,7 +63,7 @@ test('200 calls at a cap through four gateways at once overshoot it by less than
   expect(served).toBeGreaterThan(0);
   expect(spent).toBeLessThan(capNanoUsd + costMax);
 
-  // One after the other, whichever gateway is asked: room that another one held comes back to who needs it.
+  // One after the other, at any gateway: room held by one comes back to the one that needs it.
   let index = 0;
   await waitFor(
     async () => {

@@ -15,11 +15,11 @@ afterAll(async () => gateway?.[Symbol.asyncDispose]());
 const request = { model: 'sandbox-chat', max_tokens: 100, messages: [{ role: 'user' as const, content: 'Hello!' }] };
 
 describe("a key's daily spend cap", () => {
-  test('far away, it is not felt', async () => {
+  test('is not noticed while far away', async () => {
     const { id, key } = await gateway.createKey(session, { spend_cap_usd: 100 });
     const client = gateway.openai(key);
     for (let call = 0; call < 3; call++) await client.chat.completions.create(request);
-    // What was spent stands beside the cap, in the list and by itself.
+    // The amount spent is next to the cap, in the list and for the single key.
     const midnight = new Date();
     midnight.setUTCHours(24, 0, 0, 0);
     const item = await waitFor(
@@ -38,7 +38,7 @@ describe("a key's daily spend cap", () => {
     expect((await gateway.call('PATCH', path, session, { spend_cap_usd: null })).json.budget).toBeNull();
   });
 
-  test('of zero blocks all spend, after one call of a client that retries, and says when it resets', async () => {
+  test('of zero blocks all spending, after one call of a client that retries, and says when it resets', async () => {
     const { key } = await gateway.createKey(session, { spend_cap_usd: 0 });
     let calls = 0;
     const counting: typeof fetch = (...call) => {
@@ -60,7 +60,7 @@ describe("a key's daily spend cap", () => {
     expect(Number(error.headers.get('retry-after'))).toBeLessThanOrEqual(86_400);
   });
 
-  test('refuses a call, or a job, with lines in the log that all name the request', async () => {
+  test('refuses a call or a job, with log lines that all name the request', async () => {
     const { key } = await gateway.createKey(session, { spend_cap_usd: 0 });
     for (const background of [false, true]) {
       logLines.length = 0;
@@ -127,7 +127,7 @@ describe("a user's and an organization's limits", () => {
       const client = gateway.openai(key, { maxRetries: 3 });
       await client.chat.completions.create(request);
       await set();
-      // That there was no limit is believed for three seconds at most.
+      // The absence of a limit is believed for three seconds at most.
       const error = await waitFor(
         () =>
           client.chat.completions.create(request).then(
@@ -140,7 +140,7 @@ describe("a user's and an organization's limits", () => {
       expect(error).toMatchObject({ status: 429, code, type: 'insufficient_quota' });
       expect(error.message).toMatch(told);
       expect(error.headers.get('x-should-retry')).toBe('false');
-      // What never comes by itself is not to be waited for.
+      // A limit that never lifts by itself must not be waited for.
       expect(Number(error.headers.get('retry-after')) > 0).toBe(told === willReset);
       await reset();
       await waitFor(() => client.chat.completions.create(request), {

@@ -19,7 +19,7 @@ const model = async (): Promise<string> => {
   return json.data.find(({ operations }: { operations: string[] }) => operations.includes('chat_completions')).id;
 };
 
-test('a key stops at its daily cap after one try, with the reset in message and headers; others go on', async () => {
+test('a key stops at its daily cap after one try, with the reset in message and headers, while others go on', async () => {
   const name = await model();
   const free = await gateway.createKey(session, {});
   const capped = await gateway.createKey(session, { spend_cap_usd: 0.0005 });
@@ -67,7 +67,7 @@ test('every call is charged: usage, wallet and ledger agree to the nano-USD', as
     async () => {
       const calls = await gateway.call('GET', `/api/v1/usage/history?scope=tenant&model=${name}`, session);
       if (calls.json.pagination.total < 10) return false;
-      // All three in one look, since calls of the tests before may still be on their way.
+      // All three at the same moment, since calls of earlier tests may still be on their way.
       const used = await exact('/api/v1/usage/current?scope=tenant', 'cost_usd');
       const charged = await exact('/api/v1/billing/payg-spend-cap', 'spent_usd');
       const invoiced = await exact('/api/v1/billing/documents/invoices', 'subtotal_usd');

@@ -21,7 +21,7 @@ import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** By which Auth issues sessions; edges that listen elsewhere are told. */
+/** The issuer of Auth's sessions; edges that listen elsewhere are told it. */
 const authPublicUrl = 'http://127.0.0.1:0';
 
 type Job = { id: string; status: string };
@@ -90,7 +90,7 @@ afterAll(async () => {
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
-test('services, edge and worker in processes of their own are set up by one command and serve calls, jobs and usage', async () => {
+test('services, edge and worker in separate processes are started by one command and serve calls, jobs and usage', async () => {
   const admin = async (...words: string[]) => {
     const env = { ...process.env, ...common };
     const script = ['services/cmd/admin.ts', ...words, '--json'];
@@ -131,7 +131,7 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(charged, { description: 'both calls in the ledger' });
 });
 
-/** All that InferenceService answers to a chat of a caller. */
+/** Everything that InferenceService answers to a caller's chat. */
 async function chatByGrpc(
   client: ReturnType<typeof grpcClient>,
   caller: ReturnType<typeof callerOfKey>,
@@ -149,7 +149,7 @@ async function chatByGrpc(
   return Array.fromAsync(stream);
 }
 
-test('an inference part in a process of its own invokes models for callers that have none, metered like all others', async () => {
+test('a separate inference part invokes models for callers without one, metered like all others', async () => {
   const session = await operatorSession();
   const { id } = await call('POST', '/api/v1/api-keys', session, { name: 'by gRPC' });
   const client = grpcClient(inferenceUrl);
@@ -163,7 +163,7 @@ test('an inference part in a process of its own invokes models for callers that 
   await waitFor(async () => (await ids()).includes(eventId), { description: 'the call in the usage' });
 });
 
-test('edges that run on while a backup is restored go by its catalog, though they know a later one', async () => {
+test('edges that keep running while a backup is restored follow its catalog, though they know a later one', async () => {
   const session = await operatorSession();
   const { key, id } = await call('POST', '/api/v1/api-keys', session, { name: 'restored' });
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
@@ -195,7 +195,7 @@ test('edges that run on while a backup is restored go by its catalog, though the
   await waitFor(async () => (await cost()) === usual, { description: 'the restored price to be known to the edge' });
 });
 
-test('a job’s result of tens of megabytes is answered by an edge that has it from another process', async () => {
+test('an edge returns a job’s result of tens of megabytes that comes from another process', async () => {
   await using simulator = await startUpstreamSimulator();
   const paddingBytes = 10 * 1024 * 1024;
   simulator.otherwise({ paddingBytes });
@@ -219,7 +219,7 @@ test('a job’s result of tens of megabytes is answered by an edge that has it f
   for (const { b64_json: image } of result.data) expect(image.length).toBeGreaterThan(paddingBytes);
 });
 
-test('an organization is not half changed while the service of a part of it is away, and changed whole by a repeat', async () => {
+test('a change of an organization is not applied by half while one of its services is away, and completed by a repeat', async () => {
   const session = await operatorSession();
   const { id, name } = await call('GET', '/api/v1/organization', session);
   const path = `/api/v1/admin/organizations/${id}`;
@@ -277,7 +277,7 @@ test('an edge that finds no services at its start shows its health at once, refu
     expect(answer.retryAfter).toBeLessThanOrEqual(15);
   };
   expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog yet' });
-  // Nobody can tell yet whether these are good.
+  // Whether these are valid cannot be known yet.
   for (const token of [key, session]) await expectOverload('POST', '/v1/chat/completions', token, chat);
   expect(await ask('POST', '/v1/chat/completions', 'sk-mistyped', chat)).toMatchObject({ status: 401 });
 
@@ -392,7 +392,7 @@ test.each([
   if (env.KEY_PEPPER !== undefined) expect(edge.output).not.toContain(env.KEY_PEPPER);
 });
 
-test('an edge that still waits for the services ends on SIGTERM, and says nowhere that it listened', async () => {
+test('an edge that still waits for the services ends on SIGTERM, and never claims to listen', async () => {
   const port = await freePort();
   const nowhere = { identity: 1, models: 1, rest: 1 };
   const edge = startAt(nowhere, 'edge', { PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
@@ -407,7 +407,7 @@ test('an edge that still waits for the services ends on SIGTERM, and says nowher
   expect(edge.output).toBe('');
 });
 
-test('operators whose shell does not find the services, or has another secret or time, are told what to look after', async () => {
+test('operators whose shell cannot reach the services, or has another secret or time, are told what to check', async () => {
   const port = String(await freePort());
   for (const [env, text] of [
     [{ RPC_URLS: '', RPC_PORT: port }, `looked for at http://127.0.0.1:${port}: start it, or set RPC_PORT`],

@@ -34,13 +34,13 @@ const base = () => ({
   LOG_LEVEL: 'error',
 });
 
-/** With which DATA_DIR need not keep any. */
+/** With these, DATA_DIR need not keep any. */
 const secrets = {
   KEY_PEPPER: 'a pepper that is long enough for a test',
   SERVICE_SECRET: 'a service secret that is long enough',
 };
 
-/** Where the kernel says of a folder that is there that it is not, to whoever would make another in it. */
+/** Folders whose existence the kernel denies to whoever tries to create another inside them. */
 const whereNoneCanBeMade: [what: string, env: Record<string, string>, line: RegExp][] = [
   ['a data folder where none can be made', { DATA_DIR: '/proc/data' }, /\(ENOENT\): make DATA_DIR/],
   ['the same with secrets from elsewhere', { DATA_DIR: '/proc/data', ...secrets }, /^DATA_DIR \/proc\/data cannot be/],
@@ -49,7 +49,7 @@ const whereNoneCanBeMade: [what: string, env: Record<string, string>, line: RegE
 
 const rpcUrls = (...names: string[]): string => names.map((name) => `${name}=http://127.0.0.1:1`).join(',');
 
-describe('a start that cannot be says why in one line and exits with 1', () => {
+describe('a start that cannot succeed says why in one line and exits with 1', () => {
   test.each<[what: string, env: Record<string, string>, line: RegExp]>([
     ['PORT', { PORT: 'eighty' }, /^PORT is not valid: /],
     ['DATABASE_URL', { DATABASE_URL: 'mysql://x' }, /^DATABASE_URL is not valid: /],
@@ -81,7 +81,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(new RegExp(`^Set RPC_URLS to where these are: ${missing}; [^\\n]*$`));
   });
 
-  test('a host whose name nobody knows', async () => {
+  test('a host whose name cannot be resolved', async () => {
     await using database = await createTestDatabase();
     const env = { ...base(), DATABASE_URL: database.url, HOST: 'nowhere.invalid', PUBLIC_URL: 'http://gateway.test' };
     await using child = startProcess({ script, env });
@@ -89,7 +89,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
   });
 
-  test('a password for the first operator that no user may have, or the address of somebody who is none', async () => {
+  test('a password for the first operator that no user may have, or an invalid email address', async () => {
     await using database = await createTestDatabase();
     const weak = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: 'all-lower-case' };
     await using refused = startProcess({ script, env: weak });
@@ -97,7 +97,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(refused.output.trim()).toBe(
       'BOOTSTRAP_PASSWORD: The password is too weak: it lacks an upper-case letter, a digit.',
     );
-    // Once there is an operator nobody heeds it.
+    // Once there is an operator they are ignored.
     await using first = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
     await urlOf(first);
     await first.kill();
@@ -114,7 +114,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(lost.output.trim()).toBe('BOOTSTRAP_EMAIL: A user with this e-mail address exists, and is no operator.');
   });
 
-  test('a lost or changed pepper of a database with keys, which are good again once it is back', async () => {
+  test('a lost or changed pepper of a database with keys, which work again once it is back', async () => {
     await using database = await createTestDatabase();
     const env = { ...base(), DATABASE_URL: database.url };
     const file = join(dataDir, 'secrets', 'key_pepper');
@@ -139,7 +139,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(answer.choices).toHaveLength(1);
   });
 
-  test('a data folder in which no journal can be, beside a database elsewhere', async () => {
+  test('a data folder that cannot hold a journal, with the database elsewhere', async () => {
     await using database = await createTestDatabase();
     const env = { ...base(), ...secrets, DATABASE_URL: database.url, DATA_DIR: '/etc/hostname/data' };
     await using child = startProcess({ script, env });
@@ -167,7 +167,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 });
 
-test('a first start prints a password that it made up, and none that it was given', async () => {
+test('a first start prints a password that it generated, and none that it was given', async () => {
   for (const given of [owner.password, undefined]) {
     await using database = await createTestDatabase();
     const env = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: given };
@@ -186,7 +186,7 @@ test('a first start prints a password that it made up, and none that it was give
   }
 });
 
-test('a password that was made up is told, though the start fails behind it', async () => {
+test('a generated password is shown even if the start fails afterwards', async () => {
   await using database = await createTestDatabase();
   const taken = createServer().listen(0, '127.0.0.1');
   try {
@@ -201,7 +201,7 @@ test('a password that was made up is told, though the start fails behind it', as
   }
 });
 
-test.each(['stdout', 'stderr'] as const)('a gateway whose %s nobody reads any more goes on', async (stream) => {
+test.each(['stdout', 'stderr'] as const)('a gateway whose %s nobody reads any more keeps running', async (stream) => {
   await using database = await createTestDatabase();
   const port = await freePort();
   const child = spawn(process.execPath, [script], {
@@ -224,7 +224,7 @@ test.each(['stdout', 'stderr'] as const)('a gateway whose %s nobody reads any mo
   }
 });
 
-test('a first start that is killed while it waits for its upstream leaves no operator whose password nobody knows', async () => {
+test('a first start killed while it waits for its upstream leaves no operator whose password nobody knows', async () => {
   await using database = await createTestDatabase();
   const silent = createServer().listen(0, '127.0.0.1');
   try {
@@ -293,7 +293,7 @@ test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running str
   expect((await talk.close()).code).toBe(1001);
   released.resolve();
   expect(await text).toMatch(/data: \[DONE\]\n\n$/);
-  // Sooner than the 20 s after which connections are cut: one that is idle behind its stream is not waited for.
+  // Before the 20 s after which connections are cut: one that is idle after its stream is not waited for.
   expect(await child.exited(26_000)).toMatchObject({ code: 0 });
   expect(performance.now() - signalledMs).toBeGreaterThan(11_000);
   expect(child.output).not.toContain('"level":50');
@@ -325,7 +325,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     );
     const texts = streams.map((stream) => stream.text());
     process.kill(-child.pid, signal);
-    // What connects just as the last worker stops listening, Node's cluster keeps and answers never.
+    // A connection made just as the last worker stops listening is kept by Node's cluster and never answered.
     const refused = () =>
       fetch(`${url}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
         () => false,
@@ -338,7 +338,9 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
-/* npm passes a signal on to its child alone: a shell in between would die of it and leave the gateway running, with nobody to stop it. */
+/*
+ * npm passes a signal on to its own child only: a shell in between would die of it and leave the gateway running, with nobody to stop it.
+ */
 test.each([
   ['start', []],
   ['edge', []],
@@ -388,14 +390,14 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     await using child = startProcess({ script, env: { ...base(), DATABASE_URL } });
     await silent.connected;
     child.signal(signal);
-    // Whoever has no handler is ended by the signal itself, or not at all: Linux keeps it from a namespace's first process.
+    // A process without a handler is ended by the signal itself, or not at all: Linux keeps it from a namespace's first process.
     expect(await child.exited(4_000)).toEqual({ code: 0, signal: null });
     expect(child.output).toBe('');
   },
 );
 
 describe('the first process of WORKERS', () => {
-  test('passes a SIGINT on as one: nobody waits for balancers', async () => {
+  test('passes a SIGINT on as one, and does not wait for balancers', async () => {
     await using database = await createTestDatabase();
     const env = { ...base(), WORKERS: '2', DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '60' };
     await using child = startProcess({ script, env });
@@ -404,7 +406,7 @@ describe('the first process of WORKERS', () => {
     expect(await child.exited(15_000)).toMatchObject({ code: 0 });
   });
 
-  test('is reached by them, and by operators on its machine, with RPC_TLS_CERT for another name and by no known authority', async () => {
+  test('is reached by them, and by operators on its machine, even if RPC_TLS_CERT has another name and no known authority', async () => {
     await using database = await createTestDatabase();
     const { cert, key } = selfSignedCertificate();
     writeFileSync(join(dataDir, 'cert.pem'), cert);
@@ -413,7 +415,7 @@ describe('the first process of WORKERS', () => {
       ...base(),
       WORKERS: '2',
       DATABASE_URL: database.url,
-      // Which the certificate does not name.
+      // A name that is not in the certificate.
       RPC_HOST: '127.0.0.2',
       RPC_PORT: String(await freePort()),
       RPC_TLS_CERT: join(dataDir, 'cert.pem'),
@@ -425,7 +427,7 @@ describe('the first process of WORKERS', () => {
       startProcess({ script: 'services/cmd/admin.ts', args: ['organizations', 'list'], env: { ...env, ...with_ } });
     await using trusting = admin({});
     expect(await trusting.exited(), trusting.output).toMatchObject({ code: 0 });
-    // It is that certificate which is trusted, and no other that says the same.
+    // Only that very certificate is trusted, not another one with the same contents.
     const other = selfSignedCertificate();
     writeFileSync(join(dataDir, 'other.pem'), other.cert);
     writeFileSync(join(dataDir, 'other-key.pem'), other.key);
@@ -469,7 +471,7 @@ describe('the first process of WORKERS', () => {
       description: 'the first one to say so',
     });
     expect(await status(url, '/healthz')).toBe(200);
-    // One within a second is the same once more.
+    // A repeat within a second counts as the same signal.
     const ended = () => {
       child.signal('SIGTERM');
       return child.exit !== null;
@@ -485,7 +487,7 @@ describe('the first process of WORKERS', () => {
   });
 });
 
-/** Takes connections and says nothing. */
+/** Accepts connections and says nothing. */
 async function listening(): Promise<{ port: number; connected: Promise<unknown[]> } & AsyncDisposable> {
   const server = createServer().listen(0, '127.0.0.1');
   const connected = once(server, 'connection');

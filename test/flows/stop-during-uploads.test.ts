@@ -53,7 +53,7 @@ const formHead =
   '--b\r\ncontent-disposition: form-data; name="model"\r\n\r\nsim-transcribe\r\n' +
   '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
 
-/** An upload of which the first half is on its way. */
+/** An upload whose first half has been sent. */
 async function halfUploaded(url: string, session: string): Promise<ClientRequest> {
   const upload = request(`${url}/v1/audio/transcriptions`, {
     method: 'POST',
@@ -67,7 +67,7 @@ async function halfUploaded(url: string, session: string): Promise<ClientRequest
 
 const send = (upload: ClientRequest): Promise<void> => new Promise((resolve) => upload.write(piece, () => resolve()));
 
-test('SIGTERM lets an upload of 25 MiB and a stream end that were on their way, and SIGKILL leaves nothing to the next start; each call is metered once', async () => {
+test('SIGTERM lets an upload of 25 MiB and a stream in progress end, and SIGKILL leaves nothing to the next start; each call is metered once', async () => {
   const first = await start();
   try {
     const upload = await halfUploaded(first.url, first.session);

@@ -45,7 +45,7 @@ test('a chat and a stream are visible in usage, with the tokens that the client 
 
   const current = await gateway.call('GET', '/api/v1/usage/current', management.key);
   expect(current.json).toMatchObject({ requests: 2, input_tokens: tokens, output_tokens: outputTokens });
-  // 2.50 USD and 10 USD per million tokens: the exact decimal, not what floats make of it.
+  // 2.50 USD and 10 USD per million tokens: the exact decimal, not a result of floats.
   const nanoUsd = BigInt(tokens) * 2_500n + BigInt(outputTokens) * 10_000n;
   expect(current.text).toContain(`"cost_usd":${(Number(nanoUsd) / 1e9).toFixed(9).replace(/0+$/, '')}`);
 });
@@ -65,7 +65,7 @@ test('a call under /api/v1 is metered like one under /v1', async () => {
   );
 });
 
-test('usage by key has the names of keys, of deleted ones and of teammates too, for whoever sees their usage', async () => {
+test("usage by key has the names of keys, including deleted ones and teammates', for those who may see their usage", async () => {
   const session = await gateway.login();
   const invited = await gateway.call('POST', '/api/v1/invitations', session, {
     email: 'mate@example.com',
@@ -111,7 +111,7 @@ test('usage by key has the names of keys, of deleted ones and of teammates too, 
     expect(ofAll.get(gone.id)).toEqual(['gone', true]);
     expect(ofAll.get(live.id)).toEqual(['of the mate', false]);
   }
-  // Of a teammate's keys nothing is told to who does not see their usage.
+  // Nothing about a teammate's keys is shown to those who may not see their usage.
   for (const ofOwner of await reports(session, 'own')) {
     expect([ofOwner.has(own.id), ofOwner.has(live.id), ofOwner.has(gone.id)]).toEqual([true, false, false]);
   }

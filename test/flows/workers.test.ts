@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-/** Over a connection of its own: the workers get them in turn. */
+/** Over a new connection: the workers get them in turn. */
 const call = (method: string, path: string, token: string, body?: object) =>
   restCalls(url)(method, path, token, body, { connection: 'close' });
 
@@ -63,7 +63,7 @@ const workerPids = (): number[] =>
       }
     });
 
-/** A metric's value as each of some scrapes told it. */
+/** A metric's value in each of several scrapes. */
 const scraped = async (line: string): Promise<number[]> => {
   const texts = await Promise.all(Array.from({ length: 6 }, () => call('GET', '/metrics', '')));
   return texts.map((text: string) =>
@@ -76,11 +76,11 @@ const scraped = async (line: string): Promise<number[]> => {
   );
 };
 
-test('whichever worker is asked for metrics tells those of all, and of the services', async () => {
+test('any worker asked for metrics reports those of all workers and of the services', async () => {
   for (let count = 0; count < 9; count += 1) await chat();
   const line = 'gateway_http_requests_total{route="/v1/chat/completions",status="200"} ';
   expect(await scraped(line)).toEqual([9, 9, 9, 9, 9, 9]);
-  // Not everything is added up: a journal that refuses writes is one too many.
+  // Not everything is added up: a single journal that refuses writes is one too many.
   expect(await scraped('gateway_journal_healthy ')).toEqual([1, 1, 1, 1, 1, 1]);
   await waitFor(async () => (await scraped('gateway_usage_events_total{outcome="stored"} ')).every((n) => n === 9), {
     description: 'the services to have stored the calls',
@@ -105,7 +105,7 @@ test.runIf(process.platform === 'linux')(
             waiting -= 1;
           }),
       );
-      // The other one answers all but what is in the hands of the one that stands still.
+      // The other one answers everything except what the paused one has accepted.
       await waitFor(() => waiting === 1, { description: 'the others to be answered' });
       process.kill(stopped, 'SIGKILL');
       await waitFor(() => waiting === 0, { description: 'the last connection to be closed' });
@@ -125,7 +125,7 @@ test.runIf(process.platform === 'linux')(
     const stored = async () => (await call('GET', '/api/v1/usage/history?limit=100', session)).data.length;
     const known = await stored();
     for (let count = 0; count < 4; count += 1) await chat();
-    // Answers to a worker that has died take nobody with them.
+    // The answers of a worker that has died affect no others.
     const scrapes = Promise.allSettled(Array.from({ length: 100 }, () => call('GET', '/metrics', '')));
     await call('GET', '/healthz', '');
     process.kill(before[0]!, 'SIGKILL');
@@ -152,9 +152,9 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-test.runIf(process.platform === 'linux')('what a worker that died had counted stays in the sum of all', async () => {
+test.runIf(process.platform === 'linux')('what a dead worker had counted stays in the total', async () => {
   const line = /^gateway_http_requests_total\{route="\/v1\/chat\/completions",status="200"\} (\d+)$/m;
-  // The first process tells it: a connection may be one that a dead worker had been given.
+  // From the first process: a connection to a worker may be one that a dead worker had been given.
   const metrics = restCalls(`http://127.0.0.1:${metricsPort}`);
   const sum = () =>
     waitFor(async () => Number(line.exec(await metrics('GET', '/metrics', ''))?.[1] ?? 0), {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { declaredRoutes } from '../support/routes.ts';
 
-/** Both prefixes. */
+/** Under both prefixes. */
 const inference = (...paths: string[]): string[] =>
   paths.flatMap((path) => {
     const [method, address] = path.split(' ');
@@ -11,8 +11,8 @@ const inference = (...paths: string[]): string[] =>
 const management = (...paths: string[]): string[] => paths.map((path) => path.replace(' ', ' /api/v1'));
 
 /**
- * The tables of service.md (Inference endpoints, Management endpoints, Key analytics) with what decisions.md and
- * openai-contract.md add: the realtime path and its client secrets, and the list of deprecations.
+ * The tables of service.md (Inference endpoints, Management endpoints, Key analytics) with what decisions.md and openai-contract.md add:
+ * the realtime path and its client secrets, and the list of deprecations.
  */
 const publicToKeys: Readonly<Record<string, readonly string[]>> = {
   'inference:chat': inference('POST /chat/completions'),
@@ -90,7 +90,7 @@ test('the routes are the access matrix of service.md', async () => {
     const group = access.surface === 'api' ? access.scope : access.surface;
     matrix[group] = [...(matrix[group] ?? []), line(route)];
   }
-  // The table itself, for whoever reads the test's output.
+  // The table itself, for readers of the test's output.
   process.stdout.write(
     `${Object.entries(matrix)
       .map(([group, lines]) => `${group.padEnd(22)} ${lines.join('\n'.padEnd(24))}`)
@@ -103,11 +103,11 @@ test('the routes are the access matrix of service.md', async () => {
   const { public: open_, session, operator, ...scoped } = matrix;
   expect(Object.keys(scoped).sort()).toEqual(Object.keys(publicToKeys).sort());
   expect([...(open_ ?? [])].sort()).toEqual([...open].sort());
-  // Everything of the operators is below one path, and nothing else is.
+  // Everything for operators is below one path, and nothing else is.
   for (const text of operator ?? []) expect(text).toMatch(/ \/api\/v1\/admin\//);
   const others = [...(session ?? []), ...(open_ ?? []), ...Object.values(scoped).flat()];
   for (const text of others) expect(text).not.toContain('/admin/');
-  // Named by service.md as closed to every key.
+  // Routes that service.md names as closed to every key.
   for (const closed of [
     'POST /api/v1/jobs',
     'DELETE /api/v1/jobs/:job_id',

@@ -63,11 +63,11 @@ const everywhere = (status: number, code: string): Record<string, readonly [numb
   );
 
 describe('every inference route, under both prefixes, refuses', () => {
-  test('no key', async () => {
+  test('a missing key', async () => {
     expect(await answers('')).toEqual(everywhere(401, 'missing_api_key'));
   });
 
-  test('a key that is none', async () => {
+  test('an invalid key', async () => {
     expect(await answers('sk-proj-nothing')).toEqual(everywhere(401, 'invalid_api_key'));
   });
 
@@ -79,7 +79,7 @@ describe('every inference route, under both prefixes, refuses', () => {
     expect(await answers(await newKey({ scopes: ['models:list'] }))).toEqual(everywhere(403, 'missing_scope'));
   });
 
-  test('a foreign address', async () => {
+  test('a disallowed address', async () => {
     expect(await answers(await newKey({ ip_allowlist: ['203.0.113.7'] }))).toEqual(everywhere(403, 'ip_not_allowed'));
   });
 
@@ -89,11 +89,11 @@ describe('every inference route, under both prefixes, refuses', () => {
     expect(await answers(key)).toEqual(everywhere(403, 'model_not_allowed'));
   });
 
-  test('a model that nobody knows', async () => {
+  test('an unknown model', async () => {
     expect(await answers(await newKey(), () => 'no-such-model')).toEqual(everywhere(404, 'model_not_found'));
   });
 
-  test('a key whose cap is nothing', async () => {
+  test('a key with a cap of zero', async () => {
     expect(await answers(await newKey({ spend_cap_usd: 0 }))).toEqual(everywhere(429, 'spend_cap_exceeded'));
   });
 
@@ -110,7 +110,7 @@ describe('every inference route, under both prefixes, refuses', () => {
     expect(await answers(key, () => 'retired')).toEqual(everywhere(410, 'model_sunset'));
   });
 
-  test('a suspended organization, of a key and of a session', async () => {
+  test('the key and the session of a suspended organization', async () => {
     const key = await newKey();
     const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', session)).json;
     await admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });

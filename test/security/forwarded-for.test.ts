@@ -4,7 +4,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/* X-Forwarded-For says who a client is only where TRUSTED_PROXIES says that the peer may say so. */
+/* X-Forwarded-For determines who the client is only where TRUSTED_PROXIES trusts the peer to say so. */
 
 const allowed = '203.0.113.7';
 const other = '198.51.100.1';
@@ -94,7 +94,7 @@ describe('behind a trusted proxy', () => {
 });
 
 describe('without a trusted proxy', () => {
-  test('the peer is the client, whatever it says', async () => {
+  test('the peer is the client, whatever it claims', async () => {
     const open = await start({});
     await using gateway = open.gateway;
     expect(await decision(gateway, open.key, ['x-forwarded-for', allowed])).toBe('ip_not_allowed');

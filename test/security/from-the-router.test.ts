@@ -10,18 +10,18 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgr
 import { declaredRoutes } from '../support/routes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/* Generated from the router, so that a route which is added later is tried as well. Two organizations: the operator's, and a stranger's. */
+/* Generated from the router, so that routes added later are tried as well. Two organizations: the operator's, and a stranger's. */
 
 let database: TestDatabase;
 let gateway: TestGateway;
 let routes: readonly DeclaredRoute[];
-/** The first owner, who is an operator too. */
+/** The first owner, who is also an operator. */
 let session: string;
-/** The owner of another organization, who operates nothing. */
+/** The owner of another organization, who is not an operator. */
 let stranger: string;
 const strangerLogin = { email: 'stranger@example.com', password: 'Str4nger-password' };
 const keys = { inference: '', management: '' };
-/** What the first organization has, by the parameter that names it. */
+/** Ids of what the first organization has, by the parameter that names them. */
 const foreign: Record<string, string> = {};
 const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
 const logLines: string[] = [];
@@ -82,7 +82,7 @@ afterAll(async () => {
 const addressOf = ({ url }: DeclaredRoute, ids: Readonly<Record<string, string>> = {}): string =>
   url.replace(/:(\w+)/g, (_match, name) => ids[name] ?? randomUUID()).replace('*', 'no/such');
 
-/** How many rows stand in what people can change. */
+/** The number of rows in the tables that people can change. */
 async function rowCounts(): Promise<object> {
   const tables = ['keys.keys', 'keys.digests', 'keys.quotas', 'auth.users', 'auth.organizations', 'auth.invitations'];
   const all = [...tables, 'auth.password_resets', 'auth.mails'];
@@ -92,7 +92,7 @@ async function rowCounts(): Promise<object> {
 
 type Fields = Record<string, { type?: string }>;
 
-/** Routes of management that take a JSON object, with its fields; on inference unknown fields pass (decisions.md, Common). */
+/** Management routes that take a JSON object, with its fields; inference passes on unknown fields (decisions.md, Common). */
 const bodies = () =>
   routes.flatMap((route) => {
     const { access } = route;
@@ -101,12 +101,12 @@ const bodies = () =>
     return properties === undefined || isInference ? [] : [{ route, properties }];
   });
 
-/** Sends a body to a route as whoever may call it. */
+/** Sends a body to a route as someone who may call it. */
 const send = (route: DeclaredRoute, body: unknown) =>
   gateway.call(route.method, addressOf(route), route.access.surface === 'public' ? '' : session, body);
 
 describe('bodies', () => {
-  test('with an unknown field are refused, and the field is named', async () => {
+  test('with an unknown field are refused, naming the field', async () => {
     const before = await rowCounts();
     expect(bodies().length).toBeGreaterThan(20);
     for (const { route, properties } of bodies()) {
@@ -121,7 +121,7 @@ describe('bodies', () => {
     expect(await rowCounts()).toEqual(before);
   });
 
-  test('with __proto__, of the wrong type, or with an object for a scalar are refused', async () => {
+  test('with __proto__, of the wrong type, or with an object instead of a scalar are refused', async () => {
     const before = await rowCounts();
     for (const { route, properties } of bodies()) {
       const wrong: unknown[] = [
@@ -133,7 +133,7 @@ describe('bodies', () => {
       ];
       for (const name of Object.keys(properties)) wrong.push({ [name]: { $ne: null } }, { [name]: [[]] });
       for (const body of wrong) {
-        // A field of any type takes these.
+        // A field of any type accepts these.
         const [name] = typeof body === 'object' ? Object.keys(body as object) : [];
         if (name !== undefined && ['body', 'features', 'rate_limits'].includes(name)) continue;
         const answer = await send(route, body);
@@ -144,7 +144,7 @@ describe('bodies', () => {
     expect(await rowCounts()).toEqual(before);
   });
 
-  test('of a megabyte of text are refused', async () => {
+  test('with a megabyte of text are refused', async () => {
     const before = await rowCounts();
     for (const { route, properties } of bodies()) {
       const name = Object.keys(properties)[0]!;
@@ -162,7 +162,7 @@ describe('surfaces', () => {
       if (access.surface === 'public') continue;
       for (const type of ['inference', 'management'] as const) {
         if (access.surface === 'api' && keyTypeOfScope(access.scope) === type) continue;
-        // Routes of inference answer behind their bodies; every-route.test.ts sends them right ones.
+        // Inference routes answer only after their bodies; every-route.test.ts sends them valid ones.
         if (access.surface === 'api' && route.method === 'POST') continue;
         const answer = await gateway.call(route.method, addressOf(route), keys[type]);
         expect(
@@ -184,7 +184,7 @@ describe('surfaces', () => {
     }
   });
 
-  test('operators’ routes refuse an owner who operates nothing', async () => {
+  test('operators’ routes refuse an owner who is not an operator', async () => {
     for (const route of routes) {
       if (route.access.surface !== 'operator') continue;
       const answer = await gateway.call(route.method, addressOf(route, foreign), stranger);
@@ -196,7 +196,7 @@ describe('surfaces', () => {
   });
 });
 
-test('a page of another origin may send to every route what it takes, with a credential of its own alone', async () => {
+test('a page of another origin may send every route what it takes, but only with a credential of its own', async () => {
   for (const { method, url } of routes) {
     const preflight = await fetch(gateway.url + url.replace('*', 'page'), {
       method: 'OPTIONS',
@@ -208,8 +208,8 @@ test('a page of another origin may send to every route what it takes, with a cre
   }
 });
 
-describe('what ends while a body is on its way', () => {
-  /** A credential which the edge knows, so that it decides at once. */
+describe('a right that ends while a body is on its way', () => {
+  /** A credential that the edge knows, so that it decides at once. */
   const known = async (token: string, path = '/api/v1/profile') => {
     expect((await gateway.call('GET', path, token)).status).toBe(200);
     return token;
@@ -219,7 +219,7 @@ describe('what ends while a body is on its way', () => {
   const isUpload = ({ url }: DeclaredRoute) => /\/audio\/trans/.test(url);
   const form = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\nsandbox-transcribe\r\n--x--\r\n';
 
-  test('does nothing on any route that takes one', async () => {
+  test('has no effect any more on any route that takes a body', async () => {
     const doomed = await known(await gateway.login());
     const inference = await gateway.createKey(session, { name: 'doomed' });
     const management = await gateway.createKey(session, { name: 'doomed', key_type: 'management' });
@@ -249,7 +249,7 @@ describe('what ends while a body is on its way', () => {
     expect(answers).toEqual(held.map(([what, , code]) => [what, { status: 401, code }]));
   });
 
-  test('be it the scope of a key, or its address', async () => {
+  test('whether it was the scope of a key or its address', async () => {
     const narrowed: [change: object, code: string][] = [
       [{ scopes: ['models:list'] }, 'missing_scope'],
       [{ ip_allowlist: ['203.0.113.7'] }, 'ip_not_allowed'],
@@ -262,7 +262,7 @@ describe('what ends while a body is on its way', () => {
     }
   });
 
-  test('be it the right of an operator, the organization of a key, or an admin who would come back', async () => {
+  test('whether it was an operator’s right, a key’s organization, or an admin’s account', async () => {
     const { id, organization } = (await gateway.call('GET', '/api/v1/profile', stranger)).json;
     const admin = async (method: string, path: string, body?: object) => {
       const answer = await gateway.call(method, `/api/v1/admin${path}`, session, body);
@@ -293,7 +293,7 @@ describe('what ends while a body is on its way', () => {
     issued.add(stranger);
   });
 
-  test('and what does not is one use of a key', async () => {
+  test('but if it does not end, the request counts as one use of a key', async () => {
     const { id, key } = await gateway.createKey(session, { name: 'used' });
     const calls = [chat, { ...chat, stream: true }, { ...chat, background: true }];
     for (const body of calls)
@@ -306,7 +306,7 @@ describe('what ends while a body is on its way', () => {
   });
 });
 
-test('whoever knows an id of another organization gets 404 or zeros, and changes nothing', async () => {
+test('someone who knows an id of another organization gets 404 or zeros, and changes nothing', async () => {
   const rightBodies: Readonly<Record<string, unknown>> = {
     'PATCH /api/v1/api-keys/:key_id': { name: 'stolen' },
     'POST /api/v1/api-keys/:key_id/rotate': { grace_period_seconds: 0 },
@@ -344,7 +344,7 @@ test('whoever knows an id of another organization gets 404 or zeros, and changes
   expect(await seen()).toEqual(before);
 });
 
-test('of all that was issued, nothing stands in the log, the database, the journal or any other file', async () => {
+test('no secret that was issued is in the log, the database, the journal or any other file', async () => {
   const { refresh_token } = (await gateway.call('POST', '/api/v1/auth/login', '', strangerLogin)).json;
   const refreshed = (await gateway.call('POST', '/api/v1/auth/refresh', '', { refresh_token })).json;
   const rotated = await gateway.call('POST', `/api/v1/api-keys/${foreign.key_id}/rotate`, session, {
@@ -362,7 +362,7 @@ test('of all that was issued, nothing stands in the log, the database, the journ
   expect(issued.size).toBeGreaterThan(11);
   const places = { log: logLines.join(''), database: await dump(), files: filesBelow(gateway.env.dataDir) };
   for (const [place, text] of Object.entries(places)) {
-    // Where it would stand if it did: the key's name or preview, which is no secret, is there.
+    // This is where it would be: the key's name or preview, which is no secret, is there.
     expect(text.length, place).toBeGreaterThan(1_000);
     for (const secret of issued) {
       expect(secret, place).toBeTypeOf('string');

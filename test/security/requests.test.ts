@@ -13,14 +13,14 @@ let gateway: TestGateway;
 let session: string;
 let key: string;
 let upstream: Server;
-/** What the upstream was sent last. */
+/** What the upstream was last sent. */
 let received: { headers: IncomingHttpHeaders; body: string };
 
 beforeAll(async () => {
   upstream = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
-    // Probes come whenever they like.
+    // Probes arrive at any time.
     if (request.method === 'POST') received = { headers: request.headers, body };
     response.writeHead(200, {
       'content-type': 'application/json',
@@ -70,14 +70,14 @@ const post = (body: object, headers: Record<string, string> = {}) =>
 const raw = (bytes: string): Promise<string> => rawRequest(gateway.url, bytes);
 
 describe('between the client and the upstream', () => {
-  test('what a body says of addresses and keys is passed on as words, and changes nothing', async () => {
+  test('what a body says about addresses and keys is passed on as words, and changes nothing', async () => {
     const extra = { base_url: 'http://evil.example', api_key: 'evil', headers: { authorization: 'Bearer evil' } };
     expect((await post({ ...chat, ...extra })).status).toBe(200);
     expect(JSON.parse(received.body)).toMatchObject(extra);
     expect(received.headers.authorization).toBe('Bearer the-upstreams-own-key');
   });
 
-  test('no header of the client reaches the upstream, its key least of all', async () => {
+  test('no header of the client reaches the upstream, least of all its key', async () => {
     await post(chat, {
       cookie: 'a=b',
       'x-forwarded-for': '203.0.113.7',
@@ -134,7 +134,7 @@ describe('the decision is the same', () => {
     expect(without.status).toBe(401);
   });
 
-  test('where a link in a mail leads, whatever Host asks for the mail', async () => {
+  test('about where a link in a mail leads, whatever Host the mail was requested with', async () => {
     const send = async (path: string, body: string, credential = '') =>
       raw(
         `POST ${path} HTTP/1.1\r\nhost: evil.example\r\nx-forwarded-host: evil.example\r\nforwarded: host=evil.example\r\n` +
@@ -156,7 +156,7 @@ describe('the decision is the same', () => {
     }
   });
 
-  test('for a form of another site: nothing is read from cookies but the refresh of a session', async () => {
+  test('for a form of another site: cookies are read for nothing but refreshing a session', async () => {
     for (const [path, body] of [
       ['/api/v1/api-keys', 'name=evil'],
       ['/v1/chat/completions', '{}'],
@@ -175,7 +175,7 @@ describe('the decision is the same', () => {
   });
 });
 
-/** Fails unless it is a refusal in the documented shape that tells nothing of the inside. */
+/** Fails unless it is a refusal in the documented shape that reveals nothing internal. */
 function expectRefusal(what: string, status: number, text: string): void {
   expect(status, `${what}: ${text.slice(0, 300)}`).toBeLessThan(500);
   if (status < 400) return;
@@ -193,7 +193,7 @@ describe('hostile text is a refusal or a name like any other', () => {
     }
   });
 
-  test('as a bearer', async () => {
+  test('as a bearer token', async () => {
     for (const text of hostileTexts.filter((word) => /^[\x20-\x7e]*$/.test(word))) {
       const answer = await gateway.call('GET', '/v1/models', text.slice(0, 4_000));
       expect([400, 401]).toContain(answer.status);
@@ -210,7 +210,7 @@ describe('hostile text is a refusal or a name like any other', () => {
           // Bodies may be longer than addresses.
           const takesBody = request('x').length === 3;
           const [method, path, body] = request(piece.repeat((takesBody ? 100_000 : 2_000) / piece.length));
-          // Of this thread, which serves everybody: a password is hashed beside it, and takes as long as it is meant to.
+          // Only of this thread, which serves everyone: a password is hashed on another, and takes as long as it should.
           const before = process.threadCpuUsage();
           const answer = await gateway.call(method, path, session, body);
           const { user, system } = process.threadCpuUsage(before);
@@ -222,7 +222,7 @@ describe('hostile text is a refusal or a name like any other', () => {
     }
   });
 
-  test('and no prototype is changed by it', async () => {
+  test('and changes no prototype', async () => {
     await gateway.call('GET', '/api/v1/api-keys?__proto__[polluted]=1&constructor[prototype][polluted]=1', session);
     await raw(`GET /v1/models HTTP/1.1\r\nhost: x\r\n__proto__: polluted\r\nconnection: close\r\n\r\n`);
     const body = '{"name":"ab","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}';
@@ -259,7 +259,7 @@ describe('a name is one line', () => {
     ids = { KEY: keys[0].id, TENANT: organization.id };
   });
 
-  test.each(places)('%s %s takes no line break or other control character as %s', async (method, path, field, rest) => {
+  test.each(places)('%s %s accepts no line break or control character as %s', async (method, path, field, rest) => {
     const address = `/api/v1${path.replace(/[A-Z]+/, (name) => ids[name]!)}`;
     for (const character of ['\n', '\r\n', '\t', '\u001b', '\u007f', '\u0085', '\u2028', '\u202e']) {
       const answer = await gateway.call(method, address, session, { ...rest, [field]: `Two${character}lines` });
@@ -268,7 +268,7 @@ describe('a name is one line', () => {
     }
   });
 
-  test.each(places)('%s %s takes no text of which nothing can be seen as %s', async (method, path, field, rest) => {
+  test.each(places)('%s %s accepts no invisible text as %s', async (method, path, field, rest) => {
     const address = `/api/v1${path.replace(/[A-Z]+/, (name) => ids[name]!)}`;
     for (const text of ['\u200b\u200b\u200b', '\u00ad\u2060\u3164', '  \u00a0\u200d']) {
       const answer = await gateway.call(method, address, session, { ...rest, [field]: text });
@@ -276,7 +276,7 @@ describe('a name is one line', () => {
     }
   });
 
-  test('in any script, and a name from before is still read', async () => {
+  test('in any script, and an older name can still be read', async () => {
     const name = 'Zoë 王 नमस्ते 👩‍👩‍👧';
     expect((await gateway.call('PATCH', '/api/v1/organization', session, { name })).json.name).toBe(name);
     await rowsOf(gateway.env.databaseUrl!, 'update auth.organizations set name = $1', ['Two\nlines']);

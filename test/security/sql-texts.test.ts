@@ -9,7 +9,7 @@ let gateway: TestGateway;
 let session: string;
 /** What Postgres was sent: the statement without its values, and whether anything in it came from the client. */
 let seen: { shape: string; carriesText: boolean }[] = [];
-/** What the client sends just now. */
+/** What the client is sending. */
 let sentText = '';
 
 beforeAll(async () => {
@@ -21,7 +21,7 @@ beforeAll(async () => {
     seen.push({ shape: withoutValues(text), carriesText: all.some((part) => String(part).includes(sentText)) });
     return query.apply(this, sent as never) as never;
   });
-  // Whatever a worker asks of the database at times of its own is beside the point.
+  // What a worker asks of the database on its own schedule is beside the point.
   gateway = await startTestGateway({ worker: false });
   session = await gateway.login();
 });
@@ -30,7 +30,7 @@ afterAll(async () => {
   await gateway?.[Symbol.asyncDispose]();
 });
 
-/** Text that means what it should, by the places that take it; all of them take any word and any id. */
+/** Text that is valid at the places that take it; all of them accept any word and any id. */
 const meantTexts: Readonly<Record<string, readonly string[]>> = {
   'a time zone': ['UTC', 'Europe/Oslo'],
   'a granularity': ['hour', 'day', 'week', 'month'],
@@ -39,7 +39,7 @@ const meantTexts: Readonly<Record<string, readonly string[]>> = {
   'an address': [owner.email, 'nobody@example.com'],
 };
 
-/** A statement as Postgres reads it (section 4.1 of its manual), with each constant, and each list of them, as one mark. */
+/** A statement as Postgres reads it (section 4.1 of its manual), with each constant, and each list of them, replaced by one mark. */
 function withoutValues(statement: string): string {
   return statement
     .replace(/"[^"]*"|\bE'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'/gis, (token) => (token.startsWith('"') ? token : '?'))
@@ -65,20 +65,20 @@ async function sendAll(textsOf: (place: string) => readonly string[], bearers: r
   }
 }
 
-test('hostile text reaches Postgres only as a value of the statements that others’ text reaches', async () => {
+test('hostile text reaches Postgres only as a value of the same statements that other text reaches', async () => {
   const bearers = [makeKeySecret(randomBytes(32)), 'sk-proj-mistyped', 'a.b.c'];
   await sendAll((place) => [...(meantTexts[place] ?? []), 'word', randomUUID()], bearers);
   const known = new Set(seen.map(({ shape }) => shape));
   expect(known.size).toBeGreaterThan(20);
   const asBearer = hostileTexts.filter((text) => /^[\x20-\x7e]*$/.test(text)).map((text) => text.slice(0, 4_000));
   await sendAll(() => hostileTexts, asBearer);
-  // What the gateway asks now and then of its own accord carries nobody's text.
+  // What the gateway asks from time to time on its own carries nobody's text.
   const reached = new Set(seen.flatMap(({ shape, carriesText }) => (carriesText ? [shape] : [])));
   expect(reached.size).toBeGreaterThan(5);
   expect([...reached].filter((shape) => !known.has(shape))).toEqual([]);
 });
 
-test('a statement into which a value got is noticed', () => {
+test('a statement that contains a value is noticed', () => {
   const plain = (value: string) =>
     withoutValues(`select * from "keys"."keys" where name = '${value}' and id in ($1, $2)`);
   expect(plain('other')).toBe(plain("it''s \\"));
@@ -93,7 +93,7 @@ test('a key with a wrong checksum costs no statement', async () => {
     return seen.flatMap(({ shape }) => (/\bdigests\b/.test(shape) ? [shape] : []));
   };
   const unknown = makeKeySecret(randomBytes(32));
-  // A busy machine may leave it without an answer in time.
+  // On a busy machine it may not be answered in time.
   expect(await lookUpsOf([unknown], [401, 503])).not.toEqual([]);
   const mistyped = Array.from({ length: 50 }, (_, n) => `${unknown.slice(0, 20)}${n + 10}${unknown.slice(22)}`);
   const others = mistyped.filter((key) => key !== unknown);
