@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { standardError } from './standard-error.ts';
 
 export type { Logger };
 
@@ -67,7 +68,7 @@ function namedPart(error: Error): unknown {
 
 /** A JSON logger that writes one line per event and no secrets. */
 export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
-  return pino(
+  const logger: Logger = pino(
     {
       name: options.name,
       level: options.level,
@@ -77,6 +78,10 @@ export function createLogger(options: { level: string; name: string; destination
       serializers: { ...serializersOfSecrets, err: namedPart },
       hooks: { streamWrite: withoutSecrets },
     },
-    options.destination ?? pino.destination({ fd: 2, sync: true }),
+    options.destination ??
+      standardError((lines) =>
+        logger.error({ lines }, 'lines are missing here, as nobody read what this process logged'),
+      ),
   );
+  return logger;
 }
