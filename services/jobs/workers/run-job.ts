@@ -90,7 +90,7 @@ export async function runJob(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-    return isInvoked ? behindCall(deps, job, error, hold) : beforeCall(error, hold);
+    return isInvoked ? afterCall(deps, job, error, hold) : beforeCall(error, hold);
   }
 }
 
@@ -178,7 +178,7 @@ function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
 }
 
 /** The call failed, or no deployment accepted it; its room is still held. */
-function behindCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
+function afterCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
   if (isUncalled(error)) return { kind: 'refused' };
   if (!isRetried(error, job.attempts)) return failed(error, hold);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);

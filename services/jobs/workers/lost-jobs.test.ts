@@ -1,0 +1,247 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
+import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  LeaseResponseSchema,
+  ReleaseHoldResponseSchema,
+  SettleResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { ClockAhead } from '../../../test/support/clock-ahead.ts';
+import { rowsOf } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { inRowBytesMax } from '../db/bodies.ts';
+import { leaseMs } from '../db/take-jobs.ts';
+import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
+import { startJobWorker } from './start.ts';
+
+const { database, url, statuses, completed } = await ownJobsDatabase();
+beforeEach(() => database.pool.query('delete from jobs'));
+
+/** How a job ceases to be its worker's without a word. */
+const endings: [what: string, end: string][] = [
+  [
+    'was cancelled, unheard of',
+    `update jobs set status = ${JobStatus.CANCELLED}, worker_id = null, lease_expires_at = null,
+      ended_at = now(), expires_at = now() + interval '1 day'`,
+  ],
+  ['was taken by another worker', 'update jobs set fence = fence + 1'],
+];
+
+describe('a worker that falls silent', () => {
+  test('has its jobs run by another once its leases have lapsed; what it still says of them counts for nothing', async () => {
+    await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const clock = new ClockAhead();
+    const eventIds: string[] = [];
+    const stuck = new JobWorker(
+      workerDeps(database, async ({ eventId }) => {
+        eventIds.push(eventId);
+        await released;
+      }),
+      workerDefaults,
+    );
+    await waitFor(() => stuck.running === 3 && eventIds.length === 3, { description: 'three running jobs' });
+    const again: string[] = [];
+    const other = new JobWorker(
+      workerDeps(database, ({ eventId }) => void again.push(eventId), clock),
+      workerDefaults,
+    );
+    other.reclaim();
+    await other.close(0);
+    // As long as they have not, nobody takes them.
+    expect([await statuses(), again]).toEqual([{ 2: 3 }, []]);
+
+    clock.aheadMs = 31_000;
+    const third = new JobWorker(
+      workerDeps(database, ({ eventId }) => void again.push(eventId), clock),
+      workerDefaults,
+    );
+    third.reclaim();
+    await waitFor(async () => (await completed()) === 3, { description: 'the end of all jobs' });
+    // One event for both runs of a job: the second one is not charged again.
+    expect(again.toSorted()).toEqual(eventIds.toSorted());
+    release();
+    await stuck.close(1_000);
+    await third.close(1_000);
+    const { rows } = await database.pool.query('select attempts, fence::int as fence from jobs');
+    expect(rows).toEqual(rows.map(() => ({ attempts: 2, fence: 2 })));
+    const results = await database.pool.query('select 1 from jobs where result is not null');
+    expect(results.rowCount).toBe(3);
+  });
+
+  test.each(endings)('leaves a job when it learns that it %s, and keeps the others', async (_, end) => {
+    const [, other] = await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
+    const held = Promise.withResolvers<void>();
+    let isAborted = false;
+    const deps = workerDeps(database, async ({ jobId }, signal) => {
+      if (jobId === other) return held.promise;
+      await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+      isAborted = true;
+      throw new Error('aborted');
+    });
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(async () => worker.running === 2 && (await statuses())[2] === 2, { description: 'running jobs' });
+    await database.pool.query(`${end} where id <> $1`, [other]);
+    const before = await database.pool.query('select status from jobs where id <> $1', [other]);
+    await database.pool.query(`update jobs set lease_expires_at = now() where id = $1`, [other]);
+    await worker.keepLeases();
+    await waitFor(() => isAborted, { description: 'the abort of the call' });
+    const leases = await database.pool.query('select from jobs where id = $1 and lease_expires_at > now()', [other]);
+    expect(leases.rowCount).toBe(1);
+    held.resolve();
+    await worker.close(1_000);
+    expect(await completed()).toBe(1);
+    // Nothing was changed on behalf of the one who has it now.
+    const after = await database.pool.query('select status from jobs where id <> $1', [other]);
+    expect(after.rows).toEqual(before.rows);
+  });
+
+  test('a job that ends six workers is ended itself', async () => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query('update jobs set attempts = 6');
+    const worker = new JobWorker(
+      workerDeps(database, () => {
+        throw new Error('it must not run');
+      }),
+      workerDefaults,
+    );
+    await waitFor(async () => (await statuses())[4] === 1, { description: 'the end of the job' });
+    await worker.close(1_000);
+  });
+});
+
+describe('a job that is no longer its worker’s', () => {
+  const room = { leaseId: uuidv7(), fencingToken: 1n };
+  const holding = (jobId: string) =>
+    database.pool.query('update jobs set cost_max_nano_usd = 1, hold = $1', [
+      Buffer.from(toBinary(JobHoldSchema, create(JobHoldSchema, { holderId: jobId, leases: [room] }))),
+    ]);
+  const measured = () => {
+    const ended: string[] = [];
+    return { ended, metrics: { ended: (outcome: string) => void ended.push(outcome), started() {}, retried() {} } };
+  };
+
+  test.each(endings)('makes no call where it %s while room was taken for it, and gives that back', async (_, end) => {
+    const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query('update jobs set cost_max_nano_usd = 1');
+    let calls = 0;
+    const released: unknown[] = [];
+    const deps: JobWorkerDeps = {
+      ...workerDeps(database, () => {
+        calls += 1;
+      }),
+      billing: {
+        async lease() {
+          await database.pool.query(end);
+          return create(LeaseResponseSchema, { leases: [{ id: room.leaseId, fencingToken: room.fencingToken }] });
+        },
+        settle: () => Promise.reject(new Error('there was no room')),
+        async releaseHold({ holderId, leases }) {
+          released.push({ holderId, leases });
+          return create(ReleaseHoldResponseSchema);
+        },
+      },
+    };
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(() => released.length > 0 || calls > 0, { description: 'the room to be given back' });
+    await worker.close(1_000);
+    expect({ calls, released }).toEqual({ calls: 0, released: [{ holderId: jobId, leases: [room] }] });
+    const { rows } = await database.pool.query('select hold_expires_at from jobs');
+    expect(rows).toEqual([{ hold_expires_at: null }]);
+  });
+
+  test.each(endings)(
+    'keeps its room where it %s and the call fails: somebody else may run under it',
+    async (_, end) => {
+      const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+      await holding(jobId!);
+      const { ended, metrics } = measured();
+      const released: unknown[] = [];
+      const deps: JobWorkerDeps = {
+        ...workerDeps(database, async () => {
+          await database.pool.query(end);
+          throw gatewayError(ErrorReason.INVALID_REQUEST, 'refused');
+        }),
+        metrics,
+        billing: {
+          lease: () => Promise.reject(new Error('there is room')),
+          settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD }] }),
+          releaseHold: async (request) => {
+            released.push(request);
+            return create(ReleaseHoldResponseSchema);
+          },
+        },
+      };
+      const worker = new JobWorker(deps, workerDefaults);
+      await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+        description: 'the end of the run',
+      });
+      await worker.close(1_000);
+      expect({ released, ended }).toEqual({ released: [], ended: [] });
+      expect((await database.pool.query('select error from jobs')).rows).toEqual([{ error: null }]);
+    },
+  );
+
+  test.each(endings)('stays as it is where it %s and the call fails for a moment', async (_, end) => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    const errors: unknown[] = [];
+    const deps: JobWorkerDeps = {
+      ...workerDeps(database, async () => {
+        await database.pool.query(end);
+        throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'broken');
+      }),
+      logger: { warn() {}, error: (...line: unknown[]) => void errors.push(line) } as never,
+    };
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+      description: 'the end of the run',
+    });
+    const before = await statuses();
+    await worker.close(1_000);
+    expect([await statuses(), errors]).toEqual([before, []]);
+    expect(before).not.toHaveProperty('1');
+  });
+
+  test.each(endings)('has no result when it %s after its run, however large', async (_, end) => {
+    const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    const { ended, metrics } = measured();
+    const deps = { ...workerDeps(database, async () => void (await database.pool.query(end))), metrics };
+    const invoke: typeof deps.inference.invoke = async function* (request, options) {
+      for await (const part of deps.inference.invoke(request, options)) {
+        part.body = Buffer.alloc(inRowBytesMax + 1, 'x');
+        yield part;
+      }
+    };
+    const worker = new JobWorker({ ...deps, inference: { invoke } }, workerDefaults);
+    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+      description: 'the end of the run',
+    });
+    await worker.close(1_000);
+    const stored = await database.pool.query('select from job_bodies where job_id = $1', [jobId]);
+    expect([stored.rowCount, ended]).toEqual([0, []]);
+  });
+});
+
+test('a job that was cancelled while its worker could not hear it is left once it hears again, and not with its next lease', async () => {
+  let isAborted = false;
+  const deps = workerDeps(database, async (_, signal) => {
+    await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+    isAborted = true;
+    throw new Error('aborted');
+  });
+  const worker = await startJobWorker({ ...deps, connection: url, registry: new Registry(), drainMs: 1_000 });
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  await waitFor(async () => (await statuses())[2] === 1, { description: 'the job to run', timeoutMs: 3_000 });
+  const [[, cancel]] = endings as [(typeof endings)[number]];
+  await database.pool.query(cancel);
+  const listeners = "application_name = 'modelgateway-listen' and datname = current_database()";
+  await rowsOf(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${listeners}`);
+  await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
+  await worker.close();
+});
