@@ -15,11 +15,10 @@ const bufferBytesKept = 1 << 20;
 /** Frames on their way to the file: one growing buffer, so that the records of a loop turn are written at once. */
 export class FrameBuffer {
   #bytes = Buffer.allocUnsafeSlow(bufferBytes);
-  #start = 0;
   #end = 0;
 
   get length(): number {
-    return this.#end - this.#start;
+    return this.#end;
   }
 
   /**
@@ -42,10 +41,10 @@ export class FrameBuffer {
     this.#end = payloadEnd;
   }
 
-  /** Hands the waiting bytes to `write`, which returns how many it took; the rest stays for the next call. */
+  /** Hands the waiting bytes to `write`, which returns how many it took. If it throws, all of them keep waiting, so that they begin with a frame. */
   drain(write: (bytes: Buffer, offset: number, length: number) => number): void {
-    while (this.length > 0) this.#start += write(this.#bytes, this.#start, this.length);
-    this.#start = 0;
+    let sent = 0;
+    while (sent < this.#end) sent += write(this.#bytes, sent, this.#end - sent);
     this.#end = 0;
     // A disk outage may have made it large.
     if (this.#bytes.length > bufferBytesKept) this.#bytes = Buffer.allocUnsafeSlow(bufferBytes);
@@ -54,9 +53,7 @@ export class FrameBuffer {
   #reserve(bytes: number): void {
     if (this.#end + bytes <= this.#bytes.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.length + bytes));
-    this.#bytes.copy(larger, 0, this.#start, this.#end);
-    this.#end = this.length;
-    this.#start = 0;
+    this.#bytes.copy(larger, 0, 0, this.#end);
     this.#bytes = larger;
   }
 }

@@ -301,6 +301,63 @@ describe('a disk that refuses writes', () => {
     await journal.close();
   });
 
+  /** A disk with room for so many bytes, which whoever deletes a file and closes it gives back. */
+  function smallDisk(folder: string, bytes: number) {
+    const opened = new Set<number>();
+    const filesBytes = () =>
+      readdirSync(folder, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .reduce((sum, { parentPath, name }) => sum + fs.statSync(join(parentPath, name)).size, 0);
+    const deletedBytes = () =>
+      [...opened].map((fd) => fs.fstatSync(fd)).reduce((sum, { nlink, size }) => sum + (nlink === 0 ? size : 0), 0);
+    return filesWith({
+      openSync(path, flags) {
+        const fd = fs.openSync(path, flags);
+        if (flags === 'w') opened.add(fd);
+        return fd;
+      },
+      writeSync(fd, data, offset, length, position) {
+        const free = bytes - filesBytes() - deletedBytes() + fs.fstatSync(fd).size - position;
+        const count = Math.min(length, free);
+        if (count <= 0) throw diskError('ENOSPC');
+        return fs.writeSync(fd, data, offset, count, position);
+      },
+      close(fd, done) {
+        opened.delete(fd);
+        fs.close(fd, done);
+      },
+    });
+  }
+
+  test.each([
+    ['from memory', 1_000],
+    ['from the files', 1],
+  ])(
+    'a disk that the journal itself has filled is free again once all is stored, %s, and nothing is lost',
+    async (_from, eventsInMemoryMax) => {
+      using folder = journalFolder();
+      const journal = openTestJournal(folder.path, { files: smallDisk(folder.path, 3_000), eventsInMemoryMax });
+      const stored: string[] = [];
+      let next = 0;
+      for (let round = 0; round < 3; round += 1) {
+        const open = `event-${next++}`;
+        journal.begin(open, { id: open, tokens: 0 });
+        // Of what one write brings, some may have room.
+        while (journal.healthy) await Promise.all(Array.from({ length: 7 }, () => written(journal, event(next++))));
+        await written(journal, event(next++));
+        journal.end(open, { id: open, tokens: 1 });
+        await until(async () => {
+          stored.push(...ids(await drain(journal)));
+          expect(journal.healthy).toBe(true);
+          expect(new Set(stored).size).toBe(next);
+        });
+      }
+      expect(stored).toHaveLength(next);
+      await journal.close();
+      expect(readdirSync(folder.path)).toEqual([]);
+    },
+  );
+
   test('a new segment that cannot be made is the same', async () => {
     using folder = journalFolder();
     let full = false;

@@ -133,6 +133,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   /** An open request becomes no event. Its begin stays in the files, so the codec's `interrupted` must return null for it. */
   drop(id: string): void {
     this.#open.delete(id);
+    this.#startOverIfFull();
   }
 
   get #available(): number {
@@ -198,7 +199,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
         break;
       }
       if (segment === lastSegment && offset >= this.#log.writtenEnd.offset) break;
-      const part = await readSegment(segmentPath(this.#folder, segment), offset);
+      const part = this.#writtenOf(segment, await readSegment(segmentPath(this.#folder, segment), offset));
       const taken = this.#decodeEnds(part, eventsPerBatchMax - events.length);
       events.push(...taken.events);
       this.#readFrom = { segment, offset: taken.end };
@@ -213,6 +214,14 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     }
     if (events.length === 0) return null;
     return { events, end: this.#readFrom ?? this.#log.end, sinceMs };
+  }
+
+  /** Without what follows the last complete write: the beginning of one for which the disk had no room, and which will be repeated. */
+  #writtenOf(segment: number, part: SegmentPart): SegmentPart {
+    const { writtenEnd } = this.#log;
+    if (segment !== writtenEnd.segment || part.end <= writtenEnd.offset) return part;
+    const ends = part.ends.filter((end) => end <= writtenEnd.offset);
+    return { ...part, payloads: part.payloads.slice(0, ends.length), ends, end: writtenEnd.offset };
   }
 
   /** The events among the frames, at most `count`, and the position after the last frame that was read. */
@@ -235,6 +244,17 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     this.#pending -= batch.events.length;
     const idle = this.#pending === 0 && this.#readFrom === null;
     this.#deleteBefore(idle ? this.#log.segment : batch.end.segment);
+    this.#startOverIfFull();
+  }
+
+  /** The current segment may fill a small disk: once all that it contains has been stored, it is deleted although it is not full. */
+  #startOverIfFull(): void {
+    if (this.#log.healthy || this.#open.size > 0 || this.#handedOut !== null || this.#queue.first !== undefined) return;
+    const { segment, offset } = this.#log.writtenEnd;
+    const from = this.#readFrom;
+    if (from !== null && (from.segment !== segment || from.offset !== offset)) return;
+    this.#log.startOver();
+    if (from !== null) this.#readFrom = this.#log.writtenEnd;
   }
 
   /** Deletes the segments below `bound`, except those with the only record of an open request. */

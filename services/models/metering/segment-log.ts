@@ -140,12 +140,13 @@ export class SegmentLog {
     if (this.#failed || this.#frames.length === 0) return;
     try {
       const fd = this.#openSegment();
+      const { length: all } = this.#frames;
       this.#frames.drain((bytes, offset, length) => {
-        const count = this.#files.writeSync(fd, bytes, offset, length, this.#written);
+        const count = this.#files.writeSync(fd, bytes, offset, length, this.#written + offset);
         if (count === 0) throw new Error('the file system wrote nothing');
-        this.#written += count;
         return count;
       });
+      this.#written += all;
       this.#unsynced.fds.add(fd);
     } catch (error) {
       this.#refused(error);
@@ -200,6 +201,16 @@ export class SegmentLog {
         this.#options.logger.error({ err: error }, 'a callback of the journal failed');
       }
     }
+  }
+
+  /** Deletes all files, none of which is needed any more, while the disk refuses writes: their room may be all that it lacks. */
+  startOver(): void {
+    if (this.#failed || this.#fd === null || this.#written === 0) return;
+    // Closed after its sync, as any other; only then is its room free.
+    this.#unsynced.fds.add(this.#fd);
+    this.#seal();
+    this.#scheduleSync();
+    this.removeBefore(this.#segment);
   }
 
   #seal(): void {
