@@ -50,7 +50,7 @@ test.each(changes)(
       const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n }];
       const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
       const call = { holderId: uuidv7(), ...caller, costMaxNanoUsd: 1n, demands };
-      await started.billing.lease(call, { ...service, timeoutMs: 2_000 });
+      await started.billing.lease(call, { ...service, timeoutMs: 10_000 });
       await client.query('rollback');
       const overloaded = { status: 'rejected', reason: { reason: ErrorReason.OVERLOADED } };
       expect(await made).not.toContainEqual(expect.objectContaining(overloaded));
