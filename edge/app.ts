@@ -7,11 +7,16 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { EdgeDeps } from './deps.ts';
+import type { LoadShedder } from './guards/load-shedder.ts';
 import type { ResultRoom } from './guards/result-room.ts';
 import type { EdgeMetrics } from './http/metrics.ts';
 
 /** What each group of routes is given. */
-export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics; resultRoom: ResultRoom };
+export type RouteDeps = EdgeDeps & {
+  metrics: EdgeMetrics;
+  resultRoom: ResultRoom;
+  bodyRoom: Pick<LoadShedder, 'take' | 'giveBack'>;
+};
 
 export type EdgeApp = FastifyInstance<
   RawServerDefault,

@@ -64,6 +64,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   refuseEncodedBodies(app);
   shedBodies(app, { shedder, metrics });
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(shedder.bodiesMax) });
+  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(shedder.bodiesMax), bodyRoom: shedder });
   return app;
 }

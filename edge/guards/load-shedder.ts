@@ -159,7 +159,8 @@ export class LoadShedder {
   }
 }
 
-const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
+/** What is refused for want of time or memory. */
+export const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
 const overloadedHeaders = retryHeaders(overloaded);
 const overloadedBody = JSON.stringify(errorBody(overloaded));
 

@@ -11,15 +11,24 @@ export class ClientEvents implements AsyncIterable<Request> {
   readonly #start: Request;
   readonly #waiting: string[] = [];
   #waitingLength = 0;
+  /** Of the event that is being dealt with. */
+  #takenLength = 0;
   #isOver = false;
   #isFull = false;
   #wake: (() => void) | null = null;
   #constraints: CallerConstraints | null = null;
   /** Called when the socket may be read again. */
   onRoom: () => void = () => {};
+  /** Called when an event has been dealt with. */
+  onDone: () => void = () => {};
 
   constructor(start: Request) {
     this.#start = start;
+  }
+
+  /** Characters of the events that have yet to be dealt with. */
+  get heldLength(): number {
+    return this.#waitingLength + this.#takenLength;
   }
 
   /** Takes an event; false when no more should be read for now. */
@@ -55,11 +64,14 @@ export class ClientEvents implements AsyncIterable<Request> {
       const json = this.#waiting.shift();
       if (json !== undefined) {
         this.#waitingLength -= json.length;
+        this.#takenLength = json.length;
         if (this.#isFull && this.#waitingLength <= waitingMax) {
           this.#isFull = false;
           this.onRoom();
         }
         yield { message: { case: 'eventJson', value: json } };
+        this.#takenLength = 0;
+        this.onDone();
       } else if (this.#isOver) {
         return;
       } else {

@@ -8,10 +8,12 @@ import { ClientEvents } from './client-events.ts';
 import { carrySession, type WebSocketLike } from './client-socket.ts';
 
 const minuteMs = 60_000;
+const mebibyte = 1024 * 1024;
 
 /** A socket whose peer answers pings and closing for as long as `answers` says. */
 class FakeSocket extends EventEmitter implements WebSocketLike {
   answers = true;
+  isPaused = false;
   said: { error?: { code: string } }[] = [];
   closing: [code: number, reason: string] | undefined;
   ended: [code: number, reason: string] | 'cut off' | undefined;
@@ -30,8 +32,12 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
   terminate(): void {
     this.#end('cut off');
   }
-  pause(): void {}
-  resume(): void {}
+  pause(): void {
+    this.isPaused = true;
+  }
+  resume(): void {
+    this.isPaused = false;
+  }
   #end(how: NonNullable<FakeSocket['ended']>): void {
     if (this.ended !== undefined) return;
     this.ended = how;
@@ -60,13 +66,16 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function carried(refusal?: GatewayError) {
+function carried(refusal?: GatewayError, hold: (bytes: number) => boolean = () => true) {
   const socket = new FakeSocket();
-  const carrying = carrySession(socket, silentSession(refusal), {
-    request: { log: silentLogger } as unknown as FastifyRequest,
+  const session = silentSession(refusal);
+  const connection = new EventEmitter();
+  const carrying = carrySession(socket, session, {
+    request: { log: silentLogger, raw: { socket: connection } } as unknown as FastifyRequest,
     onCredentialEnded: () => () => {},
+    hold,
   });
-  return { socket, carrying };
+  return { socket, carrying, connection, events: session.events[Symbol.asyncIterator]() };
 }
 
 test('a client that no longer answers pings is cut off at the next one', async () => {
@@ -100,6 +109,37 @@ test('a client that does not end the closing handshake is cut off after five sec
   await vi.advanceTimersByTimeAsync(1);
   expect(socket.ended).toBe('cut off');
   await carrying;
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('messages count from their first byte until they have been dealt with, finished or not; without room the session ends unread', async () => {
+  const room = { bytesMax: 3 * mebibyte, held: 0 };
+  const { socket, carrying, connection, events } = carried(undefined, (bytes) => {
+    const hasRoom = bytes <= room.bytesMax;
+    if (hasRoom) room.held = bytes;
+    return hasRoom;
+  });
+  await events.next();
+  const receive = (bytes: number) => connection.emit('data', Buffer.alloc(bytes));
+  receive(mebibyte);
+  receive(mebibyte);
+  expect(room.held).toBe(2 * mebibyte);
+  socket.emit('message', Buffer.alloc(2 * mebibyte, ' '), false);
+  receive(0);
+  expect(room.held).toBe(2 * mebibyte);
+  await events.next();
+  receive(mebibyte);
+  expect(room.held).toBe(3 * mebibyte);
+  const next = events.next();
+  expect(room.held).toBe(mebibyte);
+  receive(2 * mebibyte);
+  expect(socket.isPaused).toBe(false);
+  receive(1);
+  expect(socket.isPaused).toBe(true);
+  expect(socket.said.at(-1)!.error!.code).toBe('server_is_overloaded');
+  expect(socket.ended).toEqual([1013, 'service_unavailable_error.server_is_overloaded']);
+  await Promise.all([carrying, next]);
+  expect(room.held).toBe(0);
   expect(vi.getTimerCount()).toBe(0);
 });
 

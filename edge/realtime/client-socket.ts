@@ -3,6 +3,7 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
+import { overloaded } from '../guards/load-shedder.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import type { AdmittedSession } from './session.ts';
@@ -29,6 +30,8 @@ type CarryOptions = {
     listener: (refusal: GatewayError) => void,
     constrain: (constraints: CallerConstraints) => void,
   ): () => void;
+  /** Told how many bytes of messages are held by now, from their first until they have been dealt with; false when there is no room. */
+  hold(bytes: number): boolean;
 };
 
 /** A socket that has not answered a ping by the time of the next one is gone. */
@@ -66,6 +69,19 @@ export async function carrySession(
     close(code, `${body.type}.${body.code ?? 'error'}`);
   };
 
+  /** Bytes since the last message ended: a client may leave the next one unfinished for as long as it answers pings. */
+  let arriving = 0;
+  const hold = (): void => {
+    if (isClosing || options.hold(arriving + session.events.heldLength)) return;
+    end(overloaded, closeCodes.tryAgain);
+    socket.pause();
+  };
+  options.request.raw.socket.on('data', (bytes) => {
+    arriving += bytes.length;
+    hold();
+  });
+  session.events.onDone = hold;
+
   let cutOff: NodeJS.Timeout | undefined;
   const pings = setInterval(() => {
     if (!isAlive) socket.terminate();
@@ -83,13 +99,17 @@ export async function carrySession(
   });
   socket.on('message', (data, isBinary) => {
     isAlive = true;
+    arriving = 0;
     if (isClosing) return;
     if (isBinary) end(textOnly(), closeCodes.policy);
     else if (!session.events.push(data.toString('utf8'))) socket.pause();
   });
-  session.events.onRoom = () => socket.resume();
+  session.events.onRoom = () => {
+    if (!isClosing) socket.resume();
+  };
   socket.on('close', () => {
     isClosing = true;
+    options.hold(0);
     session.events.end();
     session.abort();
     closed.resolve();

@@ -12,6 +12,7 @@ import { errorBody, errorBodySchema } from '../../openai/errors.ts';
 import { realtimeAuthentication } from '../../realtime/authenticate.ts';
 import { ClientSecrets, type SecretContent } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
+import { MessageMemory } from '../../realtime/message-memory.ts';
 import { admitSession } from '../../realtime/session.ts';
 
 const schema: FastifySchema = {
@@ -58,8 +59,14 @@ export const realtimeRoutes: Routes = (app, deps) => {
       wsHandler: (socket: unknown, request) => {
         const principal = request.principal!;
         deps.metrics.request(request.routeOptions.url!, 101, clock.monotonic() - request.startedMs);
+        const memory = new MessageMemory(deps.bodyRoom, principal.userId);
         return carrySession(socket as WebSocketLike, request.realtime!, {
           request,
+          hold(bytes) {
+            const hasRoom = memory.hold(bytes);
+            if (!hasRoom) deps.metrics.shed('memory');
+            return hasRoom;
+          },
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
               try {

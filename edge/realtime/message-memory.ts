@@ -1,0 +1,24 @@
+import { countedBytesMin } from '#shared/held-bytes.ts';
+import type { LoadShedder } from '../guards/load-shedder.ts';
+
+/** What the messages of one session hold of the memory for bodies, of which they are one. Small ones are not counted. */
+export class MessageMemory {
+  readonly #room: Pick<LoadShedder, 'take' | 'giveBack'>;
+  readonly #userId: string;
+  #counted = 0;
+
+  constructor(room: Pick<LoadShedder, 'take' | 'giveBack'>, userId: string) {
+    this.#room = room;
+    this.#userId = userId;
+  }
+
+  /** Says how many bytes are held by now; false when there is no room for them. */
+  hold(bytes: number): boolean {
+    const counted = bytes > countedBytesMin ? bytes : 0;
+    const more = counted - this.#counted;
+    if (more > 0 && !this.#room.take(this.#userId, more)) return false;
+    if (more < 0) this.#room.giveBack(this.#userId, -more);
+    this.#counted = counted;
+    return true;
+  }
+}
