@@ -179,6 +179,22 @@ test('a damaged segment is read up to the damage and kept for the operator', asy
   expect(adopt(folder.path)).toEqual([]);
 });
 
+test('a journal of which a segment cannot be read is asked no more, and is left whole for the next adoption', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1 });
+  for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
+  await journal.close();
+  const second = segmentPath(join(folder.path, journal.name), 2);
+  renameSync(second, `${second}-elsewhere`);
+  mkdirSync(second);
+  const [failing] = adopt(folder.path);
+  await expect(drainToTheEnd(failing!)).rejects.toMatchObject({ code: 'EISDIR' });
+  expect(await drainToTheEnd(failing!)).toEqual([]);
+  rmSync(second, { recursive: true });
+  renameSync(`${second}-elsewhere`, second);
+  expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([1, 2, 3].map(event));
+});
+
 test('records that checksum but make no sense are skipped, and their segment is kept for the operator', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 1);

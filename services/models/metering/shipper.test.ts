@@ -1,7 +1,9 @@
+import * as fs from 'node:fs';
 import { readdirSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { systemClock } from '#shared/clock.ts';
 import {
+  filesWith,
   journalFolder,
   openTestJournal,
   type TestEvent,
@@ -151,4 +153,26 @@ test('close gives up at its deadline, and the next process ships the rest', asyn
   await until(() => expect(readdirSync(folder.path)).toEqual([next.name]));
   await shipper.close(1000);
   await next.close();
+});
+
+test('what usage answers behind the deadline of close deletes nothing: the journal is its adopter’s by then', async () => {
+  using folder = journalFolder();
+  const unlink = vi.fn(fs.unlink);
+  const journal = openTestJournal(folder.path, { segmentBytes: 1, files: filesWith({ unlink }) });
+  const asked = Promise.withResolvers<void>();
+  const late = Promise.withResolvers<void>();
+  const record = () => {
+    asked.resolve();
+    return late.promise;
+  };
+  const shipper = createShipper({ journal, record, ...base() });
+  await written(journal, event(1));
+  await asked.promise;
+  await shipper.close(20);
+  await journal.close();
+  const [orphan] = adoptOrphans({ directory: folder.path, codec: testCodec, ...base() });
+  late.resolve();
+  await new Promise(setImmediate);
+  expect(unlink).not.toHaveBeenCalled();
+  orphan!.release();
 });
