@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { as, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
+import { atOnce } from '../../test/support/people.ts';
 
 let bench: KeysBench;
 let keys: KeysBench['keys'];
@@ -73,6 +74,21 @@ describe('audit events', () => {
       { before: { ip_allowlist: ['192.0.2.1', '192.0.2.3'] }, after: { ip_allowlist: ['192.0.2.1'] } },
       { before: { ip_allowlist: ['192.0.2.1'] }, after: { ip_allowlist: null } },
     ]);
+  });
+
+  test('tell once what several ask for at the same moment', async () => {
+    const user = as(sessionOf());
+    const calls: ((keyId: string) => Promise<unknown>)[] = [
+      (keyId) => keys.revokeKey({ keyId }, operator),
+      (keyId) => keys.deleteKey({ keyId }, user).catch(() => {}),
+    ];
+    for (const call of calls) {
+      const { key } = await keys.createKey({ name: 'ended' }, user);
+      const once = () => call(key!.id);
+      // Whoever changes something comes to wait there.
+      await atOnce(bench, [once, once, once], 'select from keys.feed for update');
+      expect(await bench.auditEvents(key!.id)).toHaveLength(2);
+    }
   });
 
   test('a change that fails leaves no event', async () => {

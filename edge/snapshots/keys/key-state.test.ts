@@ -55,6 +55,7 @@ test('that nobody has a secret is not believed once its user may be active again
 
 test('when changes were missed nothing is remembered, and open connections are checked', () => {
   take(answerOf(4n));
+  state.take(answerOf(4n, null), 'of nobody', digests);
   apply(5n, { case: 'cacheReset', value: {} });
-  expect([state.find('hash'), state.size, resets]).toEqual([undefined, 0, 1]);
+  expect([state.find('hash'), state.size, state.isUnknown('of nobody'), resets]).toEqual([undefined, 0, false, 1]);
 });

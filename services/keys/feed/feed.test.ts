@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock, systemClock } from '#shared/clock.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -16,6 +16,7 @@ import {
 } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { keepHouse } from '../workers/housekeeping.ts';
 import { openLeaseKeeper } from './lease-keeper.ts';
 
 let testDatabase: TestDatabase;
@@ -96,6 +97,16 @@ test('an edge with an empty cache, one that was away for too long, and one ahead
   const { version: current } = await news(0n);
   expect(cases((await news(current + 1_000n)).events)).toEqual(['cacheReset']);
   expect((await news(current)).events).toEqual([]);
+});
+
+test('an edge that knows the last change hears the next one alone, however long nothing was changed', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'quiet' }, user);
+  const { version } = await news(0n);
+  await rowsOf(testDatabase.url, `update keys.changes set changed_at = changed_at - interval '11 minutes'`);
+  await keepHouse({ database, clock: systemClock });
+  await keys.deleteKey({ keyId: key!.id }, user);
+  expect(cases((await news(version)).events)).toEqual(['keyRemoved']);
 });
 
 test('an edge that knew more than a failover kept begins anew, whether its connection lasted or not', async () => {
