@@ -9,6 +9,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { storedEvent } from '../db/audit.repository.ts';
+import { eventHash } from '../domain/audit-chain.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {
@@ -96,6 +98,17 @@ test.each([
   );
   expect((await verify(tenantId)).firstBrokenSequence).toBe(broken);
   expect((await verifyInParts(tenantId)).firstBrokenSequence).toBe(broken);
+});
+
+test('a last event that was edited shows, though its hash was made to fit', async () => {
+  const tenantId = await newOrganization();
+  await send(Array.from({ length: 3 }, () => record(tenantId)));
+  const text = 'select * from audit_events where tenant_id = $1 and sequence = 3';
+  const { rows } = await asTableOwner(fixture, text, [tenantId]);
+  const hash = eventHash(rows[0].previous_hash, { ...storedEvent(rows[0]), afterJson: '{}' });
+  const forge = `update audit_events set after_json = '{}', hash = $2 where tenant_id = $1 and sequence = 3`;
+  await asTableOwner(fixture, forge, [tenantId, hash]);
+  expect((await verify(tenantId)).firstBrokenSequence).toBe(3n);
 });
 
 test('a chain that is verified in parts is read once, and goes on behind an event that there is', async () => {

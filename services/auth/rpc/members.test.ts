@@ -34,6 +34,10 @@ test('a deactivated member can neither sign in nor refresh nor reset their passw
     ErrorReason.INVALID_CODE,
   );
   await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
+  // Their earlier sessions do not come back with them.
+  expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
+    ErrorReason.INVALID_TOKEN,
+  );
   expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
 });
 
@@ -193,6 +197,24 @@ test('the last operator stays', async () => {
   );
   // As it was, for the other tests.
   await auth.updateMember({ userId: other.id, role: Role.MEMBER }, as(other));
+});
+
+test('of two operators whom their organizations remove at the same moment one stays', async () => {
+  await using own = await startTestAuth();
+  const { auth, owner } = own;
+  const email = 'other-operator@example.com';
+  await auth.adminCreateOrganization({ name: 'Others', ownerEmail: email }, operatorOf(own));
+  const accept = async (to: string) =>
+    (await auth.acceptInvitation({ token: await tokenMailedTo(own, to), password: strongPassword }, anonymous())).user!;
+  const operator = await accept(email);
+  await auth.adminUpdateUser({ userId: operator.id, operator: true }, operatorOf(own));
+  await auth.createInvitation({ email: 'other-owner@example.com', role: Role.OWNER }, as(operator));
+  const [one, other] = [await join(own, 'co-owner@example.com', Role.OWNER), await accept('other-owner@example.com')];
+  const reasons: unknown[] = [];
+  const remove = (actor: Person, userId: string) => async () =>
+    reasons.push(await reasonOf(auth.updateMember({ userId, isActive: false }, as(actor))));
+  await atOnce(own, [remove(one, owner.userId), remove(other, operator.id)]);
+  expect(reasons.toSorted()).toEqual([ErrorReason.CONFLICT, null].toSorted());
 });
 
 test('whoever is no operator is refused by the service itself, whatever the edge let through', async () => {

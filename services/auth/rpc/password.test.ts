@@ -147,6 +147,25 @@ test('guessing is slowed down by account from strange addresses, and the owner a
   await login(email, strongPassword, '203.0.113.200');
 });
 
+test('who has guessed wrong five times waits a second, then twice as long each time, and a minute at most', async () => {
+  const { email } = await join(fixture, 'waited-for@example.com');
+  let guesses = 0;
+  const guess = () => {
+    guesses += 1;
+    return login(email, 'guess', `203.0.114.${guesses}`).catch((error) => error);
+  };
+  for (let free = 0; free < 5; free += 1) expect((await guess()).reason).toBe(ErrorReason.INVALID_CREDENTIALS);
+  const waitsMs: number[] = [];
+  while (waitsMs.length < 8) {
+    expect((await guess()).reason).toBe(ErrorReason.INVALID_CREDENTIALS);
+    const { reason, details } = await guess();
+    expect(reason).toBe(ErrorReason.RATE_LIMITED);
+    waitsMs.push(details.retryAfterMs);
+    clock.advance(details.retryAfterMs);
+  }
+  expect(waitsMs).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+});
+
 test('a thousand guesses from many addresses are refused but for a few, and do not lock the owner out', async () => {
   const { email } = await join(fixture, 'stuffed@example.com');
   const home = '198.51.100.8';
