@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import { ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { silent } from '../fixtures/test-queue.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { createEndBatches } from './end-batches.ts';
 
 test('an answer is given up once its lease has long lapsed, so that a worker can end though the database stays away', async () => {
@@ -26,4 +27,20 @@ test('an answer is given up once its lease has long lapsed, so that a worker can
   expect(tries).toBeGreaterThan(1);
   expect(waitedMs).toBeGreaterThan(29_000);
   expect(waitedMs).toBeLessThan(60_000);
+});
+
+test('an ending that the database refuses holds up none of those that came with it', async () => {
+  const { database } = await ownJobsDatabase();
+  const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+  const ids = await queueJobs(database, 3, tenant);
+  await database.pool.query(
+    `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, lease_expires_at = now()`,
+  );
+  const ends = createEndBatches({ database, shiftMs: () => 0, logger: silent });
+  const wereEnded = ids.map((id, place) => {
+    const contentType = place === 1 ? '\0' : 'text/plain';
+    const answer = { status: JobStatus.COMPLETED, contentType, body: Buffer.from('an answer') } as const;
+    return ends.end({ ...tenant, id, fence: 0n }, answer);
+  });
+  expect(await Promise.all(wereEnded)).toEqual([true, false, true]);
 });

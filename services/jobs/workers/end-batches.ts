@@ -5,9 +5,9 @@ import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
-import type { TakenJob } from '../db/take-jobs.ts';
+import type { HeldJob } from '../db/take-jobs.ts';
 
-type Waiting = { job: TakenJob; ending: Ending; done(wasEnded: boolean): void };
+type Waiting = { job: HeldJob; ending: Ending; done(wasEnded: boolean): void };
 
 const batchMax = 200;
 /** How long an ended job waits for others, in milliseconds: jobs taken together often end together. */
@@ -18,7 +18,7 @@ const triesMax = 60;
 
 export type EndBatches = {
   /** Ends a job; resolves with false when the worker no longer held it, or it could not be ended. */
-  end(job: TakenJob, ending: Ending): Promise<boolean>;
+  end(job: HeldJob, ending: Ending): Promise<boolean>;
 };
 
 /** Ends jobs together: one that ends shortly after another, or while a statement is under way, goes with the next. */
