@@ -201,3 +201,10 @@ test('nobody opens a closed database anew, by which a connection would stay behi
   await expect(read()).rejects.toThrow();
   await expect(closed.em().find(Account, {})).rejects.toThrow();
 });
+
+test('a transaction that is left open is ended by the server, so that nobody waits for its locks for long', async () => {
+  const read = 'show idle_in_transaction_session_timeout';
+  const [ofOrm] = await transaction(database, (em) => em.execute(read));
+  const { rows } = await sqlTransaction(database, (client) => client.query(read));
+  expect([ofOrm, rows[0]]).toEqual(Array(2).fill({ idle_in_transaction_session_timeout: '10s' }));
+});
