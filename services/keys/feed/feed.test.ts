@@ -243,6 +243,13 @@ test('a process of Keys without a database extends a lease only where nobody can
   clock.advance(1_000);
   state = 'away';
   expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
+  // Its first word behind the outage tells the database, where the lease from before is over: whoever waits for the edge goes on to.
+  await rowsOf(testDatabase.url, 'update keys.watchers set lease_until = now() where edge_id = $1', [edgeId]);
+  state = 'there';
+  const isBack = () => keeper.settleLapsed().then(() => keeper.isInTouch);
+  await waitFor(isBack, { description: 'the database to be back' });
+  expect(await rowsOf(testDatabase.url, 'select from keys.watchers where edge_id = $1', [edgeId])).toHaveLength(1);
+  state = 'away';
   // Another process has granted it anew since, or never this one.
   expect(await leaseOf(edgeId, uuidv7())).toBe(0);
   expect(await leaseOf(uuidv7(), leaseHolder)).toBe(0);
