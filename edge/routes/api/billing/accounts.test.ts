@@ -123,7 +123,12 @@ test('operators adjust credit by what there is, and by no more', async () => {
   const adjust = (amount_usd: number, description: string) =>
     edge.call('POST', `${edge.organization}/adjustments`, 'operator', { amount_usd, description });
   expect((await adjust(1.5, 'sorry')).json).toMatchObject({ type: 'adjustment', amount_usd: 1.5 });
-  expect((await adjust(-1, 'too much')).status).toBe(201);
+  const taken = await adjust(-1, 'too much');
+  expect(taken.status).toBe(201);
+  // Charges alone are refunded.
+  const { id } = taken.json as { id: string };
+  const path = `${edge.organization}/transactions/${id}/refund`;
+  expect((await edge.call('POST', path, 'operator', { description: 'no charge' })).status).toBe(404);
   expect((await adjust(-1e6, 'all')).status).toBe(409);
   expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 12.5 });
   await expectSoundLedger();
