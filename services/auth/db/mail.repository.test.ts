@@ -5,7 +5,7 @@ import { createLogger } from '#shared/logger.ts';
 import { asTableOwner } from '../../../test/support/people.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { entities } from './entities.ts';
-import { claimDueMails } from './mail.repository.ts';
+import { claimDueMails, withdrawMails } from './mail.repository.ts';
 
 const logger = createLogger({ level: 'silent', name: 'test' });
 const now = new Date('2030-01-01T00:00:00Z');
@@ -49,4 +49,19 @@ test('claiming looks at the mails that it takes, first those that people wait fo
     ['model_retirement', 'model_retirement'],
   ]);
   for (const { rowsRead } of [none, ...claims]) expect(rowsRead).toBeLessThan(100);
+});
+
+test('a mail that was sent anew is not taken for one whose withdrawal was noted: it is withdrawn, and told, itself', async () => {
+  await using database = await createTestDatabase();
+  const service = await openServiceDatabase({ service: 'auth', connection: database.url, entities, logger });
+  await using _closed = { [Symbol.asyncDispose]: () => service.close() };
+  const send = () => queue(database, 'model_retirement', 1, '2030-01-01T00:00:00Z');
+  const withdraw = (noted: string[]) =>
+    transaction(service, (em) => withdrawMails(em, { prefix: 'model_retirement ', noted, now, limit: 10 }));
+  await send();
+  const withdrawn = await withdraw([]);
+  expect(withdrawn).toHaveLength(1);
+  expect(await withdraw(withdrawn)).toEqual([]);
+  await send();
+  expect(await withdraw(withdrawn)).toEqual(withdrawn);
 });
