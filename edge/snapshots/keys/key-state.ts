@@ -1,5 +1,5 @@
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
-import type { AuthenticateResponse } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import type { AuthenticateResponse, Principal } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { KeyPrincipal } from '../../principal.ts';
@@ -61,7 +61,7 @@ export class KeyState {
    */
   take(answer: AuthenticateResponse, tokenHash: string, digests: SecretDigests): CachedKey | null | undefined {
     const { principal, version } = answer;
-    if (!this.#changes.isCurrent(version, subjectsOf(answer, digests))) return undefined;
+    if (!this.#changes.isCurrent(version, subjectsOf(principal))) return undefined;
     if (principal === undefined) {
       this.#cache.putUnknown(tokenHash, this.#deps.clock.monotonic());
       return null;
@@ -120,7 +120,6 @@ export class KeyState {
   }
 
   #removeKey(keyId: string, digests: readonly string[], wholeKey: boolean, version: bigint): void {
-    for (const digest of digests) this.#changes.note(digest, version);
     this.#changes.note(keySubject(keyId), version);
     const secrets = wholeKey ? null : new Set(digests);
     this.#cache.removeKey(keyId, secrets, version);
@@ -158,8 +157,8 @@ const keySubject = (keyId: string): string => `key/${keyId}`;
 const tenantSubject = (tenantId: string): string => `tenant/${tenantId}`;
 const userSubject = (userId: string): string => `user/${userId}`;
 
-/** The subjects that an answer depends on. */
-const subjectsOf = ({ principal }: AuthenticateResponse, digests: SecretDigests): readonly string[] =>
+/** The subjects that an answer depends on. That nobody has a secret holds until a reset: what is removed never comes back. */
+const subjectsOf = (principal: Principal | undefined): readonly string[] =>
   principal === undefined
-    ? digests.names
-    : [...digests.names, keySubject(principal.keyId), tenantSubject(principal.tenantId), userSubject(principal.userId)];
+    ? []
+    : [keySubject(principal.keyId), tenantSubject(principal.tenantId), userSubject(principal.userId)];
