@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
@@ -152,4 +152,14 @@ test('what was given up is forgotten like leases that were given back, and leave
   billing.travel(60_000);
   await tidyLeases(billing.deps);
   expect(await rows()).toEqual([{ leases: 0, spends: 0 }]);
+});
+
+test('a lease that another holder asks for is given anew, under a number behind which the first one’s word counts no more', async () => {
+  const question = newQuestion();
+  const first = (await asked.billing.lease(question, patient)).leases[0]!;
+  const second = (await told.billing.lease({ ...question, holderId: uuidv7() }, patient)).leases[0]!;
+  expect([first.fencingToken, second.fencingToken]).toEqual([1n, 2n]);
+  const settlements = [{ leaseId: first.id, fencingToken: 1n, usedNanoUsd: 0n }];
+  const { leases } = await told.billing.settle({ holderId: question.holderId, settlements }, patient);
+  expect([leases[0]!.state, await heldFor(question)]).toEqual([LeaseState.LAPSED, costMaxNanoUsd]);
 });
