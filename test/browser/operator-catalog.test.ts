@@ -365,3 +365,25 @@ test('an operator dates a retirement, moves it and withdraws it, and sees before
   await expect.poll(() => sent('deprecation')).toBeNull();
   await close();
 });
+
+test('what needs an operator stands first: the next model to stop, and deployments in trouble', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/admin/deployments?*', async (route) => {
+    const response = await route.fetch();
+    const list = await response.json();
+    Object.assign(list.data.at(-1), { status: 'Failed' });
+    await route.fulfill({ response, json: list });
+  });
+  await signIn(page, portal.url, users.operator, '/operator/retirements');
+  const titles = page.getByRole('main').getByRole('heading', { level: 2 });
+  await titles.filter({ hasText: 'acme/spark' }).waitFor();
+  const models = await titles.allInnerTexts();
+  const place = (model: string) => models.findIndex((title) => title.startsWith(model));
+  expect(place('acme/ember-2')).toBeGreaterThanOrEqual(0);
+  expect(place('acme/ember-2')).toBeLessThan(place('acme/spark'));
+  await goWithin(page, '/operator/health');
+  const statuses = page.getByRole('table', { name: 'Deployments' }).locator('td[data-label="Status"]');
+  await statuses.first().waitFor();
+  expect((await statuses.allInnerTexts())[0]).toBe('Failed');
+  await close();
+});

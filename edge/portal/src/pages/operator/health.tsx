@@ -30,7 +30,7 @@ export function Health() {
           {(list) => (
             <Table
               label="Deployments"
-              rows={list}
+              rows={list.toSorted(byTrouble)}
               columns={columns}
               rowKey={(row) => row.id}
               empty={<EmptyState icon="server" title="No deployments" />}
@@ -41,6 +41,11 @@ export function Health() {
     </Page>
   );
 }
+
+/** Deployments that need somebody stand first; the others stay in their order. */
+const troubles: Readonly<Record<string, number>> = { Failed: 0, Degraded: 1, Pending: 2 };
+const byTrouble = (one: AdminDeployment, other: AdminDeployment): number =>
+  (troubles[one.status] ?? 3) - (troubles[other.status] ?? 3);
 
 const columns: readonly Column<AdminDeployment>[] = [
   {

@@ -42,7 +42,7 @@ export function Retirements() {
             </Card>
           ) : (
             <div className="grid gap-4">
-              {list.map((retirement) => (
+              {list.toSorted(byUrgency).map((retirement) => (
                 <RetirementCard key={retirement.id} retirement={retirement} marked={retirement.model === wanted} />
               ))}
             </div>
@@ -54,9 +54,20 @@ export function Retirements() {
   );
 }
 
+const isOver = ({ sunset_at }: AdminRetirement): boolean => sunset_at !== null && Date.parse(sunset_at) <= Date.now();
+
+/** What comes next stands first: models by the day on which they stop, then those without one, then what is over or was withdrawn, the latest first. */
+function byUrgency(one: AdminRetirement, other: AdminRetirement): number {
+  const rank = (retirement: AdminRetirement): number =>
+    retirement.withdrawn_at !== null || isOver(retirement) ? 2 : retirement.sunset_at === null ? 1 : 0;
+  const day = ({ sunset_at, deprecated_at }: AdminRetirement): number => Date.parse(sunset_at ?? deprecated_at);
+  const later = day(one) - day(other);
+  return rank(one) - rank(other) || (rank(one) === 2 ? -later : later);
+}
+
 function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; marked: boolean }) {
   const [dialog, setDialog] = useState<'date' | 'withdraw' | null>(null);
-  const over = retirement.sunset_at !== null && Date.parse(retirement.sunset_at) <= Date.now();
+  const over = isOver(retirement);
   const open = retirement.withdrawn_at === null && !over;
   const draft = draftOf(retirement);
   return (
