@@ -23,7 +23,7 @@ export function Settings() {
         {(data) => (
           <div className="grid items-start gap-5 lg:grid-cols-2">
             <ProfileCard profile={data} />
-            <PasswordCard />
+            <PasswordCard email={data.email} />
             <Card title="Account">
               <Facts
                 facts={[
@@ -113,7 +113,7 @@ function ProfileCard({ profile }: { profile: Profile }) {
   );
 }
 
-function PasswordCard() {
+function PasswordCard({ email }: { email: string }) {
   const api = useApi();
   const toast = useToast();
   const [current, setCurrent] = useState('');
@@ -136,6 +136,8 @@ function PasswordCard() {
         }
       >
         <FormError error={change.error} fields={['current_password', 'new_password']} />
+        {/* Tells password managers whose password it is. */}
+        <input type="email" autoComplete="username" value={email} readOnly hidden />
         <TextField
           label="Current password"
           type="password"
