@@ -71,7 +71,7 @@ function Overview() {
               <Tile
                 label="Credit left"
                 value={formatUsd(data.balance_usd)}
-                detail={`${data.lots.length} ${data.lots.length === 1 ? 'lot' : 'lots'} · ${data.currency}`}
+                detail={`${data.lots.length} ${data.lots.length === 1 ? 'credit' : 'credits'} · ${data.currency}`}
               />
               <Tile label="Next to expire" value={<NextExpiry wallet={data} />} />
               <Tile

@@ -1,7 +1,7 @@
 import type { Invoice } from '../../api/types.ts';
 import { formatUtcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
-import { Badge, Status } from '../../ui/badge.tsx';
+import { Status } from '../../ui/badge.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
@@ -41,7 +41,12 @@ export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
 }
 
 export function PaymentStatus({ invoice }: { invoice: Invoice }) {
-  if (invoice.status !== 'finalized') return <Badge>{invoice.status}</Badge>;
+  if (invoice.status !== 'finalized')
+    return (
+      <Status tone="neutral">
+        <span className="capitalize">{invoice.status}</span>
+      </Status>
+    );
   const tone = invoice.payment_status === 'paid' ? 'good' : invoice.payment_status === 'overdue' ? 'danger' : 'warn';
   return (
     <Status tone={tone}>

@@ -155,14 +155,14 @@ export function Chat({ model }: { model: string }) {
         <TextField
           label="Temperature"
           inputMode="decimal"
-          placeholder="The model's own"
+          placeholder="Model default"
           value={temperature}
           onChange={setTemperature}
         />
         <TextField
-          label="At most tokens"
+          label="Maximum tokens"
           inputMode="numeric"
-          placeholder="The model's own"
+          placeholder="Model default"
           value={maxTokens}
           onChange={setMaxTokens}
         />
