@@ -116,10 +116,14 @@ function validationError(error: FastifyError): GatewayError {
   const allowed = allowedValues(error.validation!);
   return invalidRequest(
     field,
-    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${first!.message ?? 'is not valid'}` : `expected one of ${allowed}`}.`,
+    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${inWords(first!.message ?? 'is not valid')}` : `expected one of ${allowed}`}.`,
     'invalid_value',
   );
 }
+
+/** Turns the validator's "must NOT have fewer than 2 characters" into "must have at least 2 characters". */
+const inWords = (message: string): string =>
+  message.replace(/NOT have (fewer|more) than/, (_, way) => (way === 'fewer' ? 'have at least' : 'have at most'));
 
 /**
  * The allowed values of a field, when the schema is a choice of values, possibly with other types beside them; a union fails once per

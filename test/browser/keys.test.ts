@@ -160,7 +160,7 @@ test('each complaint of the API stands at its field', async () => {
   await dialog(page).getByLabel('Name').fill('x');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
   await dialog(page)
-    .getByText(/fewer than 2 characters/)
+    .getByText(/must have at least 2 characters/)
     .waitFor();
   expect(await dialog(page).getByLabel('Name').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByLabel('Name').fill('A good name');
@@ -196,7 +196,7 @@ test('whoever sends a long form from its end sees what went wrong, be it above: 
   await expect.poll(() => inSight(dialog(page).getByText('The gateway answered with status 503.'))).toBe(true);
   await name.fill('x');
   await sendFromTheEnd();
-  await expect.poll(() => inSight(dialog(page).getByText(/fewer than 2 characters/))).toBe(true);
+  await expect.poll(() => inSight(dialog(page).getByText(/must have at least 2 characters/))).toBe(true);
   expect(await inSight(name)).toBe(true);
   await close();
 });
@@ -333,7 +333,7 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await page.locator('h1').getByText('y', { exact: true }).waitFor();
   answer.resolve();
   await dialog(page)
-    .getByText(/fewer than 2 characters/)
+    .getByText(/must have at least 2 characters/)
     .waitFor();
   await page.locator('h1').getByText('Checkout production', { exact: true }).waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
