@@ -4,7 +4,7 @@ import { systemClock } from '#shared/clock.ts';
 import { createLogger } from '#shared/logger.ts';
 import { followFeed } from './feed-follower.ts';
 
-test('an edge says goodbye behind its last acknowledgement, which would begin a new lease otherwise', async () => {
+test('an edge says goodbye after its last acknowledgement, which would otherwise begin a new lease', async () => {
   const order: string[] = [];
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();

@@ -14,7 +14,7 @@ beforeEach(() => {
 
 afterEach(() => passwords.close());
 
-it('knows the password behind a hash from another, and no password behind no hash', async () => {
+it('tells the password of a hash from any other, and accepts none without a hash', async () => {
   const hash = await passwords.hash('Correct-horse-1');
   expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
   expect(await passwords.verify(hash, 'Correct-horse-1')).toBe(true);

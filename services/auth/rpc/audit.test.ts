@@ -111,7 +111,7 @@ test('a last event that was edited shows, though its hash was made to fit', asyn
   expect((await verify(tenantId)).firstBrokenSequence).toBe(3n);
 });
 
-test('a chain that is verified in parts is read once, and goes on behind an event that there is', async () => {
+test('a chain that is verified in parts is read only once, and each part continues after an existing event', async () => {
   const tenantId = await newOrganization();
   await send(Array.from({ length: 4 }, () => record(tenantId)));
   expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 0n], firstBrokenSequence: undefined });

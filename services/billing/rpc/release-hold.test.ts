@@ -122,7 +122,7 @@ test.each(['before', 'after'])(
   },
 );
 
-test('a question that comes again behind its lease was given back opens it no more, and what was used stays held', async () => {
+test('a lease that was given back is not opened by asking for it again, and what was used stays held', async () => {
   const question = newQuestion();
   const { holderId, demands, tenantId, userId, apiKeyId } = question;
   await asked.billing.lease(question, patient);

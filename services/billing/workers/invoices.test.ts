@@ -113,7 +113,7 @@ test('what comes after an invoice is fixed goes onto the next one, and the fixed
   await sound(started);
 });
 
-test('an invoice is overdue behind its due date, paid once, and voided only unpaid', async () => {
+test('an invoice is overdue after its due date, is paid once, and can be voided only while unpaid', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const [paying, voided] = [person(), person()];

@@ -41,7 +41,7 @@ test('a result that is larger than the caller takes is left out, and its length 
 });
 
 test.each([0, 1])(
-  'a job that is removed behind %d reads of its result is not found, and is never half a result',
+  'a job that is removed after %d reads of its result is not found, and never has half a result',
   async (reads) => {
     const job = await endedJob();
     let done = 0;

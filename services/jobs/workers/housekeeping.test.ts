@@ -91,7 +91,7 @@ test('the room of a job that has ended is renewed no more', async () => {
   expect((await readJob({ database, clock: later(0) }, { ...tenant, id })).result?.body.byteLength).toBe(1);
 });
 
-test('the Idempotency-Key of a deleted job is forgotten behind 24 hours, and not before', async () => {
+test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not before', async () => {
   await database.pool.query(`insert into deleted_job_keys values ($1, $2, 'once', '', now())`, [
     tenant.tenantId,
     tenant.userId,

@@ -54,7 +54,7 @@ test('a FLAC is never shorter than its bytes would be without compression', () =
   expect(estimatedDurationMs(flac, 320_000)).toBe(10_000);
 });
 
-test('the length of an MP3 follows from the bit rate of its first frame, behind its tag', () => {
+test('the length of an MP3 follows from the bit rate of its first frame after the tag', () => {
   const frame = Buffer.from([0xff, 0xfb, 0x90, 0x00]); // MPEG-1 layer III, 128 kbit/s
   expect(estimatedDurationMs(frame, 160_000)).toBe(10_000);
   const tag = Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\x01\x00', 'latin1'), Buffer.alloc(128), frame]);

@@ -78,7 +78,7 @@ test('a file on which the library never ends is given up, and those behind it ar
   expect(performance.now() - startedMs).toBeLessThan(8_000);
 });
 
-test('nobody waits long behind many of them, nor for a reader that closes', async () => {
+test('nobody waits long for many of them, nor for a reader that closes', async () => {
   const crowded = createAudioLengthReader();
   const startedMs = performance.now();
   const early = [1, 2, 3, 4, 5, 6].map(() => crowded.read(endlessWebm()));

@@ -192,7 +192,7 @@ test('a database closes although a transaction was still waiting for its connect
   await Promise.all([closed, failed]);
 });
 
-test('nobody opens a closed database anew, by which a connection would stay behind', async () => {
+test('a closed database is not reopened, which would leave a connection open', async () => {
   const options = { service: 'bank', connection: testDatabase.url, entities: [Account], logger };
   const closed = await openServiceDatabase(options);
   const read = () => transaction(closed, (em) => em.find(Account, {}));

@@ -104,7 +104,7 @@ test('the service’s role can neither change an event nor drop a partition', as
   }
 });
 
-test('a process that stops while it keeps partitions ends in silence: its connections close behind its work', async () => {
+test('a process that stops while it keeps partitions logs nothing: its connections close after its work', async () => {
   const { lines, logger } = logCollector('warn');
   for (let start = 0; start < 5; start += 1) {
     const started = await startUsage({

@@ -80,7 +80,7 @@ test('the current month, under both paths', async () => {
   expect((await edge.get('/usage/current')).body).toContain('"cost_usd":0.100012345');
 });
 
-test('a page of the history is the events that stand behind those of the pages before it', async () => {
+test('a page of the history has the events that follow those of the pages before it', async () => {
   const { data: all } = await json('/usage/history');
   for (const page of [1, 2, 3]) {
     const { data, pagination } = await json(`/usage/history?page=${page}&limit=1`);

@@ -176,7 +176,7 @@ describe('a connection', () => {
     },
   );
 
-  test('that breaks a while behind its request fails the call, which is not sent again', async () => {
+  test('that breaks a while after its request fails the call, which is not sent again', async () => {
     const served = await serve((socket) => {
       if (served.requests.length === 1) socket.write(hello);
       else setTimeout(() => socket.destroy(), 1_100);

@@ -65,7 +65,7 @@ describe('an answer is refused that', () => {
   });
 });
 
-test('the pieces of a body of known length stand one behind the other in one buffer', () => {
+test('the pieces of a body of known length are adjacent in one buffer', () => {
   const parser = new ResponseParser();
   const pieces = ['content-length: 9\r\n\r\nab', 'cdef', 'ghi'].map((text, index) => {
     parser.push(Buffer.from(index === 0 ? ok + text : text));
@@ -87,7 +87,7 @@ describe('the connection is not used again after an answer that', () => {
     expect(read(answer).head).toMatchObject({ keepsAlive: false });
   });
 
-  test('has bytes behind it', () => {
+  test('is followed by more bytes', () => {
     expect(read(`${ok}content-length: 1\r\n\r\nab`).parser).toMatchObject({ done: true, surplus: true });
   });
 });
