@@ -143,6 +143,40 @@ test('an answer that grows stays in sight, unless somebody reads further up', as
   await close();
 });
 
+test('an answer grows on where the browser translates the page, which puts other text in the place of what is there', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`
+    const { fetch } = window;
+    const chunk = (content) => 'data: ' + JSON.stringify({ choices: [{ delta: { content } }] }) + '\\n\\n';
+    const parts = [chunk('one '), chunk('two '), chunk('three'), 'data: [DONE]\\n\\n'];
+    const answer = () => new ReadableStream({
+      async pull(controller) {
+        // Each when the one before it has been drawn and translated.
+        await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+        controller.enqueue(new TextEncoder().encode(parts.shift()));
+        if (parts.length === 0) controller.close();
+      },
+    });
+    window.fetch = async (path, options) =>
+      String(path).endsWith('/chat/completions') ? new Response(answer()) : fetch(path, options);
+    new MutationObserver(() => {
+      const texts = document.evaluate('//*[@role="log"]//text()[not(ancestor::font or ancestor::*[@translate="no"])]', document, null, 6);
+      for (let at = 0; at < texts.snapshotLength; at++) {
+        const font = document.createElement('font');
+        font.textContent = texts.snapshotItem(at).data;
+        texts.snapshotItem(at).replaceWith(font);
+      }
+    }).observe(document, { childList: true, subtree: true });
+  `);
+  await signIn(page, portal.url, users.member, '/playground');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await log.getByText(/first token after/).waitFor();
+  await log.getByText('one two three').waitFor({ timeout: 5_000 });
+  await close();
+});
+
 test('a stream that breaks before its first words says so, and gives the message back', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

@@ -179,7 +179,9 @@ function TurnView({ turn, busy }: { turn: Turn; busy: boolean }) {
   return (
     <article className={classNames('grid min-w-0 gap-1', mine && 'justify-items-end')}>
       <span className="text-xs font-medium text-faint">{mine ? 'You' : 'Model'}</span>
+      {/* A browser that translates the page puts its own text in place of this one, which then grows no more. */}
       <div
+        translate="no"
         className={classNames(
           'max-w-full rounded-xl text-base leading-relaxed whitespace-pre-wrap wrap-anywhere',
           mine && 'bg-sunken px-3.5 py-2',
