@@ -80,10 +80,10 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
   );
 }
 
-const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC, amounts are exact decimals of USD.
-Every answer has an \`x-request-id\`. Those about a model that retires say so by \`Deprecation\`, \`Sunset\` and \`Link\`.
-Inference under \`/v1\` is answered alike under \`/api/v1\`, and \`/api/v1/usage\`, \`/api/v1/profile/rate-limits\` and \`/api/v1/auth/profile\` are
-other names of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
+const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC; amounts are exact decimals in USD.
+Every response has an \`x-request-id\` header. Responses about a model that is being retired also have \`Deprecation\`, \`Link\` and, once a date is set, \`Sunset\`.
+Inference works the same under \`/v1\` and \`/api/v1\`. \`/api/v1/usage\`, \`/api/v1/profile/rate-limits\` and \`/api/v1/auth/profile\` are
+aliases of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
   const { uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;
@@ -151,7 +151,10 @@ function withReferences(value: unknown, components: Components): unknown {
 
 const idempotencyHeader = Type.Object({
   'Idempotency-Key': Type.Optional(
-    Type.String({ maxLength: 255, description: 'A repeat with the same key within 24 hours gets the first answer.' }),
+    Type.String({
+      maxLength: 255,
+      description: 'Repeating the request with the same value within 24 hours returns the first response.',
+    }),
   ),
 });
 
@@ -175,7 +178,7 @@ function whoMayCall(access: Access): string {
   const role = 'role' in access ? ' of an admin or owner' : '';
   switch (access.surface) {
     case 'public':
-      return 'Needs neither a key nor a session.';
+      return 'Needs neither an API key nor a session.';
     case 'api':
       return `Needs an API key${role} with the scope \`${access.scope}\`, or a session${role}.`;
     case 'session':

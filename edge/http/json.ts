@@ -18,8 +18,8 @@ export const idFilter = (description?: string) =>
 
 /** Query parameters of every list (decisions.md, Common). */
 export const pageQuerySchema = {
-  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Counted from 1, the default.' })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Of a page; 20 by default.' })),
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Starts at 1, the default.' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Items per page; 20 by default.' })),
 };
 
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common). */
@@ -41,7 +41,7 @@ export const noBody = (description: string) => Type.Unsafe<undefined>(Type.Null(
 /** A time in a request, which `parseTime` reads. */
 export const timeSchema = Type.String({
   maxLength: 64,
-  description: 'An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day.',
+  description: 'An ISO 8601 time with a time zone, or a date, which means 00:00 UTC on that day.',
 });
 
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */

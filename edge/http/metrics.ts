@@ -34,24 +34,24 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const latency = new CellHistogram(registry, {
     name: 'gateway_http_request_duration_seconds',
-    help: 'Time from a request until its answer was ready; where a model answers, until the end of the answer.',
+    help: 'Time from a request until its response was ready; for a model call, until the end of the response.',
     buckets: latencySeconds,
   });
   const firstToken = new CellHistogram(registry, {
     name: 'gateway_time_to_first_token_seconds',
-    help: 'Time from a streamed request to its first body byte.',
+    help: 'Time from a streamed request to the first byte of its response body.',
     buckets: latencySeconds,
   });
   const shed = new Counter({
     name: 'gateway_shed_requests_total',
-    help: 'Calls refused with 503 since the process had too much to do, by what was short: time or memory.',
+    help: 'Calls refused with 503 because the process was overloaded, by what was short: time or memory.',
     labelNames: ['cause'],
     registers: [registry],
   });
   const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
     // Private models too: /metrics is for operators, who named them (README.md, Operation).
-    help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
+    help: 'Answered requests that named a model whose retirement is announced, including refused ones.',
     labelNames: ['model'],
     registers: [registry],
   });

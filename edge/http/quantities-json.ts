@@ -3,13 +3,13 @@ import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service
 
 /** What one call used, without what it cost. */
 export const quantitiesSchema = Type.Object({
-  input_tokens: Type.Integer({ description: 'Cached ones included.' }),
+  input_tokens: Type.Integer({ description: 'Including cached tokens.' }),
   cached_input_tokens: Type.Integer(),
   output_tokens: Type.Integer(),
   total_tokens: Type.Integer({ description: 'Input plus output tokens.' }),
   images: Type.Integer(),
   audio_seconds: Type.Number(),
-  characters: Type.Integer({ description: 'Of speech requests.' }),
+  characters: Type.Integer({ description: 'Characters of speech input.' }),
 });
 export const quantitiesJson = (usage: MeteredUsage): Static<typeof quantitiesSchema> => ({
   input_tokens: Number(usage.inputTokens),

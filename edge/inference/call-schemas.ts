@@ -10,14 +10,14 @@ const callSchema = (fields: TProperties) =>
       background: Type.Optional(
         Type.Boolean({
           description:
-            'Answers with a job, which runs later, as the header `Prefer: respond-async` does. With an `Idempotency-Key`, a repeat within 24 hours gets the same job. Beyond 10,000 jobs that wait, 5 GiB of their requests or 5 GiB of results the organization gets 429 with `Retry-After`.',
+            'If true, the response is a job, which runs in the background. The header `Prefer: respond-async` does the same. With an `Idempotency-Key`, a repeat within 24 hours returns the same job. At 10,000 waiting jobs, 5 GiB of their requests or 5 GiB of kept results, the organization gets 429 with `Retry-After`.',
         }),
       ),
       ...fields,
     },
     {
       additionalProperties: true,
-      description: "What the gateway reads. All other fields of OpenAI's API reach the upstream untouched.",
+      description: "The fields that the gateway reads. All other fields of OpenAI's API reach the upstream unchanged.",
     },
   );
 
@@ -39,7 +39,7 @@ export const formCall = (fields: TProperties): Content => ({
     schema: callSchema({
       file: Type.String({
         format: 'binary',
-        description: 'In flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm; at most 25 MiB.',
+        description: 'An audio file in flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm; at most 25 MiB.',
       }),
       ...fields,
     }),
@@ -70,14 +70,14 @@ export const textFields = {
 /** The upstream's answer in JSON. */
 export const jsonAnswer: Content = {
   'application/json': {
-    schema: Type.Object({}, { additionalProperties: true, description: "As OpenAI's API describes it." }),
+    schema: Type.Object({}, { additionalProperties: true, description: "As described in OpenAI's API reference." }),
   },
 };
 
 /** A stream of events. */
 export const eventsAnswer: Content = {
   'text/event-stream': {
-    schema: Type.String({ description: 'Server-sent events; an `error` in one ends the stream.' }),
+    schema: Type.String({ description: 'Server-sent events. An event with an `error` ends the stream.' }),
   },
 };
 

@@ -70,7 +70,7 @@ export const adminJobSchema = Type.Object(
     ...Type.Omit(listedJobSchema, ['metadata']).properties,
     tenant_id: idSchema,
     user_id: idSchema,
-    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null where a session submitted it.' })),
+    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null for a job that a session submitted.' })),
     attempts: Type.Integer(),
     worker_id: orNull(Type.String()),
   },
@@ -100,7 +100,7 @@ export const jobSchema = Type.Object(
     ...listedJobSchema.properties,
     result: Type.Unknown({
       description:
-        'What the synchronous call would have answered, once it is completed: a body in JSON as it is, any other as `{content_type, b64}`.',
+        'What the synchronous call would have returned, once the job is completed: a JSON body as it is, any other as `{content_type, b64}`.',
     }),
   },
   { $id: 'Job' },

@@ -38,7 +38,7 @@ export function openCredentials(deps: {
   const sessions = createSessionCredentials({ auth, edgeId, clock, logger, publicUrl });
   new Gauge({
     name: 'gateway_cached_keys',
-    help: 'API keys by which requests are decided without asking Keys.',
+    help: 'API keys that this process knows, so that requests are decided without asking Keys.',
     registers: [registry],
     collect() {
       this.set(apiKeys.size);
@@ -46,7 +46,7 @@ export function openCredentials(deps: {
   });
   new Gauge({
     name: 'gateway_feed_live',
-    help: '1 while the feed of changes is followed; 0 while each request asks the service, as a change might have been missed.',
+    help: '1 while the feed of changes is followed; 0 while changes may have been missed, so that each request asks the service.',
     labelNames: ['feed'],
     aggregator: 'min',
     registers: [registry],

@@ -41,7 +41,7 @@ export function createJobMetrics(registry: Registry): JobMetrics {
   const retries = once('gateway_jobs_retries_total', () => {
     return new Counter({
       name: 'gateway_jobs_retries_total',
-      help: 'Attempts of background jobs that failed and are made again.',
+      help: 'Failed attempts of background jobs that are retried.',
       registers,
     });
   });
@@ -79,13 +79,13 @@ export function showQueue(
         age.set(Math.max(0, oldestSeconds));
       } catch (err) {
         // The rest of /metrics is still worth showing.
-        logger.warn({ err }, 'the queue of jobs could not be counted');
+        logger.warn({ err }, 'the job queue could not be counted; its metrics are out of date');
       }
     },
   });
   const age = new Gauge({
     name: 'gateway_jobs_oldest_queued_seconds',
-    help: 'How long the background job that waits the longest has waited; 0 when none waits.',
+    help: 'How long the oldest waiting background job has waited; 0 when none waits.',
     registers: [registry],
   });
 }

@@ -18,13 +18,13 @@ const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 
 export function upstreamMetrics(registry: Registry): (model: string, deployment: string) => RunMetrics {
   const runs = new CellCounter({
     name: 'gateway_upstream_requests_total',
-    help: 'Requests sent to deployments, by outcome: answered (refusals of a bad request included), failed, rate_limited, or abandoned by the client.',
+    help: 'Requests sent to deployments, by outcome: answered (including refusals of a bad request), failed, rate_limited, or abandoned by the client.',
     labelNames: ['model', 'deployment', 'outcome'],
     registers: [registry],
   });
   const heads = new CellHistogram(registry, {
     name: 'gateway_upstream_first_byte_seconds',
-    help: 'Time from a request to a deployment until its answer began.',
+    help: 'Time from a request to a deployment until its response began.',
     buckets: latencySeconds,
   });
   const ofModel = bound((model: string) =>
@@ -60,7 +60,7 @@ export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>
       },
     });
   };
-  gauge('gateway_upstream_in_flight', 'Requests that a deployment runs now.', 'sum', ({ inFlight }) => inFlight);
+  gauge('gateway_upstream_in_flight', 'Requests that a deployment is running now.', 'sum', ({ inFlight }) => inFlight);
   gauge(
     'gateway_upstream_available',
     '1 while a deployment may be given requests; 0 while it is stopped, failed or ejected.',
@@ -73,7 +73,7 @@ export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>
 export function countingTokens(registry: Registry, journal: MeteringJournal): MeteringJournal {
   const tokens = new CellCounter({
     name: 'gateway_tokens_total',
-    help: 'Tokens that ended calls were metered with, by model; cached_input is a part of input.',
+    help: 'Tokens metered for ended calls, by model; cached_input is part of input.',
     labelNames: ['model', 'kind'],
     registers: [registry],
   });
@@ -103,7 +103,7 @@ export function countingTokens(registry: Registry, journal: MeteringJournal): Me
 export function feedMetrics(registry: Registry, feeds: Readonly<Record<string, Pick<Following, 'silentMs'>>>): void {
   new Gauge({
     name: 'gateway_feed_silent_seconds',
-    help: 'Time since a feed was last heard, with news or without; until it is again, what it said last stays in force.',
+    help: 'Time since a feed was last heard from, with news or without; meanwhile its last state stays in force.',
     labelNames: ['feed'],
     aggregator: 'max',
     registers: [registry],
@@ -131,12 +131,12 @@ export function shipperMetrics(
   };
   counter(
     'gateway_journal_refused_events_total',
-    'Usage events that Usage refused for good: each is in the log alone, and never charged.',
+    'Usage events that Usage refused for good: they are never charged, and kept only in the log.',
     'refusedEvents',
   );
   counter(
     'gateway_journal_failed_calls_total',
-    'Calls to Usage that stored no events: but for events that it refused, they are made again.',
+    'Calls to Usage that stored no events; they are retried, except for events that it refused.',
     'failedCalls',
   );
 }
@@ -161,26 +161,22 @@ export function meteringMetrics(
     });
   };
   gauge('gateway_journal_bytes', 'Size of the metering journal on disk.', () => journal.stats().bytes);
-  gauge(
-    'gateway_journal_pending_events',
-    'Usage events which are not stored yet.',
-    () => journal.stats().pendingEvents,
-  );
+  gauge('gateway_journal_pending_events', 'Usage events that are not stored yet.', () => journal.stats().pendingEvents);
   gauge(
     'gateway_journal_lag_seconds',
-    'Age of the oldest usage event which is not stored yet.',
+    'Age of the oldest usage event that is not stored yet.',
     () => journal.stats().lagMs / 1000,
     'max',
   );
   gauge(
     'gateway_journal_healthy',
-    '0 while the journal refuses writes and new requests are refused.',
+    '1 while the journal can be written; 0 while it cannot, and new requests are refused.',
     () => Number(journal.stats().healthy),
     'min',
   );
   gauge(
     'gateway_journal_damaged_segments',
-    'Segments of journals which could not be read to their end, kept in DATA_DIR.',
+    'Journal segments that could not be read to their end; they are kept in DATA_DIR.',
     damagedSegments,
     'max',
   );

@@ -20,11 +20,11 @@ class OutboxGauge extends Gauge<Label> {
   #reading: Promise<unknown> = Promise.resolve();
 
   constructor(registry: Registry) {
-    const help = 'What waits in an outbox of a service: mails that are due, batches of charges, audit events.';
+    const help = 'Items that wait in an outbox of a service: due emails, batches of charges, audit events.';
     super({ name, help, labelNames, registers: [registry] });
     this.oldest = new Gauge({
       name: 'gateway_outbox_oldest_seconds',
-      help: 'How long what waits the longest in an outbox has waited; 0 when it is empty.',
+      help: 'How long the oldest item in an outbox has waited; 0 when it is empty.',
       labelNames,
       aggregator: 'max',
       registers: [registry],
@@ -54,7 +54,7 @@ export function showOutbox(
       waiting.set(labels, count);
       waiting.oldest.set(labels, Math.max(0, oldestSeconds));
     } catch (err) {
-      logger.warn({ err, ...labels }, 'what waits in an outbox could not be counted');
+      logger.warn({ err, ...labels }, 'the items in an outbox could not be counted; its metrics are out of date');
     }
   };
   let reading: Promise<void> | undefined;

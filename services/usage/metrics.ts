@@ -18,18 +18,18 @@ export function createUsageMetrics(registry: Registry): UsageMetrics {
   const registers = [registry];
   const lag = new CellHistogram(registry, {
     name: 'gateway_usage_lag_seconds',
-    help: 'Time from the end of a call to its stored event.',
+    help: 'Time from the end of a call until its usage event was stored.',
     buckets: lagBucketsSeconds,
   }).cell();
   const events = new CellCounter({
     name: 'gateway_usage_events_total',
-    help: 'Events received, by what became of them.',
+    help: 'Usage events received, by what became of them.',
     labelNames: ['outcome'],
     registers,
   });
   const refusedBatches = new Counter({
     name: 'gateway_usage_refused_batches_total',
-    help: 'Batches which could not be stored and will be sent again.',
+    help: 'Batches that could not be stored and will be sent again.',
     registers,
   });
   const [stored, duplicate, rejected] = ['stored', 'duplicate', 'rejected'].map((outcome) => events.cell({ outcome }));

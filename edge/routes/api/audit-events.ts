@@ -24,7 +24,7 @@ export const auditQuerySchema = {
   occurred_from: Type.Optional(timeSchema),
   occurred_before: Type.Optional(timeSchema),
   sequence: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The place in its chain.' }),
+    Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The position in its chain.' }),
   ),
 };
 
@@ -82,7 +82,7 @@ export const auditEventSchema = Type.Object(
         { before: fieldsSchema, after: fieldsSchema },
         {
           description:
-            'The changed fields as this API spells them; of a list of more than 20 entries how many there were and are (`count`), and those that were `removed` or `added`.',
+            'The changed fields, as this API spells them. Of a list with more than 20 entries: how many there were and are (`count`), and which were `removed` or `added`.',
         },
       ),
     ),

@@ -56,7 +56,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Invite somebody',
         description:
-          'Mails a one-time token. The role is `member` where none is given; only an owner invites owners. An organization sends 100 invitations an hour, and one a minute to an address: more are a 429. While 100 are pending, a further one is a 409.',
+          'Emails a one-time token. The role is `member` by default; only an owner can invite owners. More than 100 invitations an hour, or one a minute to the same address, get 429. While 100 are pending, another one gets 409.',
         idempotent: true,
         response: { 201: invitationSchema },
         body: invitedSchema,
@@ -79,7 +79,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Withdraw an invitation',
         params: Type.Object({ invitation_id: idSchema }),
-        response: { 204: noBody('Its token is good for nothing.') },
+        response: { 204: noBody('The token no longer works.') },
       },
     },
     async (request, reply) => {

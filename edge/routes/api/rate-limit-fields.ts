@@ -26,7 +26,7 @@ export const givenLimits = (given: Static<typeof limitsSchema>) => ({
 export const rateLimitsSchema = Type.Object(
   {
     requests_per_minute: Type.Integer(),
-    tokens_per_minute: Type.Integer({ description: 'Input and output together.' }),
+    tokens_per_minute: Type.Integer({ description: 'Input and output tokens together.' }),
     concurrent_requests: Type.Integer(),
   },
   { $id: 'RateLimits' },

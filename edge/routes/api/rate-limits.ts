@@ -11,7 +11,7 @@ export const rateLimitRoutes: Routes = (app, { inference, usage }) => {
         config: { access: { surface: 'api', scope: 'rate_limits:read' } },
         schema: {
           ...(path === '/api/v1/rate-limits' && { summary: 'Get the rate limits' }),
-          description: "The key's, or the user's over all sessions, and what is left of them.",
+          description: 'Those of the key, or of the user over all sessions, and what is left of them.',
           response: { 200: rateLimitStateSchema },
         },
       },

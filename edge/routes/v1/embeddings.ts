@@ -13,7 +13,9 @@ export const embeddingRoutes: Routes = (app, deps) =>
     body: jsonCall({
       input: promptSchema,
       encoding_format: Type.Optional(
-        Type.Enum(['float', 'base64'], { description: '`base64`: 32-bit floats, little-endian. `float` by default.' }),
+        Type.Enum(['float', 'base64'], {
+          description: '`base64` gives little-endian 32-bit floats; `float` by default.',
+        }),
       ),
     }),
     answer: jsonAnswer,

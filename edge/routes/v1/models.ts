@@ -48,7 +48,7 @@ export const modelRoutes: Routes = (app, deps) => {
         config: { access: { surface: 'api', scope: 'models:list' } },
         schema: {
           summary: `List deprecations${inDetail}`,
-          description: 'The models whose retirement is announced, and those that are retired.',
+          description: 'Models whose retirement is announced, and retired models.',
           response: { 200: listSchema },
         },
       },
@@ -80,18 +80,21 @@ export const modelRoutes: Routes = (app, deps) => {
 
 const openaiModelSchema = Type.Object(
   {
-    id: Type.String({ description: 'Its name, for the field `model` of a call. May have slashes and colons.' }),
+    id: Type.String({ description: 'The name, to be used as `model` in a call. It may contain slashes and colons.' }),
     object: Type.Literal('model'),
-    created: Type.Integer({ description: 'In seconds since the Unix epoch.' }),
+    created: Type.Integer({ description: 'Unix time in seconds.' }),
     owned_by: Type.String(),
     shutdown_date: orNull(Type.String({ format: 'date', description: 'The day of `sunset_at`.' })),
-    deprecated_at: orNull(Type.String({ format: 'date-time', description: 'When its retirement was announced.' })),
+    deprecated_at: orNull(Type.String({ format: 'date-time', description: 'When the retirement was announced.' })),
     sunset_at: orNull(
-      Type.String({ format: 'date-time', description: 'When it retires; null while no date is set. May move.' }),
+      Type.String({
+        format: 'date-time',
+        description: 'When the model retires; null while no date is set. The date may move.',
+      }),
     ),
     replacement_model_name: orNull(Type.String()),
     is_serviceable: Type.Boolean(),
-    retirement_note: orNull(Type.String({ description: 'Why no model replaces it.' })),
+    retirement_note: orNull(Type.String({ description: 'Why there is no successor.' })),
   },
   { $id: 'Model' },
 );
@@ -138,7 +141,7 @@ export const platformModelSchema = Type.Object(
     ...openaiModelSchema.properties,
     display_name: Type.String(),
     operations: Type.Array(Type.String({ description: 'Such as `chat_completions`.' })),
-    context_window: orNull(Type.Integer({ description: 'Prompt and answer together, in tokens.' })),
+    context_window: orNull(Type.Integer({ description: 'Prompt and completion together, in tokens.' })),
     max_output_tokens: orNull(Type.Integer()),
     visibility: Type.Enum(['public', 'private']),
     prices: orNull(ratesSchema),

@@ -18,10 +18,12 @@ import { admitSession } from '../../realtime/session.ts';
 const schema: FastifySchema = {
   summary: 'Transcribe in real time',
   description:
-    "A WebSocket with the events of OpenAI's realtime transcription. Browsers authenticate by the subprotocols `realtime` and `openai-insecure-api-key.<key>`, best with a client secret for the key.",
+    "A WebSocket with the events of OpenAI's realtime transcription. Browsers authenticate with the subprotocols `realtime` and `openai-insecure-api-key.<key>`, preferably with a client secret as the key.",
   uncheckedQuery: Type.Object({
     intent: Type.Optional(Type.Literal('transcription')),
-    model: Type.Optional(Type.String({ maxLength: 255, description: 'Or else in the first `session.update`.' })),
+    model: Type.Optional(
+      Type.String({ maxLength: 255, description: 'May be given in the first `session.update` instead.' }),
+    ),
   }),
   response: { 101: noBody('The session begins.'), 426: errorBodySchema },
 };
@@ -53,7 +55,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
         request.realtime = session;
       },
       handler: (_request, reply) => {
-        const error = invalidRequest(undefined, 'This endpoint is a WebSocket: send a request to upgrade.');
+        const error = invalidRequest(undefined, 'This endpoint is a WebSocket: send an upgrade request.');
         return reply.code(426).headers({ upgrade: 'websocket', connection: 'upgrade' }).send(errorBody(error));
       },
       wsHandler: (socket: unknown, request) => {
@@ -86,11 +88,11 @@ export const realtimeRoutes: Routes = (app, deps) => {
 function urlModel(request: FastifyRequest): string {
   const { intent, model } = request.query as { intent?: unknown; model?: unknown };
   if (intent !== undefined && intent !== 'transcription') {
-    throw invalidRequest('intent', 'This gateway carries sessions with `intent=transcription` only.', 'invalid_value');
+    throw invalidRequest('intent', 'Only sessions with `intent=transcription` are supported.', 'invalid_value');
   }
   if (model === undefined) return '';
   if (typeof model !== 'string' || model === '' || model.length > 255) {
-    throw invalidRequest('model', '`model` must be the name of one model.', 'invalid_value');
+    throw invalidRequest('model', '`model` must be the name of a single model.', 'invalid_value');
   }
   return model;
 }

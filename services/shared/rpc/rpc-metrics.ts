@@ -17,7 +17,7 @@ const bucketsSeconds = [0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 
 export function createRpcMetrics(registry: Registry): RpcMetrics {
   const histogram = new CellHistogram(registry, {
     name: 'gateway_rpc_server_duration_seconds',
-    help: 'Duration of answered RPCs by service, method and code; streams are measured to their end.',
+    help: 'Duration of answered RPCs, by service, method and code; streams are measured to their end.',
     buckets: bucketsSeconds,
   });
   const cellsByMethod = new Map<DescMethod, HistogramCell[]>();

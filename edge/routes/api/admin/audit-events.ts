@@ -9,7 +9,12 @@ import { auditEventJson, auditEventSchema, auditFilter, auditQuerySchema } from 
 export const adminAuditEventSchema = Type.Object(
   {
     ...auditEventSchema.properties,
-    tenant_id: orNull(Type.String({ format: 'uuid', description: "Whose chain it is in; null: the platform's." })),
+    tenant_id: orNull(
+      Type.String({
+        format: 'uuid',
+        description: 'The organization whose chain the event is in; null for the platform.',
+      }),
+    ),
   },
   { $id: 'AdminAuditEvent' },
 );
@@ -39,7 +44,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         response: { 200: pageOf(adminAuditEventSchema) },
         querystring: Type.Object({
           ...auditQuerySchema,
-          tenant_id: idFilter("Only this organization's; the nil UUID: only the platform's."),
+          tenant_id: idFilter('Only events of this organization; the nil UUID selects those of the platform.'),
         }),
       },
     },
@@ -62,10 +67,13 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'Verify an audit chain',
-        description: 'A long chain is verified in parts: go on with `next_after_sequence` until it is null.',
+        description:
+          'A long chain is verified in parts: repeat the request with `next_after_sequence` as `after_sequence` until it is null.',
         response: { 200: verificationSchema },
         querystring: Type.Object({
-          tenant_id: idFilter("Whose chain; without it, or with the nil UUID, the platform's own."),
+          tenant_id: idFilter(
+            'The organization whose chain to verify; without it, or with the nil UUID, that of the platform.',
+          ),
           after_sequence: Type.Optional(
             Type.Integer({
               minimum: 0,
@@ -74,7 +82,11 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
             }),
           ),
           events_max: Type.Optional(
-            Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Events to read, at most 20,000 a call.' }),
+            Type.Integer({
+              minimum: 1,
+              maximum: 1_000_000,
+              description: 'How many events to read; a call reads at most 20,000.',
+            }),
           ),
         }),
       },

@@ -12,12 +12,12 @@ export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 export const baseUrlSchema = Type.String({
   minLength: 1,
   maxLength: 2048,
-  description: 'With its version, such as `https://host/v1`.',
+  description: 'Including the version, such as `https://host/v1`.',
 });
 export const secretReferenceSchema = Type.Optional(
   Type.String({
     maxLength: 255,
-    description: "Where an edge finds the upstream's API key: the name of a variable, such as `env:UPSTREAM_API_KEY`.",
+    description: "Where an edge finds the upstream's API key: an environment variable, such as `env:UPSTREAM_API_KEY`.",
   }),
 );
 
@@ -70,7 +70,7 @@ export async function catalogModel(models: Models, name: string, request: Fastif
   const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, asCaller(request));
   const [entry] = answer.models;
   if (entry === undefined || entry.model!.name !== name) {
-    throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'There is no such model.', { param: 'model' });
+    throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
   }
   return entry;
 }

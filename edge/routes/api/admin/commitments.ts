@@ -40,7 +40,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
       schema: {
         summary: 'Create a commitment of an organization',
         description:
-          'What it has agreed to spend in a period; usage draws on it before credit. One that overlaps another is a conflict.',
+          'What the organization has agreed to spend in a period. Usage draws on it before credit. Overlapping another commitment is a conflict (409).',
         idempotent: true,
         response: { 201: commitmentSchema },
         params,

@@ -54,7 +54,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
               Type.Integer({
                 minimum: 0,
                 maximum: 3650,
-                description: 'From the redemption; 0, the default: the credit never expires.',
+                description: 'Counted from the redemption; 0, the default, means that the credit never expires.',
               }),
             ),
           },

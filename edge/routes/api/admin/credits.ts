@@ -61,7 +61,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Adjust the credit of an organization',
-        description: 'An amount below 0 takes credit.',
+        description: 'A negative amount takes credit away.',
         idempotent: true,
         response: { 201: transactionSchema },
         params,

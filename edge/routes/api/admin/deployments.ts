@@ -27,7 +27,7 @@ const settings = {
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: "The upstream's own name of the model; the same by default.",
+      description: "The upstream's name for the model; the same name by default.",
     }),
   ),
   secret_reference: secretReferenceSchema,
@@ -55,18 +55,18 @@ const settings = {
   connect_timeout_ms: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 600_000, description: 'Until the connection is open; 5,000 by default.' }),
   ),
-  first_byte_timeout_ms: timeoutSchema('To the first byte of the answer; 600,000 by default.'),
-  idle_timeout_ms: timeoutSchema('Between two pieces of the answer; 300,000 by default.'),
+  first_byte_timeout_ms: timeoutSchema('To the first byte of the response; 600,000 by default.'),
+  idle_timeout_ms: timeoutSchema('Between two chunks of the response; 300,000 by default.'),
   total_timeout_ms: timeoutSchema('For the whole call; 600,000 by default.'),
   dialect: Type.Optional(dialectSchema),
-  enabled: Type.Optional(Type.Boolean({ description: '`false` makes it Stopped.' })),
+  enabled: Type.Optional(Type.Boolean({ description: '`false` stops the deployment.' })),
   sandbox: Type.Optional(
     Type.Object(
       {
         latency_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 600_000 })),
         chunk_delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 60_000 })),
         error_per_million: Type.Optional(
-          Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Calls in a million that fail with a 500.' }),
+          Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'How many calls in a million fail with a 500.' }),
         ),
         cut_after_chunks: Type.Optional(
           Type.Integer({
@@ -110,7 +110,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create a deployment',
-        description: 'It gets traffic once it has answered a probe.',
+        description: 'It gets traffic once a probe has succeeded.',
         idempotent: true,
         response: { 201: deploymentSchema },
         body: Type.Object({ model: modelNameSchema, ...settings }, { additionalProperties: false }),
@@ -132,7 +132,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Change a deployment',
-        description: 'Calls in flight go on with the old settings.',
+        description: 'Calls in flight keep the old settings.',
         response: { 200: deploymentSchema },
         params,
         body: settingsSchema,
@@ -154,7 +154,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/deployments/:deployment_id',
     {
       config: operatorOnly,
-      schema: { summary: 'Delete a deployment', response: { 204: noBody('Calls in flight finish.') }, params },
+      schema: { summary: 'Delete a deployment', response: { 204: noBody('Calls in flight are finished.') }, params },
     },
     async (request, reply) => {
       await models.deleteDeployment(

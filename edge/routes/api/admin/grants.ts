@@ -65,7 +65,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'Revoke a grant',
-        response: { 204: noBody('The model does not exist for the organization any more.') },
+        response: { 204: noBody('The model no longer exists for the organization.') },
         querystring: grantedSchema,
       },
     },

@@ -69,7 +69,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Mark an invoice as paid',
-        description: 'For a finalized invoice that was paid elsewhere; `paid_at` is now by default.',
+        description: 'For a finalized invoice that was paid elsewhere. `paid_at` defaults to now.',
         response: { 200: invoiceWithLinesSchema },
         params,
         body: nullable(Type.Object({ paid_at: Type.Optional(timeSchema) }, { additionalProperties: false })),

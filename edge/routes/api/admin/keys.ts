@@ -23,7 +23,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
           user_id: idFilter(),
           key_type: keyTypeField,
           status: Type.Optional(keyStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of its name or preview.' })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name or preview.' })),
         }),
       },
     },
@@ -50,7 +50,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       config: operatorOnly,
       schema: {
         summary: 'Revoke a key',
-        description: 'Every edge refuses it from then on; this cannot be undone.',
+        description: 'Every call with the key is refused from then on. This cannot be undone.',
         response: { 200: adminKeySchema },
         params: keyIdParams,
         body: nullable(
@@ -74,7 +74,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       schema: {
         summary: 'Set the rate limits of a key',
         description:
-          "A limit that is absent or null is its organization's again, or else the plan's. A management key can have none, since calls of models alone are limited.",
+          "For a limit that is absent or null, the organization's applies, or else the plan's. A management key cannot have any, since only model calls are limited.",
         response: { 200: adminKeySchema },
         params: keyIdParams,
         body: limitsSchema,

@@ -31,7 +31,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
           ...pageQuerySchema,
           status: Type.Optional(statuses.schema),
           kind: Type.Optional(Type.String({ maxLength: 100, description: 'Such as `model_retirement`.' })),
-          search: Type.Optional(Type.String({ maxLength: 255, description: "A part of the recipient's address." })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: "Part of the recipient's address." })),
         }),
       },
     },

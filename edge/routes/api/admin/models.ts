@@ -22,8 +22,8 @@ const settings = {
   display_name: Type.Optional(modelNameSchema),
   owned_by: Type.Optional(modelNameSchema),
   operations: Type.Optional(operationsSchema),
-  context_window: tokensSchema('Prompt and answer together, in tokens; null, as 0: unknown.'),
-  max_output_tokens: tokensSchema('Null, as 0: unknown.'),
+  context_window: tokensSchema('Prompt and completion together, in tokens; null or 0 means unknown.'),
+  max_output_tokens: tokensSchema('In tokens; null or 0 means unknown.'),
   visibility: Type.Optional(visibilities.schema),
 };
 const settingsSchema = Type.Object(settings, { additionalProperties: false });
@@ -36,7 +36,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the models of the catalog',
-        description: 'All of them by name, private and retired ones included.',
+        description: 'All of them by name, including private and retired ones.',
         response: { 200: pageOf(adminModelSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
@@ -62,7 +62,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create a model',
-        description: 'It serves once it has a deployment. At least one of `operations` is needed.',
+        description: 'It serves once it has a deployment. `operations` needs at least one entry.',
         idempotent: true,
         response: { 201: adminModelSchema },
         body: Type.Object({ name: modelNameSchema, ...settings }, { additionalProperties: false }),
@@ -92,7 +92,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'Change a model',
         description:
-          'A public model whose retirement is announced stays public, and one that others are to be replaced by stays there for all of their users: else it is a conflict.',
+          'A public model whose retirement is announced must stay public, and the successor of a retiring model must stay usable for everybody who may use that model: otherwise it is a conflict (409).',
         response: { 200: adminModelSchema },
         body: settingsSchema,
       },
@@ -111,8 +111,8 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'Delete a model',
         description:
-          'With its deployments and grants; usage and prices stay. To take a model away from its users retire it instead: one whose retirement is announced is a conflict, and so is a retired one.',
-        response: { 204: noBody('It is no longer there.') },
+          'Deletes its deployments and grants too; usage and prices stay. A model that is retired, or whose retirement is announced, is a conflict (409). To take a model away from its users, retire it instead.',
+        response: { 204: noBody('Deleted.') },
       },
     },
     async (request, reply) => {
@@ -137,8 +137,8 @@ export const adminModelSchema = Type.Object(
   {
     ...platformModelSchema.properties,
     deployments: Type.Array(deploymentSchema),
-    prices: Type.Array(priceSchema, { description: 'The one in force, and those that follow.' }),
-    granted_tenant_ids: Type.Array(idSchema, { description: 'The organizations for which a private model exists.' }),
+    prices: Type.Array(priceSchema, { description: 'The price in force, and those that will follow.' }),
+    granted_tenant_ids: Type.Array(idSchema, { description: 'The organizations to which a private model is granted.' }),
   },
   { $id: 'CatalogModel' },
 );

@@ -27,7 +27,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(organizationStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of its name.' })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name.' })),
         }),
       },
     },
@@ -52,7 +52,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Create an organization',
         description:
-          'Mails its owner an invitation. Without a name the organization is made when the invitation is accepted, and `organization` is null. An address is sent one invitation a minute: more are a 429.',
+          'Emails an invitation to its owner. Without a name, the organization is created when the invitation is accepted, and `organization` is null. More than one invitation a minute to the same address gets 429.',
         idempotent: true,
         response: { 201: createdSchema },
         body: Type.Object(

@@ -23,7 +23,7 @@ import { existingOrganization } from './organization-id.ts';
 
 const tenantParams = Type.Object({ tenant_id: idSchema });
 const limit = (maximum: number) =>
-  Type.Optional(Type.Integer({ minimum: 0, maximum, description: "0, the default: the platform's." }));
+  Type.Optional(Type.Integer({ minimum: 0, maximum, description: "0, the default, means the platform's limit." }));
 
 /** A plan with only the rate limits that it sets itself: replacing the whole plan leaves the others to the platform. */
 export const adminPlanSchema = Type.Object(
@@ -42,7 +42,7 @@ export const accountSchema = Type.Object(
     wallet: walletSchema,
     commitment: orNull(commitmentSchema),
     payg: budgetSchema,
-    receivable_usd: Type.Number({ description: 'What is unpaid of finalized invoices.' }),
+    receivable_usd: Type.Number({ description: 'The unpaid part of finalized invoices.' }),
     rate_limits: orNull(ownRateLimitsSchema),
     effective_rate_limits: rateLimitsSchema,
   },
@@ -96,7 +96,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
               Type.Integer({
                 minimum: 0,
                 maximum: 365,
-                description: "From an invoice's issue to its due date; 30 by default.",
+                description: 'From the issue of an invoice to its due date; 30 by default.',
               }),
             ),
           },

@@ -67,7 +67,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'Set the price of a model',
         description:
-          'Adds a version, which never changes, from `effective_from` on: now by default, and not in the past. It needs at least one rate; the others are 0, free of charge.',
+          'Adds a version, which never changes and applies from `effective_from`: now by default, never in the past. At least one rate is needed; the others are 0, free of charge.',
         idempotent: true,
         response: { 201: priceSchema },
         body: Type.Object(

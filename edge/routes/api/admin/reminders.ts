@@ -30,7 +30,7 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List reminders',
-        description: 'The mails about retirements, newest due first.',
+        description: 'Emails about retirements, latest due time first.',
         response: { 200: pageOf(reminderSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
@@ -64,7 +64,7 @@ export const reminderSchema = Type.Object(
     point: points.schema,
     status: statuses.schema,
     due_at: isoTimeSchema,
-    sent_at: orNull(Type.String({ format: 'date-time', description: 'When it was handed to the outbox.' })),
+    sent_at: orNull(Type.String({ format: 'date-time', description: 'When it was put into the outbox.' })),
     attempts: Type.Integer(),
     last_error: orNull(Type.String()),
     subject: orNull(Type.String()),

@@ -50,7 +50,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'Announce the retirement of a model',
         description:
-          'Give `replacement_model_name`, or `retirement_note` that explains why there is none. Mails to those who use the model begin with `sunset_at`, which may be set later.',
+          'Give `replacement_model_name`, or a `retirement_note` that explains why there is none. Emails to the users of the model begin once `sunset_at` is set, which may happen later.',
         idempotent: true,
         response: { 201: adminRetirementSchema },
         body: Type.Object(
@@ -134,7 +134,7 @@ function successorOrNote(successor: string | null, note: string | null) {
   }
   throw invalidRequest(
     'replacement_model_name',
-    'Give `replacement_model_name`, or `retirement_note` that explains why there is none.',
+    'Give `replacement_model_name`, or a `retirement_note` that explains why there is none.',
     'missing_required_field',
   );
 }

@@ -16,9 +16,9 @@ const statuses = spelling({
 
 const signingKeySchema = Type.Object(
   {
-    kid: Type.String({ description: 'The key id in the head of the tokens that it signs.' }),
+    kid: Type.String({ description: 'The `kid` in the header of the tokens that it signs.' }),
     status: statuses.schema,
-    activated_at: Type.String({ format: 'date-time', description: 'When it began, or begins, to sign.' }),
+    activated_at: Type.String({ format: 'date-time', description: 'When it started, or will start, to sign.' }),
     expires_at: orNull(
       Type.String({
         format: 'date-time',
@@ -62,7 +62,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Rotate the signing key',
         description:
-          'The new key signs once every process knows it; the former one verifies what it signed. With `compromised` no older key verifies any more, so that every session ends at once.',
+          'The new key signs once every process knows it; tokens signed with the old one stay valid. With `compromised`, no older key is accepted any more, so every session ends at once.',
         idempotent: true,
         response: { 200: signingKeysSchema },
         body: nullable(Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false })),

@@ -26,7 +26,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'Register an upstream',
         description:
-          'Every model that an OpenAI-compatible server lists gets a deployment there; those that the catalog does not have are added. What stands already is changed in what the request names alone.',
+          'Every model that an OpenAI-compatible server lists gets a deployment there. Models missing from the catalog are added; existing ones change only in the fields that the request names.',
         response: { 200: registeredSchema },
         body: Type.Object(
           {

@@ -42,7 +42,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Change a user',
         description:
-          'A deactivated user is signed out, and their keys are refused. The last operator of the platform stays.',
+          'A deactivated user is signed out, and their API keys are refused. The last platform operator cannot be deactivated or demoted (409).',
         response: { 200: adminUserSchema },
         params: Type.Object({ user_id: idSchema }),
         body: Type.Object(

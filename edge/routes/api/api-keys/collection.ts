@@ -27,15 +27,15 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
       config: { access: { surface: 'session' } },
       schema: {
         summary: 'List keys',
-        description: "The caller's own, and how many of them they may have.",
+        description: "The caller's own keys, and how many they may have.",
         response: { 200: keyListSchema },
         querystring: Type.Object({
           ...pageQuerySchema,
           key_type: keyTypeField,
           status: Type.Optional(
-            Type.Enum(['active', 'expired'], { description: 'Keys that an operator revoked are among the expired.' }),
+            Type.Enum(['active', 'expired'], { description: '`expired` includes keys that an operator revoked.' }),
           ),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of the name or the preview.' })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name or preview.' })),
         }),
       },
     },
@@ -66,7 +66,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
       schema: {
         summary: 'Create a key',
         description:
-          "Its secret is in this answer alone. Without a `key_type` it is an inference key; without `scopes` it has all of its type, but a member's has no `usage:read_breakdown`.",
+          "Only this response shows the secret. `key_type` is `inference` by default; `scopes` are all of the key's type by default, for a member without `usage:read_breakdown`.",
         idempotent: true,
         response: { 201: newKeySchema },
         body: Type.Object(

@@ -39,7 +39,7 @@ export async function budgetsOf(
       ]),
     );
   } catch (err) {
-    logger.warn({ err }, 'what was spent of keys could not be asked; they are shown without');
+    logger.warn({ err }, 'the spend of API keys could not be read; they are listed without it');
     const nextDay = new Date((Math.floor(clock.now() / dayMs) + 1) * dayMs).toISOString();
     return new Map(apiKeyIds.map((id) => [id, { spent_today_usd: null, resets_at: nextDay }]));
   }

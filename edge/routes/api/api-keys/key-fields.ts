@@ -26,7 +26,7 @@ export const scopesField = Type.Optional(
   Type.Array(
     Type.String({
       maxLength: 64,
-      description: `Of an inference key: one of ${oneOf('inference')}. Of a management key: one of ${oneOf('management')}.`,
+      description: `For an inference key, one of ${oneOf('inference')}. For a management key, one of ${oneOf('management')}.`,
     }),
     { minItems: 1, maxItems: 100, description: 'What the key may be used for.' },
   ),
@@ -39,7 +39,7 @@ export const constraintFields = {
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000, uniqueItems: true }),
   ),
   ip_allowlist: nullable(
-    Type.Array(Type.String({ maxLength: 64, description: 'An address or a CIDR range.' }), { maxItems: 1000 }),
+    Type.Array(Type.String({ maxLength: 64, description: 'An IP address or a CIDR range.' }), { maxItems: 1000 }),
   ),
-  spend_cap_usd: nullable({ ...amountSchema, description: 'What it may spend in a UTC day; 0 blocks all spend.' }),
+  spend_cap_usd: nullable({ ...amountSchema, description: 'What the key may spend per UTC day; 0 blocks all spend.' }),
 };

@@ -22,9 +22,9 @@ export const keySchema = Type.Object(
     is_active: Type.Boolean(),
     model_allowlist: orNull(Type.Array(Type.String())),
     ip_allowlist: orNull(Type.Array(Type.String())),
-    spend_cap_usd: orNull(Type.Number({ description: 'What it may spend in a UTC day.' })),
+    spend_cap_usd: orNull(Type.Number({ description: 'What the key may spend per UTC day.' })),
     budget: orNull(keyBudgetSchema),
-    revoked_at: orNull({ ...isoTimeSchema, description: 'When an operator revoked it, for good.' }),
+    revoked_at: orNull({ ...isoTimeSchema, description: 'When an operator revoked the key. This is final.' }),
   },
   { $id: 'ApiKey' },
 );
@@ -59,7 +59,7 @@ export const keyListSchema = Type.Object({
 export const newKeySchema = Type.Object(
   {
     ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active', 'revoked_at']).properties,
-    key: Type.String({ description: 'The secret `sk-proj-…`, which no other answer shows.' }),
+    key: Type.String({ description: 'The secret, `sk-proj-…`. No other response shows it.' }),
   },
   { $id: 'NewApiKey' },
 );

@@ -75,7 +75,7 @@ export const keyRoutes: Routes = (app, deps) => {
       schema: {
         summary: 'Delete a key',
         params: keyIdParams,
-        response: { 204: noBody('No call with it is admitted any more.') },
+        response: { 204: noBody('Every call with the key is refused from now on.') },
       },
     },
     async (request, reply) => {

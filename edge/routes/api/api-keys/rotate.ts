@@ -23,7 +23,7 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       schema: {
         summary: 'Rotate a key',
         description:
-          'The new secret is in this answer alone. The old one is refused at once, or when the grace period ends. With a grace period it is a conflict (409) while the key has five valid secrets; without one all of them end.',
+          'Only this response shows the new secret. The old one is refused at once, or when the grace period ends. While the key has five valid secrets, a grace period is a conflict (409); without one, all older secrets end.',
         idempotent: true,
         response: {
           200: Type.Object({ ...newKeySchema.properties, previous_key_expires_at: orNull(isoTimeSchema) }),

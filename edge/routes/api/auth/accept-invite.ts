@@ -25,13 +25,13 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
         },
         body: Type.Object(
           {
-            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the mail.' }),
+            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
             password: newPasswordSchema,
             first_name: Type.String({ maxLength: 100 }),
             last_name: Type.String({ maxLength: 100 }),
             phone: nullable(Type.String({ maxLength: 50 })),
             organization_name: nullable(
-              Type.String({ maxLength: 255, description: 'Required where the invitation makes an organization.' }),
+              Type.String({ maxLength: 255, description: 'Required if the invitation creates an organization.' }),
             ),
             // No longer published; still accepted, and ignored (service.md, Versioning).
             email: Type.Optional(Type.Unknown({ deprecated: true })),

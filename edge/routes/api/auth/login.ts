@@ -15,20 +15,20 @@ export const passwordSchema = Type.String({ minLength: 1, maxLength: 1024 });
 export const newPasswordSchema = Type.String({
   ...passwordSchema,
   description:
-    'At least 8 characters: an upper-case and a lower-case letter, a digit and a special character among them.',
+    'At least 8 characters, including an upper-case letter, a lower-case letter, a digit and a special character.',
 });
 
 export const loginResultSchema = Type.Object(
   {
-    access_token: Type.String({ description: 'A JWT, good for 30 minutes.' }),
+    access_token: Type.String({ description: 'A JWT, valid for 30 minutes.' }),
     refresh_token: Type.Optional(
       Type.String({
         description:
-          "A JWT, good for 7 days and one refresh. Absent for the gateway's own pages, which get it as a cookie.",
+          "A JWT, valid for 7 days and one refresh. Absent for the gateway's own pages, which get it as a cookie.",
       }),
     ),
     token_type: Type.Literal('bearer'),
-    expires_in: Type.Integer({ description: 'Until the access token ends, in seconds.' }),
+    expires_in: Type.Integer({ description: 'Seconds until the access token expires.' }),
     user: userSchema,
   },
   { $id: 'LoginResult' },

@@ -21,8 +21,8 @@ export const logoutRoutes: Routes = (app, { auth, credentials, publicUrl }) => {
       config: { access: { surface: 'public' } },
       schema: {
         summary: 'Log out',
-        description: 'Ends the session of the access token, or else of the refresh token.',
-        response: { 204: noBody('The session has ended, if it had not before.') },
+        description: 'Ends the session of the access token or, without one, of the refresh token.',
+        response: { 204: noBody('The session has ended.') },
         body: refreshTokenBody,
       },
     },

@@ -20,7 +20,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     },
     async (request, reply) => {
       await auth.forgotPassword({ email: request.body.email }, asAnonymous(request));
-      return reply.code(202).send({ message: 'If there is an account with this address, a mail is on its way.' });
+      return reply.code(202).send({ message: 'If there is an account with this address, an email is on its way.' });
     },
   );
 
@@ -30,10 +30,10 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'public' } },
       schema: {
         summary: 'Reset the password',
-        response: { 204: noBody('The password is the new one.') },
+        response: { 204: noBody('The password is changed.') },
         body: Type.Object(
           {
-            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the mail.' }),
+            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
             password: newPasswordSchema,
           },
           { additionalProperties: false },
@@ -61,7 +61,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session' } },
       schema: {
         summary: 'Change the password',
-        response: { 204: noBody('The password is the new one.') },
+        response: { 204: noBody('The password is changed.') },
         body: Type.Object(
           { current_password: passwordSchema, new_password: newPasswordSchema },
           { additionalProperties: false },

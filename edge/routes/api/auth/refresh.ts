@@ -24,7 +24,7 @@ export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
       schema: {
         summary: 'Refresh a login',
         description:
-          'Each refresh token is taken once: a repeat within 10 s gets the same answer, any later one ends the session.',
+          'Each refresh token works once: a repeat within 10 s gets the same response, any later one ends the session.',
         response: { 200: loginResultSchema },
         body: refreshTokenBody,
       },

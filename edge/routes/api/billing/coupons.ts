@@ -9,7 +9,10 @@ import { lotJson, lotSchema } from './billing-json.ts';
 
 const redeemedSchema = Type.Object({
   lot: lotSchema,
-  balance_usd: Type.Optional({ ...usdSchema, description: "The wallet's balance after it, for admins and owners." }),
+  balance_usd: Type.Optional({
+    ...usdSchema,
+    description: "The wallet's balance afterwards; only for admins and owners.",
+  }),
 });
 
 /** POST /api/v1/billing/coupons/redeem: sessions only (service.md, Management endpoints). */

@@ -6,5 +6,5 @@ const day = (description: string) =>
 /** The UTC days to which a list of invoices or transactions is narrowed, as YYYY-MM-DD, both included. */
 export const daysQuerySchema = {
   start_date: day('The first UTC day, as YYYY-MM-DD.'),
-  end_date: day('The last UTC day, itself included.'),
+  end_date: day('The last UTC day, inclusive.'),
 };

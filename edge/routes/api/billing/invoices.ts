@@ -62,7 +62,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
         summary: 'Get an invoice',
         params,
         querystring: Type.Object({
-          format: Type.Optional(Type.Enum(['json', 'pdf'], { description: '`json` unless given.' })),
+          format: Type.Optional(Type.Enum(['json', 'pdf'], { description: '`json` by default.' })),
         }),
         response: {
           200: {

@@ -32,7 +32,7 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
       config: update,
       schema: {
         summary: 'Set the pay-as-you-go cap',
-        description: '0 blocks all such spend. What was spent already stays counted.',
+        description: '0 blocks all such spend. What was already spent counts.',
         body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }),
         response: { 200: budgetSchema },
       },
@@ -52,7 +52,7 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
       config: update,
       schema: {
         summary: 'Remove the pay-as-you-go cap',
-        response: { 204: noBody('There is no limit any more.') },
+        response: { 204: noBody('The limit is removed.') },
       },
     },
     async (request, reply) => {

@@ -13,7 +13,7 @@ export const walletRoutes: Routes = (app, { billing }) => {
       config,
       schema: {
         summary: 'Get the wallet',
-        description: 'What is left of prepaid credit.',
+        description: 'The prepaid credit that is left.',
         response: { 200: walletSchema },
       },
     },

@@ -53,10 +53,10 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           ...pageQuerySchema,
           ...jobFilterQuery,
           endpoint: Type.Optional(
-            Type.String({ maxLength: 255, description: 'Under either prefix, such as `/v1/embeddings`.' }),
+            Type.String({ maxLength: 255, description: 'With either prefix, such as `/v1/embeddings`.' }),
           ),
           order: Type.Optional(
-            Type.Enum(['asc', 'desc'], { description: 'By the time of submission; the newest come first by default.' }),
+            Type.Enum(['asc', 'desc'], { description: 'By time of submission; newest first by default.' }),
           ),
           after: Type.Optional(
             Type.String({
@@ -100,16 +100,16 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       schema: {
         summary: 'Submit a job',
         description:
-          'Runs an operation in the background. `Location` names the job, whose result is kept for 24 hours. Beyond 10,000 jobs that wait, 5 GiB of their requests or 5 GiB of results the organization gets 429 with `Retry-After`.',
+          'Runs an operation in the background. `Location` is the path of the job, whose result is kept for 24 hours. At 10,000 waiting jobs, 5 GiB of their requests or 5 GiB of kept results, the organization gets 429 with `Retry-After`.',
         idempotent: true,
         response: { 202: writtenJobSchema },
         body: Type.Object(
           {
             endpoint: Type.String({
               maxLength: 255,
-              description: `Of an operation that takes JSON: one of \`${endpoints.join('`, `')}\`.`,
+              description: `An operation that takes JSON: one of \`${endpoints.join('`, `')}\`.`,
             }),
-            body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request of that operation.' }),
+            body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request body of that operation.' }),
           },
           { additionalProperties: false },
         ),

@@ -18,7 +18,7 @@ export const jobRoutesById: Routes = (app, deps) => {
       schema: {
         summary: 'Get a job',
         description:
-          'While too many results of more than 64 KiB are being read, another one is 503 with `Retry-After`.',
+          'While too many results larger than 64 KiB are being read, further ones get 503 with `Retry-After`.',
         params,
         response: { 200: writtenJobSchema },
       },
@@ -37,7 +37,7 @@ export const jobRoutesById: Routes = (app, deps) => {
       schema: {
         summary: 'Cancel a job',
         description:
-          'A job that has ended is answered as it is; its `result` is null for a key without `jobs:read_own`.',
+          'A job that has already ended is returned unchanged. Its `result` is null for a key without `jobs:read_own`.',
         params,
         response: { 200: writtenJobSchema },
       },
@@ -57,9 +57,9 @@ export const jobRoutesById: Routes = (app, deps) => {
       config: { access: { surface: 'session' } },
       schema: {
         summary: 'Delete a job',
-        description: 'It must have ended.',
+        description: 'Only possible once the job has ended.',
         params,
-        response: { 204: noBody('The job and its result are gone.') },
+        response: { 204: noBody('The job and its result are deleted.') },
       },
     },
     async (request, reply) => {

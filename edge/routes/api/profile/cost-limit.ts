@@ -32,7 +32,7 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
       config: update,
       schema: {
         summary: 'Set the personal daily limit',
-        description: '0 blocks all spend. What was spent already stays counted.',
+        description: '0 blocks all spend. What was already spent counts.',
         body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }),
         response: { 200: budgetSchema },
       },
@@ -52,7 +52,7 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
       config: update,
       schema: {
         summary: 'Remove the personal daily limit',
-        response: { 204: noBody('There is no limit any more.') },
+        response: { 204: noBody('The limit is removed.') },
       },
     },
     async (request, reply) => {

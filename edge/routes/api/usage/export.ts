@@ -18,8 +18,8 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'Export calls',
         description:
-          'The calls of at most 366 days as lines of fields under their names, oldest first: all of the organization unless `scope` is `own`. ' +
-          '`api_key_name`, the last field, is empty of sessions and while names cannot be read. What a spreadsheet would take for a formula has an apostrophe before it.',
+          'The calls of at most 366 days as CSV with a header line, oldest first. Covers the whole organization, unless `scope` is `own`. ' +
+          '`api_key_name`, the last column, is empty for sessions and while names cannot be read. A value that a spreadsheet would take for a formula is prefixed with an apostrophe.',
         querystring: Type.Object(callsQuery),
         requiredQuery: requiredRange,
         response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },

@@ -19,12 +19,12 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'List calls',
         description:
-          'What the caller used unless `scope` says otherwise, newest first. A date that is left out leaves that end open.',
+          'Newest first. Covers what the caller used, unless `scope` says otherwise. Without a date, that end of the range is open.',
         response: { 200: pageOf(eventSchema) },
         querystring: Type.Object({
           ...callsQuery,
           limit: Type.Optional(
-            Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} unless given.` }),
+            Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),
           offset: Type.Optional(
             Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip; replaces `page`.' }),

@@ -57,17 +57,17 @@ const numberOrNull = (count: bigint | undefined): number | null => (count === un
 
 export const keyAnalyticsSchema = Type.Object(
   {
-    key_id: Type.String({ description: 'As it was asked for, known or not.' }),
+    key_id: Type.String({ description: 'As requested, whether the key exists or not.' }),
     granularity: keyGranularities.schema,
     range: rangeSchema,
     timezone: Type.String({ description: 'The time zone of the buckets; `UTC` for hourly ones.' }),
     totals: volumeSchema,
     previous_totals: volumeSchema,
     series: Type.Array(Type.Object({ bucket_start: isoTimeSchema, ...volumeSchema.properties }), {
-      description: 'Oldest first, buckets without traffic included.',
+      description: 'Oldest first, including buckets without traffic.',
     }),
     by_model: Type.Array(Type.Object({ model: Type.String(), ...volumeSchema.properties }), {
-      description: 'Most requests first, never narrowed by `model_name`.',
+      description: 'Most requests first; never narrowed by `model_name`.',
     }),
     performance: performanceSchema,
     recent_activity: Type.Array(
@@ -77,7 +77,7 @@ export const keyAnalyticsSchema = Type.Object(
         model: Type.String(),
         endpoint: Type.String(),
         operation: Type.String(),
-        status: Type.String({ description: '`Success`, an error code, or `Failed` without one.' }),
+        status: Type.String({ description: '`Success`, the error code, or `Failed` if there is none.' }),
         input_tokens: Type.Integer(),
         output_tokens: Type.Integer(),
         total_tokens: Type.Integer(),

@@ -14,14 +14,14 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'Report on a key',
         description:
-          'Of at most 7 days by hour, 90 by day and 365 by week. It ends today and begins six days before its end unless dates say otherwise. ' +
-          "`previous_totals` are those of as many days before. A key that is unknown, or not the caller's to see, has zeros.",
+          'At most 7 days by hour, 90 by day and 365 by week. By default the range ends today and begins six days before its end. ' +
+          '`previous_totals` cover as many days before it. An unknown key, or one that the caller may not see, has only zeros.',
         response: { 200: keyAnalyticsSchema },
         params: Type.Object({ key_id: Type.String({ maxLength: 255 }) }),
         querystring: Type.Object({
           ...rangeQuery,
           ...zoneQuery,
-          granularity: Type.Optional({ ...keyGranularities.schema, description: '`daily` unless given.' }),
+          granularity: Type.Optional({ ...keyGranularities.schema, description: '`daily` by default.' }),
           model_name: Type.Optional(
             Type.String({ maxLength: 255, description: 'Narrows totals, series and performance to one model.' }),
           ),

@@ -6,7 +6,7 @@ import { orNull } from '../../../http/nullable.ts';
 import { quantitiesSchema } from '../../../http/quantities-json.ts';
 
 export const rangeSchema = Type.Object(
-  { start: isoTimeSchema, end: Type.String({ format: 'date-time', description: 'The first instant outside.' }) },
+  { start: isoTimeSchema, end: Type.String({ format: 'date-time', description: 'Exclusive.' }) },
   { $id: 'TimeRange' },
 );
 export const rangeJson = ({ start, end }: TimeRange): Static<typeof rangeSchema> => ({
@@ -17,7 +17,7 @@ export const rangeJson = ({ start, end }: TimeRange): Static<typeof rangeSchema>
 /** Sums over calls (decisions.md, Usage). */
 export const measuresSchema = Type.Object(
   {
-    requests: Type.Integer({ description: 'Failed ones included.' }),
+    requests: Type.Integer({ description: 'Including failed requests.' }),
     successful_requests: Type.Integer(),
     failed_requests: Type.Integer(),
     ...quantitiesSchema.properties,
@@ -63,7 +63,7 @@ export const endpointMeasuresJson = ({ name, measures }: NamedMeasures): Static<
 
 export const keyMeasuresSchema = Type.Object(
   {
-    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: sessions.' })),
+    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null for sessions.' })),
     api_key_name: orNull(
       Type.String({ description: 'Also for deleted keys. Null for sessions, and while names cannot be read.' }),
     ),

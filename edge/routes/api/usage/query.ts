@@ -17,14 +17,14 @@ const day = (description: string) => Type.Optional(Type.String({ format: 'date',
 
 export const rangeQuery = {
   start_date: day('The first day, as YYYY-MM-DD.'),
-  end_date: day('The last day, itself included.'),
+  end_date: day('The last day, inclusive.'),
 };
 /** Parameters of endpoints that require both days. Usage refuses a range that lacks one. */
 export const requiredRange = Object.keys(rangeQuery);
-export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` unless given.') };
+export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` by default.') };
 const filterQuery = {
   model: text(255),
-  endpoint: text(255, 'Under either prefix, e.g. `/v1/chat/completions`.'),
+  endpoint: text(255, 'With either prefix, such as `/v1/chat/completions`.'),
   api_key_id: idFilter(),
 };
 

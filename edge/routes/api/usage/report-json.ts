@@ -29,7 +29,7 @@ import {
 export const currentUsageSchema = Type.Object(
   {
     period_start: isoTimeSchema,
-    period_end: Type.String({ format: 'date-time', description: 'The first instant outside the month.' }),
+    period_end: Type.String({ format: 'date-time', description: 'Exclusive: the start of the next month.' }),
     ...measuresSchema.properties,
     models: Type.Array(modelMeasuresSchema),
   },
@@ -95,7 +95,7 @@ export const reportSchema = Type.Object(
           }),
         ),
       }),
-      { description: 'Oldest first, those without traffic included.' },
+      { description: 'Oldest first, including buckets without traffic.' },
     ),
   },
   { $id: 'UsageReport' },

@@ -14,16 +14,16 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'Report on usage',
         description:
-          'A time series of at most 7 days by hour, 90 by day, 365 by week and 1,826 by month, of what the caller used unless `scope` says otherwise.',
+          'A time series of at most 7 days by hour, 90 by day, 365 by week and 1,826 by month. Covers what the caller used, unless `scope` says otherwise.',
         requiredQuery: requiredRange,
         response: { 200: reportSchema },
         querystring: Type.Object({
           ...callsQuery,
           granularity: Type.Optional({
             ...granularities.schema,
-            description: '`daily` unless given; hours are those of UTC.',
+            description: '`daily` by default; hours are UTC.',
           }),
-          group_by: Type.Optional({ ...groupings.schema, description: '`none` unless given.' }),
+          group_by: Type.Optional({ ...groupings.schema, description: '`none` by default.' }),
         }),
       },
     },

@@ -19,7 +19,7 @@ export const paymentWebhookRoutes: Routes = (app, { billing }) => {
         bodyLimit: payloadBytesMax,
         schema: {
           summary: 'Receive a payment event',
-          description: "Called by the payment provider, whose signature over the body's bytes is the credential.",
+          description: 'Called by the payment provider, whose signature of the raw body authenticates it.',
           headers: Type.Object({ 'stripe-signature': Type.Optional(Type.String()) }),
           uncheckedBody: Type.Object({}, { description: 'An event as Stripe sends it.' }),
           response: {

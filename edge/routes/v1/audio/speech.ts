@@ -17,7 +17,9 @@ export const speechRoutes: Routes = (app, deps) =>
         Type.Enum(['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'], { description: '`mp3` by default.' }),
       ),
       stream_format: Type.Optional(
-        Type.Enum(['audio', 'sse'], { description: '`sse`: events with the audio in base64. `audio` by default.' }),
+        Type.Enum(['audio', 'sse'], {
+          description: '`sse` streams events with the audio in base64; `audio` by default.',
+        }),
       ),
     }),
     answer: {

@@ -15,7 +15,7 @@ const bodySchema = Type.Object({
   session: Type.Optional(
     Type.Object(
       { type: Type.Optional(Type.String()) },
-      { description: 'What each session starts with; at most 4 KiB.' },
+      { description: 'The configuration that each session starts with; at most 4 KiB.' },
     ),
   ),
   expires_after: Type.Optional(
@@ -27,8 +27,8 @@ const bodySchema = Type.Object({
 });
 
 const secretSchema = Type.Object({
-  value: Type.String({ description: 'The secret `ek_…`.' }),
-  expires_at: Type.Integer({ description: 'In seconds since the Unix epoch.' }),
+  value: Type.String({ description: 'The secret, `ek_…`.' }),
+  expires_at: Type.Integer({ description: 'Unix time in seconds.' }),
   session: Type.Object({ object: Type.String(), type: Type.String() }, { additionalProperties: true }),
 });
 
@@ -55,11 +55,11 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
       async (request, reply) => {
         const { session = {}, expires_after: expiry } = request.body;
         if (session.type !== undefined && session.type !== 'transcription') {
-          throw invalidRequest('session.type', 'This gateway carries sessions of the type `transcription` only.');
+          throw invalidRequest('session.type', 'Only sessions of type `transcription` are supported.');
         }
         const sessionJson = JSON.stringify({ type: 'transcription', ...session });
         if (Buffer.byteLength(sessionJson) > sessionBytesMax) {
-          throw invalidRequest('session', `\`session\` may take at most ${sessionBytesMax} bytes.`);
+          throw invalidRequest('session', `\`session\` is too large: at most ${sessionBytesMax} bytes.`);
         }
         const wantedMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
         // The secret expires with the credential that made it.

@@ -46,7 +46,7 @@ export const adminInvitationRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Invite somebody to an organization',
         description:
-          'Mails a one-time token. The role is `member` where none is given. An address is sent one invitation a minute: more are a 429.',
+          'Emails a one-time token. The role is `member` by default. More than one invitation a minute to the same address gets 429.',
         idempotent: true,
         response: { 201: invitationSchema },
         params,
@@ -75,7 +75,7 @@ export const adminInvitationRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Withdraw an invitation to an organization',
         params: Type.Object({ tenant_id: idSchema, invitation_id: idSchema }),
-        response: { 204: noBody('Its token is good for nothing.') },
+        response: { 204: noBody('The token no longer works.') },
       },
     },
     async (request, reply) => {

@@ -25,11 +25,11 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
       config: operatorOnly,
       schema: {
         summary: 'Get the key quota of an organization',
-        description: 'How many keys each of its users may have.',
+        description: 'How many API keys each of its users may have.',
         response: {
           200: Type.Object({
             keys_per_user: quotaSchema,
-            effective_keys_per_user: orNull(Type.Integer({ description: 'Null: as many as they like.' })),
+            effective_keys_per_user: orNull(Type.Integer({ description: 'Null means unlimited.' })),
           }),
         },
         params,
@@ -49,7 +49,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
       config: operatorOnly,
       schema: {
         summary: 'Set the key quota of an organization',
-        description: 'A lower one deletes no keys.',
+        description: 'Lowering it deletes no keys.',
         response: { 200: Type.Object({ keys_per_user: quotaSchema }) },
         params,
         body: Type.Object({ keys_per_user: quotaSchema }, { additionalProperties: false }),

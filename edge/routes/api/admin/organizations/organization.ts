@@ -25,8 +25,8 @@ export const organizationDetailsSchema = Type.Object(
   {
     ...adminOrganizationSchema.properties,
     member_count: Type.Integer(),
-    key_quota: orNull(Type.Integer({ description: 'How many keys each user may have; null: as many as they like.' })),
-    plan: Type.String({ description: 'Its code.' }),
+    key_quota: orNull(Type.Integer({ description: 'How many API keys each user may have; null means unlimited.' })),
+    plan: Type.String({ description: 'The code of the plan.' }),
     rate_limits: orNull(ownRateLimitsSchema),
     effective_rate_limits: rateLimitsSchema,
   },
@@ -59,10 +59,10 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
             name: Type.Optional(organizationNameSchema),
             key_quota: Type.Optional(
               Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()], {
-                description: 'How many keys each user may have; null: as many as they like.',
+                description: 'How many API keys each user may have; null means unlimited.',
               }),
             ),
-            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'Its code.' })),
+            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The code of the plan.' })),
             rate_limits: nullable(limitsSchema),
           },
           { additionalProperties: false },
