@@ -11,13 +11,13 @@ import { StartError } from '#shared/start-error.ts';
 
 const portalDirectory = fileURLToPath(new URL('.', import.meta.url));
 
-/** Where the built portal stands; the edge serves it. */
+/** The folder of the built portal; the edge serves it. */
 export const portalDist: string = join(portalDirectory, 'dist');
 
 const lockFile = join(portalDirectory, '.building');
 const lockPollMs = 50;
 
-/** Holds the hash of the sources which `dist` was built from. */
+/** Holds the hash of the sources from which `dist` was built. */
 const stampFile = join(portalDist, '.sources');
 
 /**
@@ -31,7 +31,7 @@ export function builtPortal(): Promise<string> {
   if (isBuiltFrom(sources) || (isBuilt() && vite === undefined)) return Promise.resolve(portalDist);
   if (vite === undefined) throw notBuilt('Vite is not installed, as npm leaves development packages out in production');
   const built = buildAlone(vite, sources);
-  // A start does other things before it comes to this.
+  // Handled here, since a start does other things before it awaits this.
   built.catch(() => {});
   return built;
 }
@@ -98,13 +98,13 @@ async function lockBuild(): Promise<() => void> {
   }
 }
 
-/** The process that builds; this one when the lock was given back, or is not written yet: then it is asked again. */
+/** The id of the building process; this process's own if the lock was given back or is not written yet, so that the caller tries again. */
 function lockOwner(): number {
   const text = existsSync(lockFile) ? readFileSync(lockFile, 'utf8') : '';
   return text === '' ? process.pid : Number(text);
 }
 
-/** Of all that goes into the build. */
+/** A hash of everything that goes into the build. */
 const hashOfSources = (): string => hashOfFiles(join(portalDirectory, '../..'), ['edge/portal', 'package-lock.json']);
 
 // `npm run portal`

@@ -4,8 +4,8 @@ import { extname, join, relative, sep } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /**
- * What the portal's pages may do. No inline script, style or event handler anywhere, so that a name which somebody
- * typed can never become code; nothing is loaded from another origin.
+ * What the portal's pages may do. There is no inline script, style or event handler anywhere, so a name that somebody typed can never
+ * become code; nothing is loaded from another origin.
  */
 const portalContentSecurityPolicy: string = [
   "default-src 'self'",
@@ -37,7 +37,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Answers with one file of the portal, or that its client has it already. */
+/** Answers with one file of the portal, or with 304 if the client has it already. */
 export type SendFile = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 
 /**
@@ -61,7 +61,7 @@ export function servePortal(app: FastifyInstance, directory: string): SendFile {
 function sendFile(path: string, content: Buffer): SendFile {
   const type = contentTypes[extname(path)];
   if (type === undefined) throw new Error(`${path} of the portal has no content type`);
-  // Not of size and time: images of containers often have one time for all.
+  // Not made of size and time: the files of container images often all have the same time.
   const etag = `"${createHash('sha256').update(content).digest('base64url')}"`;
   const isNamedByHash = path.startsWith('/assets/');
   const headers = {

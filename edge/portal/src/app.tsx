@@ -10,13 +10,13 @@ import { Splash } from './shell/splash.tsx';
 import { ToastProvider } from './ui/toast.tsx';
 
 /**
- * Whatever the browser thinks of the network, each request is made at once and fails if it must. One that waited for the network would
- * be made when nobody wants it any more, and a gateway on this very machine answers without any.
+ * Each request is made at once and fails if it must, whatever the browser thinks of the network. A request that waited for the network
+ * would be made when nobody wants it any more, and a gateway on this machine answers without any.
  */
 const defaultOptions: DefaultOptions = {
   queries: {
     networkMode: 'always',
-    // However fresh the answers are: the first of them tells that the gateway is there again.
+    // However fresh the answers are: the first one tells that the gateway is back.
     refetchOnReconnect: 'always',
     refetchOnWindowFocus: true,
     retry: false,
@@ -28,7 +28,7 @@ const defaultOptions: DefaultOptions = {
 export function App({ api }: { api: Api }) {
   const [queries] = useState(() => new QueryClient({ defaultOptions }));
   useEffect(() => {
-    // What one user saw must not greet the next.
+    // What one user saw must not be shown to the next.
     return api.subscribe(() => {
       if (api.session().status === 'signed-out') queries.clear();
     });
@@ -46,8 +46,8 @@ export function App({ api }: { api: Api }) {
 }
 
 /**
- * Lets signed-in users through; sends the others to sign in, and back to where they were going afterwards. Where a session ends in the
- * middle, its page waits below the form as it was left, with all that is being typed.
+ * Lets signed-in users through; sends others to sign in, and back to where they were going afterwards. When a session ends unexpectedly,
+ * its page stays below the form as it was, with everything being typed.
  */
 function Gate({ api }: { api: Api }) {
   const session = useSession();
@@ -77,7 +77,7 @@ function Gate({ api }: { api: Api }) {
   return <Splash failed={session.status === 'unreachable'} retry={() => void api.start()} />;
 }
 
-/** Gives the focus back to what had it when the page around was hidden. */
+/** Returns the focus to where it was when the surrounding page was hidden. */
 function FocusKept() {
   const last = useRef<Element | null>(null);
   useLayoutEffect(() => {

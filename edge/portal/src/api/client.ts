@@ -19,10 +19,10 @@ export type SessionState =
   | { status: 'signed-out' }
   | { status: 'unreachable' }
   | { status: 'signed-in'; claims: Claims }
-  /** Over in the middle, unasked: the page of the one who was signed in waits for them, out of sight. */
+  /** Ended unexpectedly: the page of the user who was signed in waits for them, out of sight. */
   | { status: 'ended'; claims: Claims };
 
-/** The way to the API: the same public endpoints which anybody's session may call. */
+/** Access to the API: the same public endpoints that any session may call. */
 export type Api = {
   request<Answer>(path: string, options?: RequestOptions): Promise<Answer>;
   /** The raw answer, for streams and files. Refusals throw as they do in `request`. */
@@ -32,28 +32,28 @@ export type Api = {
   start(): Promise<void>;
   signIn(email: string, password: string): Promise<void>;
   signOut(): Promise<void>;
-  /** Ends the session here without telling the gateway: it has ended there already. */
+  /** Ends the session here without telling the gateway, where it has already ended. */
   forget(): void;
   session(): SessionState;
   /** Whether the last request reached the gateway. */
   reachable(): boolean;
-  /** The Idempotency-Keys of POSTs that are on their way, by path: their forms may be closed meanwhile, and opened to try once more. */
+  /** The Idempotency-Keys of POSTs under way, by path: their forms may be closed meanwhile, and reopened for another try. */
   readonly onTheirWay: Map<string, string>;
   subscribe(listener: () => void): () => void;
 };
 
 type LoginResult = { access_token: string; expires_in: number };
 
-/** A token is refreshed this long before its end, so that no request goes out with one that ends on the way. */
+/** A token is refreshed this long before it expires, so that no request goes out with one that expires on the way. */
 const refreshAheadMs = 30_000;
 
 /**
- * A refresh whose answer does not come is given up, and tried again while the gateway still answers a repeat of the spent token with
- * the same pair: 10 s (decisions.md, Auth). Later, the session would end as if its token had been stolen.
+ * A refresh without an answer is given up after this time, and repeated while the gateway still answers a repeat of the spent token with
+ * the same pair, for 10 s (decisions.md, Auth). Later the session would end as if its token had been stolen.
  */
 const refreshTimeoutMs = 5_000;
 
-/** Neither a read nor a change takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
+/** The gateway takes less than this for any read or change: the answer is lost, and a browser by itself would wait for minutes. */
 const answerTimeoutMs = 30_000;
 
 export function createApi(): Api {
@@ -63,7 +63,7 @@ export function createApi(): Api {
   let refreshing: Promise<void> | null = null;
   let reached = true;
   const listeners = new Set<() => void>();
-  // The tabs share one cookie: they hear who signs in, and, as null, that somebody signs out.
+  // The tabs share one cookie: they tell each other who signs in, and, as null, that somebody signs out.
   const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
   tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
     if (userId === null) setSession({ status: 'signed-out' });
@@ -104,7 +104,7 @@ export function createApi(): Api {
       throw unreachable();
     }
   };
-  /** Takes note that the session is over; returns what to throw. */
+  /** Records that the session is over; returns the error to throw. */
   const end = (): ApiError => {
     setSession('claims' in session ? { status: 'ended', claims: session.claims } : { status: 'signed-out' });
     return sessionEnded();
@@ -115,10 +115,10 @@ export function createApi(): Api {
     changed();
   };
 
-  /** Whether somebody else is, or was, signed in here: what is on the page is theirs, and so is what is asked from it. */
+  /** Whether somebody else is, or was, signed in here: then the page, and everything requested from it, is theirs. */
   const isAnother = (userId: string) => 'claims' in session && session.claims.userId !== userId;
 
-  /** Goes on with a session; where the page is another's, anew, and nothing is asked in the name of the other one any more. */
+  /** Goes on with a session. If the page belongs to somebody else it is reloaded, and nothing more is requested on their behalf. */
   const accept = (result: LoginResult): Promise<void> => {
     if (isAnother(claimsOf(result.access_token).userId)) {
       window.location.reload();
@@ -204,7 +204,7 @@ export function createApi(): Api {
   };
 }
 
-/** A request that is given up when its caller does or when no answer comes. */
+/** Gives up a request when its caller does, or when no answer comes. */
 function timely(options: RequestOptions): RequestOptions {
   const timeout = AbortSignal.timeout(answerTimeoutMs);
   return { ...options, signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]) };
@@ -219,7 +219,7 @@ function addressOf(path: string, query: Query | undefined): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** Reads the claims of a token. They only choose what is shown; what may be done, the gateway decides. */
+/** Reads the claims of a token. They only decide what is shown; the gateway decides what is allowed. */
 function claimsOf(token: string): Claims {
   const payload = token.split('.')[1] ?? '';
   const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));

@@ -25,7 +25,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Whether trying again later may help: no answer, one that came too late or too soon, or the gateway's own fault. */
+/** Whether trying again later may help: there was no answer, it came too late or too soon, or the gateway is at fault. */
 export function isTransient(error: unknown): boolean {
   return error instanceof ApiError && ([0, 408, 429].includes(error.status) || error.status >= 500);
 }
@@ -63,7 +63,7 @@ export function unreachable(): ApiError {
   });
 }
 
-/** What became of a request that met the end of its session: whoever reads it has signed in again. */
+/** The error of a request that met the end of its session; by the time it is read, the user has signed in again. */
 export function sessionEnded(): ApiError {
   return new ApiError({
     status: 401,

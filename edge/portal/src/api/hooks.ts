@@ -34,16 +34,16 @@ export function useIsAdmin(): boolean {
   return useClaims().role !== 'member';
 }
 
-/** How soon a page asks again for what could not be read. */
+/** How soon a page asks again for what could not be read, in milliseconds. */
 const retryMs = 4000;
 
-/** In how many milliseconds a query is asked again, as it asks for itself or because it failed; false: it is not. */
+/** After how many milliseconds a query is repeated, by its own interval or because it failed; false: never. */
 const askAgainMs = (error: ApiError | null, intervalMs: number | null | undefined): number | false =>
   isTransient(error) ? retryMs : (intervalMs ?? false);
 
 export type GetOptions<Answer> = {
   enabled?: boolean;
-  /** How often to ask again; as a function, by the last answer: null when no other will come. */
+  /** How often to ask again; as a function, decided by the last answer: null when none will follow. */
   refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
   keepPrevious?: boolean;
 };
@@ -70,8 +70,8 @@ export function useGet<Answer>(
 }
 
 /**
- * Reads a whole list, the pages behind the first at once: for rows that are looked up among all of them. For lists that people make by hand, such as
- * keys, and not for what calls leave behind.
+ * Reads a whole list, all pages after the first at once: for rows that are looked up among all of them. Only for lists that people make by
+ * hand, such as keys, not for what calls leave behind.
  */
 export function useWholeList<Item>(
   path: string,
@@ -100,8 +100,8 @@ export type Change = {
 };
 
 /**
- * What of a form's fields is no longer `before`, as it was when the form was opened. An edit that sent more would put back what
- * somebody else has changed since then.
+ * The fields of a form that differ from `before`, their values when the form was opened. An edit that sent more would undo what somebody
+ * else has changed since.
  */
 export const changedFields = <Fields extends object>(before: Fields, fields: Fields): Partial<Fields> =>
   Object.fromEntries(
@@ -111,15 +111,17 @@ export const changedFields = <Fields extends object>(before: Fields, fields: Fie
   ) as Partial<Fields>;
 
 type ActionOptions<Answer> = {
-  /** Paths whose cached answers the change makes stale, with all below them; so does learning that what it was to change is gone. */
+  /**
+   * Paths whose cached answers the change makes stale, with everything below them; so does learning that the thing to be changed is gone.
+   */
   stale?: readonly string[];
   onSuccess?: (answer: Answer) => void;
   onError?: (error: ApiError) => void;
 };
 
 /**
- * Changes something. A second call while the first is on its way does nothing, and a repeat after a lost answer carries
- * the same Idempotency-Key, as does one from a form that was opened anew meanwhile: a double click makes one thing.
+ * Changes something. A second call while the first is under way does nothing, and a repeat after a lost answer has the same
+ * Idempotency-Key, even from a form that was reopened meanwhile: a double click makes only one thing.
  */
 export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
   const api = useApi();
@@ -148,7 +150,8 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
       readAgain();
     },
     onError: (error) => {
-      // A refusal: the next try is another request. No answer, or one of a proxy that got none: it may have worked, so the key stays.
+      // After a refusal the next try is another request. Without an answer, or with one from a proxy that got none, it may have worked, so
+      // the key stays.
       if (!isTransient(error)) idempotencyKey.current = null;
       options.onError?.(error);
       if (error.status === 404 || isTransient(error) || isReused(error)) readAgain();
@@ -171,7 +174,7 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
   };
 }
 
-/** Whether a try was refused because an earlier one with other values, whose answer was lost, was carried out. */
+/** Whether an attempt was refused because an earlier one with other values, whose answer was lost, was carried out. */
 const isReused = (error: unknown): error is ApiError =>
   error instanceof ApiError && error.code === 'idempotency_key_reused';
 

@@ -67,6 +67,6 @@ export type JobStats = Static<typeof jobStatsSchema>;
 
 export type Member = Static<typeof memberSchema>;
 export type Invitation = Static<typeof invitationSchema>;
-/** Operators alone are told whose chain it is in. */
+/** Only operators are told whose chain an event is in. */
 export type AuditEvent = Static<typeof auditEventSchema> & Partial<Static<typeof adminAuditEventSchema>>;
 export type Organization = Static<typeof organizationSchema>;

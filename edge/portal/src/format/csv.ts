@@ -1,8 +1,8 @@
 export type CsvCell = string | number | boolean | null;
 
 /**
- * A CSV file (RFC 4180). What a spreadsheet would take for a formula, behind a semicolon too, where many begin a cell, gets an apostrophe
- * before it: names come from other people.
+ * A CSV file (RFC 4180). What a spreadsheet would take for a formula gets an apostrophe before it, also after a semicolon, where some begin
+ * a cell: names come from other people.
  */
 export const csvText = (header: readonly string[], rows: readonly (readonly CsvCell[])[]): string =>
   [header, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
@@ -10,7 +10,7 @@ export const csvText = (header: readonly string[], rows: readonly (readonly CsvC
 export const downloadCsv = (name: string, header: readonly string[], rows: readonly (readonly CsvCell[])[]): void =>
   downloadFile(name, new Blob([csvText(header, rows)], { type: 'text/csv;charset=utf-8' }));
 
-/** Saves a file. CSV gets a mark that it is UTF-8, without which Excel takes each letter beyond ASCII for two others. */
+/** Saves a file. CSV gets a mark that it is UTF-8, without which Excel misreads every letter beyond ASCII. */
 export function downloadFile(name: string, blob: Blob): void {
   const marked = blob.type.startsWith('text/csv') ? new Blob(['\ufeff', blob], { type: blob.type }) : blob;
   const address = URL.createObjectURL(marked);

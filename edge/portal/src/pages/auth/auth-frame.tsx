@@ -31,7 +31,10 @@ export function AuthFrame({
   );
 }
 
-/** Leads to signing in, where `done` is told. Whoever is signed in here is signed out: the pages that follow would be theirs. */
+/**
+ * Leads to the sign-in page, which is told what was `done`. A user who is signed in here is signed out: the following pages would be
+ * theirs.
+ */
 export function useLeadToSignIn(done: 'accepted' | 'reset'): () => Promise<void> {
   const api = useApi();
   return async () => {

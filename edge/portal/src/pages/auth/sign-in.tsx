@@ -18,7 +18,7 @@ export function SignIn() {
   const [pending, setPending] = useState(false);
   const running = useRef(false);
   const query = new URLSearchParams(window.location.search);
-  // Over another page it stands for a session that ended there, and leads nowhere.
+  // When shown over another page it stands in for a session that ended there, and leads nowhere.
   const next = window.location.pathname === '/sign-in' ? safeNext(query.get('next')) : null;
   const signedIn = session.status === 'signed-in';
   useEffect(() => {

@@ -116,7 +116,7 @@ export function JobPage({ parameters }: PageParameters) {
   );
 }
 
-/** An image in base64 would keep the browser busy for seconds. */
+/** A base64 image would keep the browser busy for seconds. */
 const shownLengthMax = 200_000;
 
 function Result({ json, path }: { json: string; path: string }) {

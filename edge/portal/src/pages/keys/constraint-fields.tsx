@@ -39,7 +39,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
   const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: type === 'inference' });
   const listed = new Set(texts.models.split(/[\s,;]+/));
   const ids = (models.data?.data ?? []).map(({ id }) => id);
-  // What is being typed is the last name, unless that is a model's already.
+  // The last name is still being typed, unless it is a model's name already.
   const last = /[^\s,;]*$/.exec(texts.models)![0];
   const typed = ids.includes(last) ? '' : last;
   const before = texts.models.slice(0, texts.models.length - typed.length).trim();

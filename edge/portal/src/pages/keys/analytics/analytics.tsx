@@ -103,7 +103,7 @@ const csvColumns = ['bucket_start', ...measures] as const;
 
 type ReportProps = {
   data: AnalyticsData;
-  /** The data are those of what was chosen before. */
+  /** The data belong to the previous choice. */
   isOld: boolean;
   measure: Measure;
   onMeasure: (measure: string) => void;
