@@ -70,21 +70,21 @@ function page(model: Model, nowMs: number): string {
   const isRetired = sunsetAt !== undefined && timestampMs(sunsetAt) <= nowMs;
   const headline =
     sunsetAt === undefined
-      ? `${name} is going to be retired`
+      ? `${name} will be retired`
       : `${name} ${isRetired ? 'was retired' : 'retires'} on ${day(timestampDate(sunsetAt))}`;
   const effect = isRetired
-    ? 'Requests that name this model are answered with <code>410</code> and the error code <code>model_sunset</code>. Trying again does not help.'
+    ? 'Requests that name this model get the status <code>410</code> and the error code <code>model_sunset</code>. Retrying does not help.'
     : `Until then the model serves every request unchanged. ${
         sunsetAt === undefined
-          ? 'No date is fixed yet; once one is, users of the model are told by mail.'
-          : 'The date may move; read it from the <code>Sunset</code> header or from this page rather than writing it into a program.'
-      } From then on requests that name it are answered with <code>410</code> and the error code <code>model_sunset</code>.`;
+          ? 'No date is set yet; once it is, users of the model are told by email.'
+          : 'The date may move; read it from the <code>Sunset</code> header or from this page instead of hard-coding it.'
+      } From then on, requests that name it get the status <code>410</code> and the error code <code>model_sunset</code>.`;
   const facts = [
     ['Model', `${escapeHtml(model.displayName)} (${name})`],
     ['Announced', moment(timestampDate(deprecatedAt!))],
     [
       isRetired ? 'Retired' : 'Retires',
-      sunsetAt === undefined ? 'No date is fixed yet.' : moment(timestampDate(sunsetAt)),
+      sunsetAt === undefined ? 'No date is set yet.' : moment(timestampDate(sunsetAt)),
     ],
     replacementModelName === ''
       ? ['Successor', `There is none. ${escapeHtml(retirementNote)}`]
@@ -123,5 +123,5 @@ const moment = (date: Date): string => `${day(date)}, ${date.toISOString().slice
 
 const notFoundPage = document(
   'Not found',
-  '<h1>Not found</h1>\n<p>No public model of this name is retiring or was retired.</p>',
+  '<h1>Not found</h1>\n<p>No public model with this name is being retired or was retired.</p>',
 );

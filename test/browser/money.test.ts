@@ -30,7 +30,7 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
   expect(nano(await fact('Subtotal').textContent())).toBe(sum);
   const total = nano(await fact('Total').last().textContent());
   expect(sum + nano(await fact('Paid from commitment and credit').textContent())).toBe(total);
-  const toPay = nano(await fact('To pay, in whole cents').textContent());
+  const toPay = nano(await fact('Amount due, rounded up to a whole cent').textContent());
   expect([toPay % 10_000_000n, toPay >= total, toPay - total < 10_000_000n]).toEqual([0n, true, true]);
   // A month's period ends with its last day, in UTC.
   expect(await fact('Period').textContent()).toMatch(/^\w+ 1, \d{4} – \w+ (28|29|30|31), \d{4} \(UTC\)$/);
@@ -184,7 +184,7 @@ test('an operator gives a charge back once, after reading what that does, and th
   await refund.click();
   await dialog(page).getByLabel('Why').fill('Once more');
   await act.click();
-  await dialog(page).getByText('Less than that is left of the charge.').waitFor();
+  await dialog(page).getByText('The amount is more than is left of the charge.').waitFor();
   const owner = await openPage(browser);
   await signIn(owner.page, portal.url, users.owner, '/billing?tab=transactions&type=refund');
   await owner.page.getByRole('row').filter({ hasText: 'The answer was empty' }).waitFor();

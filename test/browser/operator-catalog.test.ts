@@ -291,7 +291,7 @@ test('an operator sees what an announcement will cause before making it, and who
   await dialog(page).getByText('Mail: 30 days left').waitFor();
   expect(await headers.textContent()).toContain('Sunset: Fri, 31 Jan 2031 12:00:00 GMT');
   expect(await dialog(page).getByRole('region', { name: 'Preview of the mail' }).textContent()).toContain(
-    'Its successor is acme/ember-70b: use that name as model.',
+    'Its successor is acme/ember-70b: use that name as the model.',
   );
   const shown = [headers, dialog(page).getByRole('region', { name: 'Preview of the mail' })];
   const [shownHeaders, shownMail] = await Promise.all(shown.map((region) => region.locator('pre').textContent()));

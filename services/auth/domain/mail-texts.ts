@@ -16,30 +16,30 @@ export function invitationMail(invitation: {
     `You are invited to ${to}`,
     [
       invitation.organization === null
-        ? 'You are invited to open an organization on Model Gateway and own it.'
+        ? 'You are invited to create an organization on Model Gateway and to be its owner.'
         : `You are invited to join ${to} with the role ${invitation.role}.`,
-      'Choose a password to accept:',
+      'To accept, choose a password here:',
     ],
     invitation.link,
-    [`The link works once, until ${until}. If you did not expect this mail, ignore it.`],
+    [`The link works once, until ${until}. If you did not expect this email, ignore it.`],
   );
 }
 
 export function passwordResetMail(reset: { link: string; expiresAt: Date }): MailText {
   return letter(
     'Set a new password for Model Gateway',
-    ['Somebody, probably you, asked for a new password. Choose it here:'],
+    ['Somebody, probably you, asked for a new password. Set it here:'],
     reset.link,
     [
-      `The link works once, until ${reset.expiresAt.toUTCString()}. If it was not you, ignore this mail: your password stays as it is.`,
+      `The link works once, until ${reset.expiresAt.toUTCString()}. If it was not you, ignore this email: your password stays as it is.`,
     ],
   );
 }
 
 export function passwordChangedMail(): MailText {
   return letter('Your password was changed', [
-    'The password of your Model Gateway account was changed, and all sessions were ended.',
-    'If it was not you, ask for a new password at once and tell your administrator.',
+    'The password of your Model Gateway account was changed, and all your sessions were ended.',
+    'If it was not you, reset your password at once and tell an administrator of your organization.',
   ]);
 }
 

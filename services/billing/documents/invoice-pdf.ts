@@ -34,7 +34,7 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
 
   document.font('Helvetica-Bold').fontSize(20).text(title);
   const isVoided = invoice.status === InvoiceStatus.VOIDED;
-  if (isVoided) document.fontSize(12).text('Voided: nothing is to be paid.');
+  if (isVoided) document.fontSize(12).text('Voided: no payment is due.');
   document.font('Helvetica').fontSize(10).moveDown();
   for (const [name, value] of [
     ['Period', invoice.month.slice(0, 7)],
@@ -53,7 +53,7 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
   row(document, ['Total', '', '', usdText(invoice.totalNanoUsd)], 'Helvetica-Bold');
   if (invoice.status === InvoiceStatus.FINALIZED && invoice.paidAt === null) {
-    row(document, ['To pay, in whole cents', '', '', usdText(upToWholeCent(invoice.totalNanoUsd))]);
+    row(document, ['Amount due, rounded up to a whole cent', '', '', usdText(upToWholeCent(invoice.totalNanoUsd))]);
   }
   document.end();
   await ended;

@@ -22,24 +22,24 @@ export function reminderMail(options: {
           subject: `${model} is retired`,
           lines: [
             `The model ${model} was retired on ${day} at ${time} UTC.`,
-            'Requests that name it are answered with 410 and the code model_sunset. Trying again does not help.',
+            'Requests that name it get the status 410 and the error code model_sunset. Retrying does not help.',
           ],
         }
       : {
           subject: `${point === ReminderPoint.ANNOUNCEMENT ? '' : 'Reminder: '}${model} retires on ${day}`,
           lines: [
             `The model ${model} retires on ${day} at ${time} UTC.`,
-            'Until then it serves every request unchanged. From then on requests that name it are answered with 410 and the code model_sunset.',
+            'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.',
           ],
         };
   const { successor } = schedule;
   const next =
     successor.kind === 'model'
-      ? `Its successor is ${oneLine(successor.name)}: use that name as model.`
+      ? `Its successor is ${oneLine(successor.name)}: use that name as the model.`
       : oneLine(successor.text);
   const link = `${publicUrl}/retirements/${encodeURIComponent(options.model.toWellFormed())}`;
   const why =
-    'You get this mail because your organization used the model in the last 90 days, or allows it on an API key.';
+    'You are receiving this email because your organization used the model in the last 90 days, or has it on the allowlist of an API key.';
   const paragraphs = [...lines, next].map((line) => `<p>${escapeHtml(line)}</p>`).join('\n');
   return {
     subject: subject.slice(0, 255),

@@ -71,7 +71,12 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
                 </strong>,
               ],
               ...(invoice.amount_due_usd > 0
-                ? [['To pay, in whole cents', <Money key="pay" usd={invoice.amount_due_usd} />] as const]
+                ? [
+                    [
+                      'Amount due, rounded up to a whole cent',
+                      <Money key="pay" usd={invoice.amount_due_usd} />,
+                    ] as const,
+                  ]
                 : []),
             ]}
           />

@@ -40,10 +40,10 @@ export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft,
   return [
     `Subject: ${mailed ? 'Reminder: ' : ''}${model} retires on ${day}`,
     `The model ${model} retires on ${day} at ${time} UTC.`,
-    'Until then it serves every request unchanged. From then on requests that name it are answered with 410 and the code model_sunset.',
-    successor === '' ? note : `Its successor is ${successor}: use that name as model.`,
+    'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.',
+    successor === '' ? note : `Its successor is ${successor}: use that name as the model.`,
     `${origin}/retirements/${encodeURIComponent(model)}`,
-    'You get this mail because your organization used the model in the last 90 days, or allows it on an API key.',
+    'You are receiving this email because your organization used the model in the last 90 days, or has it on the allowlist of an API key.',
   ].join('\n\n');
 }
 
