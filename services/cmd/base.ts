@@ -60,7 +60,7 @@ collectDefaultMetrics({ register: nodeMetrics });
 function showBuild(registry: Registry): void {
   new Gauge({
     name: 'gateway_build_info',
-    help: 'Always 1; the labels say which version runs, and of which commit or other state of the sources.',
+    help: 'Always 1; the labels name the running version, and its commit or other state of the sources.',
     labelNames: ['version', 'revision'],
     // One value for all processes of WORKERS.
     aggregator: 'first',

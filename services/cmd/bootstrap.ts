@@ -46,10 +46,10 @@ export async function bootstrap(
         },
         { ...self, timeoutMs: 15_000 },
       );
-      logger.info({ models: answer.models.map(({ name }) => name) }, 'models of UPSTREAM_BASE_URL');
+      logger.info({ models: answer.models.map(({ name }) => name) }, 'registered the models of UPSTREAM_BASE_URL');
     } catch (err) {
       // The upstream may come up later; models found at an earlier start are in the catalog.
-      logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed');
+      logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed; the next start tries again');
     }
   }
   const catalogVersion = await currentVersion(models);

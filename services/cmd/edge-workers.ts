@@ -85,7 +85,10 @@ export async function startEdgeWorkers(options: {
     const exited: Life['exited'] = new Promise((resolve) => {
       worker.once('exit', (code, signal) => resolve({ code, signal }));
       worker.on('error', (err) => {
-        logger.error({ err, worker: worker.process.pid }, 'an edge worker could not be started or told something');
+        logger.error(
+          { err, worker: worker.process.pid },
+          'an edge worker could not be started, or not be sent a message',
+        );
         if (worker.process.pid === undefined) resolve({ code: null, signal: null });
       });
     });
@@ -109,7 +112,7 @@ export async function startEdgeWorkers(options: {
   const keep = async ({ worker, startedMs, exited }: Life): Promise<void> => {
     const { code, signal } = await exited;
     if (closing.signal.aborted) return;
-    logger.error({ worker: worker.process.pid, code, signal }, 'an edge worker died');
+    logger.error({ worker: worker.process.pid, code, signal }, 'an edge worker died; starting another');
     if (performance.now() - startedMs < shortLifeMs) {
       await delay(shortLifeMs, undefined, { signal: closing.signal }).catch(() => {});
     }

@@ -11,7 +11,9 @@ await run('service', async (env, logger) => {
   const services = names.filter(isServiceName);
   const inference = names.includes(inferencePart);
   if (names.length === 0 || names.some((name) => !rpcNames.includes(name))) {
-    throw new StartError(`Name the services to run, of ${rpcNames.join(', ')}: npm run service -- keys,auth`);
+    throw new StartError(
+      `Name the services to run, separated by commas, such as npm run service -- keys,auth. There are ${rpcNames.join(', ')}.`,
+    );
   }
   const needed = (['usage', 'billing', 'models'] as const).filter((name) => !services.includes(name));
   if (inference) requireUrls(env, needed);

@@ -5,7 +5,7 @@ import { run } from './run.ts';
 // `npm run worker`: runs background jobs from the queue in DATABASE_URL, with its own inference part; RPC_URLS says where the services are.
 await run('worker', async (env, logger) => {
   if (env.databaseUrl === undefined) {
-    throw new StartError('Set DATABASE_URL to the database of the gateway: the queue of jobs is there.');
+    throw new StartError('DATABASE_URL is missing: set it to the database of the gateway, which has the job queue.');
   }
   requireUrls(env, ['keys', 'auth', 'usage', 'billing', 'models']);
   const { startGateway } = await import('./gateway.ts');

@@ -43,8 +43,10 @@ test('Keys does not start with another pepper than that under which keys were ma
     await makeKey(first);
   }
   const line = await refusal(another);
-  expect(line).toMatch(/^KEY_PEPPER is not the one .* \(version 1\).*: restore it, or secrets\/key_pepper in DATA_DIR/);
-  expect(line).toMatch(/or give those keys up by a KEY_PEPPER of another version, as 2:secret\.$/);
+  expect(line).toMatch(
+    /^KEY_PEPPER differs from the one .* \(version 1\).*: restore it \(a generated one is in secrets\/key_pepper in DATA_DIR/,
+  );
+  expect(line).toMatch(/or give those keys up by setting KEY_PEPPER with another version, such as 2:secret\.$/);
   for (const { secret } of [kept, another]) expect(line).not.toContain(secret);
   // In whichever place.
   await refusal(next, another);
@@ -149,7 +151,11 @@ test('an edge that would refuse keys for its peppers is told no changes, and one
   ]) {
     expect(await following(theirs!, ours!), JSON.stringify([theirs, ours])).toBe('followed');
   }
-  expect(await following([another], [kept])).toBe("This edge's KEY_PEPPER has another than that of Keys (version 1).");
-  expect(await following([next, another], [next, kept])).toContain('another than that of Keys (version 1)');
-  expect(await following([kept], [next, kept])).toBe("This edge's KEY_PEPPER lacks the one of Keys (version 2).");
+  expect(await following([another], [kept])).toBe(
+    "This edge's KEY_PEPPER differs from that of Keys (version 1): give both the same.",
+  );
+  expect(await following([next, another], [next, kept])).toContain('differs from that of Keys (version 1)');
+  expect(await following([kept], [next, kept])).toBe(
+    "This edge's KEY_PEPPER lacks the version that Keys uses (version 2): give both the same.",
+  );
 });

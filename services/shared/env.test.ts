@@ -45,10 +45,12 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
   const empty = file('empty.pem', '');
   expect(withTls(empty, key)).toThrow(/^RPC_TLS_CERT is not valid/);
   expect(withTls(cert, empty)).toThrow(/^RPC_TLS_KEY is not valid/);
-  expect(withTls(cert, file('other.pem', other.key))).toThrow(/^RPC_TLS_CERT and RPC_TLS_KEY are not a certificate/);
+  expect(withTls(cert, file('other.pem', other.key))).toThrow(
+    /^RPC_TLS_CERT and RPC_TLS_KEY are not valid: expected a certificate/,
+  );
   const expired = selfSignedCertificate({ untilMs: Date.now() - 1_000 });
   expect(withTls(file('expired.pem', expired.cert), file('expired-key.pem', expired.key))).toThrow(
-    /^RPC_TLS_CERT is not valid: expected a certificate of today, which the one from .+ to .+ GMT is not\.$/,
+    /^RPC_TLS_CERT is not valid: expected a certificate that is valid now; this one is valid from .+ to .+ GMT\.$/,
   );
 });
 
@@ -116,7 +118,7 @@ test.each([
   'postgresql:///db?user=user&host=/a,/b',
 ])('a DATABASE_URL of several hosts stops the start, which says that one is taken: %s', (url) => {
   expect(() => readEnv({ DATA_DIR: dataDir, DATABASE_URL: url })).toThrow(
-    /^DATABASE_URL is not valid: expected one host, [^\n]*\.$/,
+    /^DATABASE_URL is not valid: expected a single host; [^\n]*\.$/,
   );
 });
 

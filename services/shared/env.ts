@@ -154,7 +154,7 @@ function readUpstreamUrl(source: Source, name: string): string | undefined {
   const text = readUrl(source, name, ['http:', 'https:']);
   if (text === undefined) return undefined;
   if (!isAddressAlone(text))
-    throw bad(name, 'a URL without user name, password, query and fragment, such as http://127.0.0.1:8000/v1');
+    throw bad(name, 'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1');
   return text.replace(/\/+$/, '');
 }
 
@@ -170,7 +170,7 @@ function readDatabaseUrl(source: Source, name: string): string | undefined {
   const hosts = /^[^:]*:\/\/(?:[^/?#]*@)?([^/?#]*)|[?&]host=([^&#]*)/g;
   for (const [, authority = '', parameter = ''] of (source[name] ?? '').matchAll(hosts)) {
     if (/,|%2c/i.test(authority + parameter))
-      throw bad(name, 'one host, whose address follows the primary server where there are several');
+      throw bad(name, 'a single host; if there are several servers, one whose address follows the primary');
   }
   const text = readUrl(source, name, ['postgres:', 'postgresql:']);
   if (text === undefined || !source.PGSSLMODE) return text;
@@ -186,13 +186,13 @@ function readOrigin(source: Source, name: string, protocols: readonly string[]):
   if (text === undefined) return undefined;
   const { origin, pathname, search, hash, username, password } = new URL(text);
   if (pathname !== '/' || search + hash + username + password !== '' || /[?#@]/.test(text))
-    throw bad(name, 'an origin alone, such as https://gateway.example.com, without a path');
+    throw bad(name, 'an origin without a path, such as https://gateway.example.com');
   return origin;
 }
 
 function readHost(source: Source, name: string): string {
   const text = source[name] || '127.0.0.1';
-  if (!URL.canParse(originAt(text, 0))) throw bad(name, 'an address or the name of a host');
+  if (!URL.canParse(originAt(text, 0))) throw bad(name, 'an IP address or a host name');
   return text;
 }
 
@@ -211,13 +211,13 @@ function readSmtpUrl(source: Source): string | undefined {
   if (hostname === '') throw bad('SMTP_URL', 'a URL with a host, such as smtp://user:password@mail.example.com:587');
   const from = searchParams.get('from');
   if (from !== null && !/^([^<>]*<[^\s@<>]+@[^\s@<>]+>|[^\s@<>]+@[^\s@<>]+)$/.test(from))
-    throw bad('SMTP_URL', 'an e-mail address behind `?from=`');
+    throw bad('SMTP_URL', 'an email address after `?from=`');
   return text;
 }
 
 function readEmail(source: Source, name: string, fallback: string): string {
   const text = source[name] || fallback;
-  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an e-mail address');
+  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an email address');
   return text.toLowerCase();
 }
 
@@ -232,11 +232,11 @@ function readPassword(source: Source, name: string): string | undefined {
 function readTrustedProxies(source: Source): string[] {
   const entries = listOf(source.TRUSTED_PROXIES);
   if (entries.some((entry) => parseRange(entry) === null)) {
-    throw bad('TRUSTED_PROXIES', 'addresses and CIDR ranges, separated by commas');
+    throw bad('TRUSTED_PROXIES', 'IP addresses and CIDR ranges, separated by commas');
   }
   // A trusted proxy decides which address is checked against a key's allowlist.
   if (entries.some((entry) => entry.endsWith('/0'))) {
-    throw bad('TRUSTED_PROXIES', 'ranges of your own proxies, not of everybody');
+    throw bad('TRUSTED_PROXIES', 'the ranges of your own proxies, not every address');
   }
   return entries;
 }
@@ -258,9 +258,9 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
     const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
       throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
-    if (!isAddressAlone(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query and fragment');
+    if (!isAddressAlone(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query or fragment');
     if (!rpcNames.includes(match[1]!) || urls.has(match[1]!))
-      throw bad('RPC_URLS', `each of ${rpcNames.join(', ')} once at most, and no other name`);
+      throw bad('RPC_URLS', `only the names ${rpcNames.join(', ')}, each at most once`);
     urls.set(match[1]!, match[2]!);
   }
   return urls;
@@ -272,18 +272,20 @@ function readRpcTls(source: Source): Env['rpcTls'] {
   try {
     createSecureContext({ cert, key });
   } catch (cause) {
-    throw new StartError('RPC_TLS_CERT and RPC_TLS_KEY are not a certificate and its key in PEM.', { cause });
+    throw new StartError('RPC_TLS_CERT and RPC_TLS_KEY are not valid: expected a certificate and its key in PEM.', {
+      cause,
+    });
   }
   const { validFrom, validTo } = new X509Certificate(cert);
   // Callers check it by the machine's clock too.
   if (Date.now() < Date.parse(validFrom) || Date.now() > Date.parse(validTo))
-    throw bad('RPC_TLS_CERT', `a certificate of today, which the one from ${validFrom} to ${validTo} is not`);
+    throw bad('RPC_TLS_CERT', `a certificate that is valid now; this one is valid from ${validFrom} to ${validTo}`);
   return { cert, key };
 }
 
 function readPem(source: Source, name: string): string {
   const path = source[name];
-  if (!path) throw new StartError(`${name} is missing: RPC_TLS_CERT and RPC_TLS_KEY are set both or neither.`);
+  if (!path) throw new StartError(`${name} is missing: set both RPC_TLS_CERT and RPC_TLS_KEY, or neither.`);
   let pem: string;
   try {
     pem = readFileSync(path, 'utf8');
@@ -337,7 +339,7 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
   // A start may have been cut off while writing it; an empty secret would be one that everybody knows.
   if (kept.length < secretLengthMin)
     throw new StartError(
-      `${name} in ${file} is shorter than ${secretLengthMin} characters: restore the file, or remove it to have another made.`,
+      `${name} in ${file} is shorter than ${secretLengthMin} characters: restore the file, or remove it to have a new one generated.`,
     );
   return kept;
 }
@@ -375,7 +377,7 @@ function readPeppers(text: string): readonly KeyPepper[] {
   const versions = new Set(peppers.map(({ version }) => version));
   // If two had the same version, the keys made under the second would not be recognised.
   if (versions.size < peppers.length || versions.has(0) || Math.max(...versions) > pepperVersionMax) {
-    throw bad('KEY_PEPPER', `version:secret each, with versions that differ, from 1 to ${pepperVersionMax}`);
+    throw bad('KEY_PEPPER', `a list of version:secret, with different versions from 1 to ${pepperVersionMax}`);
   }
   return peppers;
 }

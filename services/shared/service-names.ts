@@ -16,5 +16,5 @@ export function requireUrls({ rpcUrls }: Pick<Env, 'rpcUrls'>, names: readonly S
   const missing = names.filter((name) => !rpcUrls.has(name));
   if (missing.length === 0) return;
   const example = missing.map((name) => `${name}=http://10.0.0.5:8081`).join(',');
-  throw new StartError(`Set RPC_URLS to where these are: ${missing.join(', ')}; for example ${example}`);
+  throw new StartError(`RPC_URLS has no address for ${missing.join(', ')}: add where they are, for example ${example}`);
 }

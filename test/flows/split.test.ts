@@ -353,7 +353,7 @@ test('a worker and an inference part that find no Models at their start show the
   const invoke = () => chatByGrpc(client, callerOfKey(session, id));
   await expect(invoke()).rejects.toMatchObject({
     code: grpcStatus.UNAVAILABLE,
-    details: 'The gateway does not know its models yet. Try again shortly.',
+    details: 'The gateway has not loaded its models yet. Try again shortly.',
   });
   for (const { output } of [worker, inference]) expect(output).toBe('');
 
@@ -374,12 +374,12 @@ test.each([
   [
     'pepper than Keys has is never ready, for it would refuse all keys',
     { PUBLIC_URL: authPublicUrl, KEY_PEPPER: 'a pepper of its own that is long enough' },
-    /KEY_PEPPER has another than that of Keys \(version 1\)/,
+    /KEY_PEPPER differs from that of Keys \(version 1\)/,
   ],
   [
     'PUBLIC_URL than Auth has is never ready, for it would refuse all sessions',
     { PUBLIC_URL: 'http://edge.test' },
-    /PUBLIC_URL is http:\/\/edge\.test, and that of Auth http:\/\/127\.0\.0\.1:0/,
+    /PUBLIC_URL differs: this edge has http:\/\/edge\.test, Auth has http:\/\/127\.0\.0\.1:0/,
   ],
 ])('an edge with another %s, and says why', async (_what, env: Record<string, string>, line) => {
   const port = await freePort();
@@ -410,9 +410,9 @@ test('an edge that still waits for the services ends on SIGTERM, and never claim
 test('operators whose shell cannot reach the services, or has another secret or time, are told what to check', async () => {
   const port = String(await freePort());
   for (const [env, text] of [
-    [{ RPC_URLS: '', RPC_PORT: port }, `looked for at http://127.0.0.1:${port}: start it, or set RPC_PORT`],
+    [{ RPC_URLS: '', RPC_PORT: port }, `expected at http://127.0.0.1:${port}: start it, or set RPC_PORT`],
     [{ SERVICE_SECRET: 'the secret of another gateway that is long enough' }, 'Set SERVICE_SECRET to'],
-    [{ CLOCK: '2030-01-01T00:00:00Z' }, 'the clocks of the two machines differ.\n'],
+    [{ CLOCK: '2030-01-01T00:00:00Z' }, 'check the clocks of the two machines.\n'],
   ] as const) {
     await using shell = startProcess({
       script: 'services/cmd/admin.ts',

@@ -78,7 +78,7 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     const [file, ...args] = process.split(' ');
     await using child = startProcess({ script: file!, args, env: { ...base(), DATABASE_URL, ...env } });
     expect(await child.exited()).toMatchObject({ code: 1 });
-    expect(child.output.trim()).toMatch(new RegExp(`^Set RPC_URLS to where these are: ${missing}; [^\\n]*$`));
+    expect(child.output.trim()).toMatch(new RegExp(`^RPC_URLS has no address for ${missing}: [^\\n]*$`));
   });
 
   test('a host whose name cannot be resolved', async () => {
@@ -111,7 +111,9 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     await client.end();
     await using lost = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
     expect(await lost.exited()).toMatchObject({ code: 1 });
-    expect(lost.output.trim()).toBe('BOOTSTRAP_EMAIL: A user with this e-mail address exists, and is no operator.');
+    expect(lost.output.trim()).toBe(
+      'BOOTSTRAP_EMAIL: A user with this email address exists, but is not a platform operator.',
+    );
   });
 
   test('a lost or changed pepper of a database with keys, which work again once it is back', async () => {
@@ -130,7 +132,7 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
       await using refused = startProcess({ script, env: { ...env, ...changed } });
       expect(await refused.exited()).toMatchObject({ code: 1 });
       expect(refused.output.trim()).toMatch(
-        /^KEY_PEPPER is not the one [^\n]* \(version 1\)[^\n]*: restore it, or [^\n]*$/,
+        /^KEY_PEPPER differs from the one [^\n]* \(version 1\)[^\n]*: restore it \(a generated [^\n]*$/,
       );
     }
     renameSync(`${file}.kept`, file);

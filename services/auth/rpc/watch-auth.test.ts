@@ -19,6 +19,6 @@ test('an edge that would refuse the sessions of this Auth is told no changes, an
   expect(await following(publicUrl)).toBe('followed');
   expect(await following('')).toBe('followed');
   expect(await following('https://other.example')).toBe(
-    `This edge's PUBLIC_URL is https://other.example, and that of Auth ${publicUrl}.`,
+    `PUBLIC_URL differs: this edge has https://other.example, Auth has ${publicUrl}. Give both the same.`,
   );
 });

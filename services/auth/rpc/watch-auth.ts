@@ -10,7 +10,10 @@ export const watchAuth = ({ feed, publicUrl }: Pick<AuthDeps, 'feed' | 'publicUr
   async function* ({ issuer }, context) {
     requireService(callerOf(context), 'edge');
     if (issuer !== '' && issuer !== publicUrl) {
-      throw invalidRequest('issuer', `This edge's PUBLIC_URL is ${issuer}, and that of Auth ${publicUrl}.`);
+      throw invalidRequest(
+        'issuer',
+        `PUBLIC_URL differs: this edge has ${issuer}, Auth has ${publicUrl}. Give both the same.`,
+      );
     }
     yield* feed.watch(0n, context.signal);
   };

@@ -25,7 +25,8 @@ export const auditCommands: readonly AdminCommand[] = [
   {
     name: 'audit verify',
     usage: '[--organization id]',
-    summary: "Recomputes an organization's chain, or the platform's and all of theirs; fails and lists what is broken.",
+    summary:
+      "Recomputes an organization's audit chain, or by default those of the platform and all organizations; fails and lists what is broken.",
     options: { organization: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const asked = textOption(args, 'organization');

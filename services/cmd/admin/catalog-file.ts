@@ -45,13 +45,13 @@ export function parseCatalog(text: string): ImportedModel[] {
   }
   const { models, ...others } = objectAt(file, 'the file');
   const [other] = Object.keys(others);
-  if (other !== undefined) throw new UsageError(`${other}: unknown field; the file has \`models\` alone`);
+  if (other !== undefined) throw new UsageError(`${other}: unknown field; the file may only have \`models\``);
   return listAt(models, 'models').map((model, index) => importedModel(model, `models[${index}]`));
 }
 
 function importedModel(value: unknown, place: string): ImportedModel {
   const { name, deployments = [], price, ...settings } = objectAt(value, place);
-  if (typeof name !== 'string') throw new UsageError(`${place}.name: expected a text`);
+  if (typeof name !== 'string') throw new UsageError(`${place}.name: expected a string`);
   return create(ImportedModelSchema, {
     name,
     settings: read(ModelSettingsSchema, settings, place),
@@ -69,7 +69,7 @@ function read<Schema extends DescMessage>(schema: Schema, fields: JsonObject, pl
     Object.entries(fields).map(([name, value]) => {
       const field = schema.fields.find((one) => one.name === name);
       if (field === undefined) {
-        throw new UsageError(`${place}.${name}: unknown field; there are ${namesOf(schema.fields)}`);
+        throw new UsageError(`${place}.${name}: unknown field; expected one of ${namesOf(schema.fields)}`);
       }
       return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, `${place}.${name}`)];
     }),
@@ -111,11 +111,11 @@ function ratesOf(price: JsonObject, place: string): PriceRates {
     Object.entries(price).map(([field, value]) => {
       const rate = rates[field];
       if (rate === undefined) {
-        throw new UsageError(`${place}.${field}: unknown field; there are ${Object.keys(rates).join(', ')}`);
+        throw new UsageError(`${place}.${field}: unknown field; expected one of ${Object.keys(rates).join(', ')}`);
       }
       const nanoUsd = typeof value === 'number' ? usdFromNumber(value) : null;
       if (nanoUsd === null || nanoUsd < 0n) {
-        throw new UsageError(`${place}.${field}: expected an amount in USD from 0 with at most nine decimals`);
+        throw new UsageError(`${place}.${field}: expected an amount in USD, 0 or more, with at most nine decimals`);
       }
       return [rate, nanoUsd.toString()];
     }),

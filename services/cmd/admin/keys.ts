@@ -8,7 +8,7 @@ export const keyCommands: readonly AdminCommand[] = [
   {
     name: 'keys list',
     usage: '[--organization id] [--user id] [--search text] [--page n] [--limit n]',
-    summary: 'Lists API keys: what identifies them, never their secrets.',
+    summary: 'Lists API keys, without their secrets.',
     options: {
       ...pageOptions,
       organization: { type: 'string' },
@@ -29,7 +29,7 @@ export const keyCommands: readonly AdminCommand[] = [
   {
     name: 'keys revoke',
     usage: '<id> [--reason text]',
-    summary: 'Ends a key for good, on every edge at once.',
+    summary: 'Revokes an API key for good, on every edge at once.',
     options: { reason: { type: 'string' } },
     async run({ keys, asOperator }, args) {
       const request = { keyId: argument(args, 0, "the key's id"), reason: textOption(args, 'reason') };
@@ -41,7 +41,7 @@ export const keyCommands: readonly AdminCommand[] = [
     name: 'keys limits',
     usage: '<id> [--requests n] [--tokens n] [--concurrent n] [--organization-limits]',
     summary:
-      "Sets a key's rate limits (per minute, and at a time), or goes back to its organization's, as 0 shows; without any, shows them.",
+      "Sets an API key's rate limits (per minute, and at the same time), or returns to its organization's, shown as 0. Without options, shows them.",
     options: { ...limitOptions, 'organization-limits': { type: 'boolean' } },
     async run({ keys, asOperator }, args) {
       const keyId = argument(args, 0, "the key's id");

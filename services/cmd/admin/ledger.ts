@@ -16,7 +16,7 @@ export const ledgerCommands: readonly AdminCommand[] = [
   {
     name: 'ledger verify',
     usage: '[--organization id]',
-    summary: 'Recomputes every sum from the entries; fails and lists what is wrong.',
+    summary: 'Recomputes every sum of the ledger from its entries; fails and lists what is wrong.',
     options: { organization: { type: 'string' } },
     async run({ auth, billing, asOperator }, args) {
       const tenantId = textOption(args, 'organization');

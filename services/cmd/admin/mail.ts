@@ -13,7 +13,7 @@ export const mailCommands: readonly AdminCommand[] = [
   {
     name: 'mail list',
     usage: '[--kind text] [--search address] [--page n] [--limit n]',
-    summary: 'Lists the mail outbox, newest first; without a mail server its texts too, for you to carry.',
+    summary: 'Lists the email outbox, newest first. Without a mail server it shows the texts too, for you to pass on.',
     options: { ...pageOptions, kind: { type: 'string' }, search: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const request = { page: pageOf(args), kind: textOption(args, 'kind'), search: textOption(args, 'search') };

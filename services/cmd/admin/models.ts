@@ -9,7 +9,7 @@ export const modelCommands: readonly AdminCommand[] = [
   {
     name: 'models list',
     usage: '[--search text] [--page n] [--limit n]',
-    summary: 'Lists the catalog, retired models included.',
+    summary: 'Lists the models of the catalog, including retired ones.',
     options: { ...pageOptions, search: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const request = { page: pageOf(args), search: textOption(args, 'search') };
@@ -20,7 +20,7 @@ export const modelCommands: readonly AdminCommand[] = [
   {
     name: 'models import',
     usage: '<catalog.yaml> [--dry-run]',
-    summary: 'Adds and changes models, deployments and prices; what the file does not name stays.',
+    summary: 'Adds and changes models, deployments and prices. What the file does not name stays.',
     options: { 'dry-run': { type: 'boolean' } },
     async run({ models, asOperator }, args) {
       const file = argument(args, 0, 'the file');

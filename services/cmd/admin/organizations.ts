@@ -27,15 +27,15 @@ export const organizationCommands: readonly AdminCommand[] = [
   },
   {
     name: 'organizations create',
-    usage: '<owner e-mail> [--name text]',
-    summary: 'Makes an organization and mails its owner an invitation.',
+    usage: '<owner email> [--name text]',
+    summary: 'Creates an organization and emails an invitation to its owner.',
     options: { name: { type: 'string' } },
     async run({ auth, asOperator }, args) {
-      const request = { ownerEmail: argument(args, 0, "the owner's e-mail address"), name: textOption(args, 'name') };
+      const request = { ownerEmail: argument(args, 0, "the owner's email address"), name: textOption(args, 'name') };
       const { organization, invitation } = await auth.adminCreateOrganization(request, asOperator);
       return {
         output: {
-          organization: organization?.id ?? 'made when the invitation is accepted',
+          organization: organization?.id ?? 'created when the invitation is accepted',
           invitation: invitation!.id,
           expires_at: timeText(invitation!.expiresAt),
         },
@@ -45,7 +45,7 @@ export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations rename',
     usage: '<id> <name>',
-    summary: 'Gives an organization another name.',
+    summary: 'Renames an organization.',
     async run({ auth, asOperator }, args) {
       const tenantId = argument(args, 0, "the organization's id");
       const { organization } = await auth.adminUpdateOrganization(
@@ -58,7 +58,7 @@ export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations key-quota',
     usage: '<id> [number|unlimited|default]',
-    summary: 'Sets how many API keys each user of an organization may have; without a number, shows it.',
+    summary: 'Sets how many API keys each user of an organization may have. Without a value, shows the quota.',
     async run({ auth, keys, asOperator }, args) {
       const tenantId = argument(args, 0, "the organization's id");
       // A wrong id must not leave a quota behind.
@@ -72,7 +72,7 @@ export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations suspend',
     usage: '<id> [--reason text]',
-    summary: 'Has inference, jobs and realtime of an organization refused.',
+    summary: 'Suspends an organization: its inference, jobs and realtime sessions are refused.',
     options: { reason: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const request = { tenantId: argument(args, 0, "the organization's id"), reason: textOption(args, 'reason') };
@@ -83,7 +83,7 @@ export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations restore',
     usage: '<id>',
-    summary: 'Ends a suspension.',
+    summary: 'Ends the suspension of an organization.',
     async run({ auth, asOperator }, args) {
       const request = { tenantId: argument(args, 0, "the organization's id") };
       const { organization } = await auth.restoreOrganization(request, asOperator);
@@ -94,7 +94,7 @@ export const organizationCommands: readonly AdminCommand[] = [
     name: 'organizations limits',
     usage: '<id> [--requests n] [--tokens n] [--concurrent n] [--plan-limits]',
     summary:
-      "Sets an organization's rate limits (per minute, and at a time), or goes back to its plan's; without any, shows them.",
+      "Sets an organization's rate limits (per minute, and at the same time), or returns to its plan's. Without options, shows them.",
     options: { ...limitOptions, 'plan-limits': { type: 'boolean' } },
     async run({ auth, billing, asOperator }, args) {
       const tenantId = argument(args, 0, "the organization's id");

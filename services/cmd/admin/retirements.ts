@@ -16,7 +16,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements list',
     usage: '[--model name] [--page n] [--limit n]',
-    summary: 'Lists retirements, withdrawn ones included, newest first.',
+    summary: 'Lists retirements, newest first, including withdrawn ones.',
     options: { ...pageOptions, model: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const request = { page: pageOf(args), model: textOption(args, 'model') };
@@ -27,7 +27,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements announce',
     usage: '<model> (--successor model | --note text) [--date time]',
-    summary: 'Announces that a model retires, with or without a date.',
+    summary: 'Announces the retirement of a model, with or without a date.',
     options: { successor: { type: 'string' }, note: { type: 'string' }, date: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const date = textOption(args, 'date');
@@ -45,7 +45,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements date',
     usage: '<model> <time>',
-    summary: 'Fixes or moves the date; once it has passed it stays.',
+    summary: 'Sets or moves the date of a retirement. A date that has passed can no longer be moved.',
     async run({ models, asOperator }, args) {
       const request = {
         model: argument(args, 0, 'the model'),
@@ -58,7 +58,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements withdraw',
     usage: '<model>',
-    summary: 'Takes an announcement back, and the mails that were not sent yet.',
+    summary: 'Withdraws an announced retirement, and its emails that were not sent yet.',
     async run({ models, asOperator }, args) {
       const { retirement } = await models.withdrawRetirement({ model: argument(args, 0, 'the model') }, asOperator);
       return { output: shown(retirement!) };

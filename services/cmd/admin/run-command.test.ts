@@ -65,7 +65,7 @@ test('an operator is told which of several services is out of reach, and to star
   const outOfReach = await withAuth(createRpcClient(AuthService, away));
   away.close();
   expect(outOfReach).toContain(
-    `connect ECONNREFUSED ${url.slice('http://'.length)}. The gateway is looked for at ${services.join(', ')}: start it`,
+    `connect ECONNREFUSED ${url.slice('http://'.length)}). It is expected at ${services.join(', ')}: start it`,
   );
   const adminListUsers = () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded.'));
   expect(await withAuth({ ...auth.auth, adminListUsers })).toBe('The gateway is overloaded.\n');
@@ -173,7 +173,7 @@ test('an operator is made from a shell', async () => {
   expect(owner).toMatchObject({ id: auth.owner.userId, operator: true, role: 'owner' });
   const refused = await admin('users', 'demote', auth.owner.userId);
   expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
-  expect(refused.stderr).toContain('last operator');
+  expect(refused.stderr).toContain('last platform operator');
 });
 
 test.each([
@@ -192,7 +192,7 @@ test('the password that a bootstrap makes up is told', async () => {
 });
 
 test.each([
-  [['organizations', 'explode'], 'There is no such command'],
+  [['organizations', 'explode'], 'Unknown command'],
   [['organizations', 'suspend'], "organization's id is missing"],
   [['organizations', 'list', '--unknown'], 'Unknown option'],
   [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],

@@ -18,7 +18,7 @@ export async function runCommand(
     const help = helpText(commands);
     return isHelp
       ? { exitCode: 0, stdout: help, stderr: '' }
-      : { exitCode: 2, stdout: '', stderr: `There is no such command.\n\n${help}` };
+      : { exitCode: 2, stdout: '', stderr: `Unknown command.\n\n${help}` };
   }
   const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
   if (asksForHelp(argv)) return { exitCode: 0, stdout: `${command.summary}\n${usage}`, stderr: '' };
@@ -31,7 +31,7 @@ export async function runCommand(
     // Otherwise an organization would get half of its new name, and `audit verify <id>` would verify another chain.
     const surplus = positionals[positionalsIn(command.usage)];
     if (surplus !== undefined) {
-      throw new UsageError(`\`${surplus}\` is one argument too many; quote a text with blanks`);
+      throw new UsageError(`\`${surplus}\` is one argument too many; quote a text that contains spaces`);
     }
     // A variable that a script left unset must not verify another chain, or announce a retirement without its date.
     const empty = Object.entries(values as AdminArguments['values']).find(([, value]) => value === '');
@@ -53,7 +53,7 @@ function textFor(error: GatewayError, { services }: AdminContext): string {
   // An error from a service has no internal text here: the service runs, and is where it was expected.
   const { internal } = error.details;
   if (error.reason === ErrorReason.OVERLOADED && internal !== undefined)
-    return `${error.message} ${internal.replace(/^\[\w+\] /, '')}. The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
+    return `A part of the gateway could not be reached (${internal.replace(/^\[\w+\] /, '')}). It is expected at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
   if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE && error.message.includes(signedWithAnotherSecret))
     return `${error.message} Set SERVICE_SECRET to the gateway's, or DATA_DIR to where it keeps its own.`;
   return error.message;

@@ -6,7 +6,7 @@ export const signingKeyCommands: readonly AdminCommand[] = [
   {
     name: 'signing-keys rotate',
     usage: '[--compromised]',
-    summary: 'Replaces the key that signs sessions; --compromised ends every session at once.',
+    summary: 'Replaces the key that signs session tokens. With --compromised, every session ends at once.',
     options: { compromised: { type: 'boolean' } },
     async run({ auth, asOperator }, args) {
       const request = { compromised: args.values.compromised === true };

@@ -26,6 +26,6 @@ function aligned(rows: readonly (readonly string[])[]): string {
 }
 
 export function helpText(commands: readonly AdminCommand[]): string {
-  const lines = commands.map(({ name, usage, summary }) => `  ${name} ${usage}\n      ${summary}`);
+  const lines = commands.map(({ name, usage, summary }) => `${`  ${name} ${usage}`.trimEnd()}\n      ${summary}`);
   return `Usage: npm run admin -- <command> [--json]\n\n${lines.join('\n')}\n`;
 }

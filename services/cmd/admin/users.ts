@@ -7,7 +7,7 @@ const changes: readonly [verb: string, summary: string, change: { isActive?: boo
   ['deactivate', 'Ends all sessions of a user and refuses their keys.', { isActive: false }],
   ['activate', 'Lets a deactivated user in again.', { isActive: true }],
   ['promote', 'Makes a user an operator of the platform.', { operator: true }],
-  ['demote', 'Takes the platform from a user.', { operator: false }],
+  ['demote', 'Makes an operator an ordinary user.', { operator: false }],
 ];
 
 export const userCommands: readonly AdminCommand[] = [

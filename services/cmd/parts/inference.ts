@@ -20,7 +20,7 @@ export async function startInferencePart(base: Base): Promise<StartedInference &
     logger,
     registry,
     onFatal: (err) => {
-      logger.fatal({ err }, 'the metering journal cannot keep its promises');
+      logger.fatal({ err }, 'the metering journal cannot guarantee what it has written: ending the process');
       process.exit(70);
     },
   });

@@ -38,7 +38,7 @@ export async function notePepper(em: SqlEntityManager, pepper: KeyPepper): Promi
   if (await isAsNoted(em, pepper)) return;
   // Two processes have different peppers, since each passed the check at its own start.
   throw internalError(
-    new Error(`KEY_PEPPER (version ${pepper.version}) is another than that of the process which made keys`),
+    new Error(`KEY_PEPPER (version ${pepper.version}) differs from that of the process that made keys before`),
   );
 }
 
@@ -52,5 +52,5 @@ async function isAsNoted(em: SqlEntityManager, pepper: KeyPepper): Promise<boole
 
 const lostPepper = ({ version }: KeyPepper): StartError =>
   new StartError(
-    `KEY_PEPPER is not the one under which API keys in this database were made (version ${version}), which it would refuse: restore it, or secrets/key_pepper in DATA_DIR if it was generated; or give those keys up by a KEY_PEPPER of another version, as ${version + 1}:secret.`,
+    `KEY_PEPPER differs from the one that API keys in this database were made with (version ${version}), so all of them would be refused: restore it (a generated one is in secrets/key_pepper in DATA_DIR), or give those keys up by setting KEY_PEPPER with another version, such as ${version + 1}:secret.`,
   );

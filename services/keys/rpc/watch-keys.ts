@@ -21,7 +21,7 @@ function checkAlike(theirs: readonly PepperFingerprint[], ours: readonly KeyPepp
   for (const [place, pepper] of ours.entries()) {
     const their = theirs.find(({ version }) => version === pepper.version);
     if (their === undefined ? place > 0 : pepperFingerprint(pepper).equals(their.fingerprint)) continue;
-    const fault = their === undefined ? 'lacks the one' : 'has another than that';
-    throw invalidRequest('peppers', `This edge's KEY_PEPPER ${fault} of Keys (version ${pepper.version}).`);
+    const fault = their === undefined ? 'lacks the version that Keys uses' : 'differs from that of Keys';
+    throw invalidRequest('peppers', `This edge's KEY_PEPPER ${fault} (version ${pepper.version}): give both the same.`);
   }
 }

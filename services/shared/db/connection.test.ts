@@ -176,6 +176,6 @@ test.each([
   pooler.close();
   expect(refused).toBeInstanceOf(StartError);
   expect((refused as Error).message).toBe(
-    `Database ${database.name} on 127.0.0.1 is behind a pooler that does not pass on the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`,
+    `Database ${database.name} on 127.0.0.1 is behind a pooler that drops the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`,
   );
 });

@@ -163,12 +163,12 @@ export function unsuitability(of: {
   if (of.number < versionMin * 10_000)
     return `is Postgres ${of.version}: set DATABASE_URL to a Postgres ${versionMin} or later.`;
   if (of.encoding !== 'UTF8')
-    return `has the encoding ${of.encoding}, which not every text fits: set DATABASE_URL to one that was made with encoding UTF8.`;
+    return `has the encoding ${of.encoding}, which cannot hold every text: set DATABASE_URL to a database with the encoding UTF8.`;
   if (of.read_only === 'on')
-    return 'takes no writes: set DATABASE_URL to the primary server, and to a database that is not read-only.';
+    return 'is read-only: set DATABASE_URL to the primary server, and to a database that can be written.';
   if (of.search_path !== checkedSchema) return behindPooler('they are ignored');
   return null;
 }
 
 const behindPooler = (reason: string): string =>
-  `is behind a pooler that does not pass on the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`;
+  `is behind a pooler that drops the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`;

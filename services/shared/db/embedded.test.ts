@@ -227,7 +227,7 @@ test.skipIf(process.platform === 'win32')('a first start that finds no room for 
     complaint += text;
   });
   await once(child, 'close');
-  expect(complaint).toMatch(/could not be set up in \S+ \(FATAL: [^\n]*File too large\): free the cause/);
+  expect(complaint).toMatch(/could not be set up in \S+ \(FATAL: [^\n]*File too large\): fix the cause/);
 });
 
 test('a DATA_DIR whose path is too long for a socket works', async () => {

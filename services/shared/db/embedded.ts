@@ -197,8 +197,8 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
 /** What to do about a Postgres that did not start. The data is left alone. */
 const remedy = (complaint: string): string =>
   complaint.includes('incompatible with server')
-    ? 'start the version of the gateway that made it, or give this one another DATA_DIR, or DATABASE_URL'
-    : 'free the cause, or set another DATA_DIR, or DATABASE_URL';
+    ? 'start the version of the gateway that created it, or set another DATA_DIR, or DATABASE_URL'
+    : 'fix the cause, or set another DATA_DIR, or DATABASE_URL';
 
 /** Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports. */
 function logLine(line: string, logger: Logger): void {

@@ -55,7 +55,10 @@ export function failoverNotice(options: {
     } catch (err) {
       if (isOutOfReach(err)) throw err;
       isTold = false;
-      logger.warn({ err }, 'the database tells no timeline: restart the gateway behind a failover that lost changes');
+      logger.warn(
+        { err },
+        'the timeline of the database cannot be read: restart the gateway after a failover that lost changes',
+      );
     }
   };
 }

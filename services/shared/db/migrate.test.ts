@@ -124,7 +124,7 @@ test('who migrates a database on which an older version still works is told so, 
   await migrateAll(testDatabase.url, [ledger], collecting);
   expect(lines.map(({ msg }) => msg).slice(1)).toEqual([
     'migrated',
-    'processes of an older version work on the database that was just migrated: end them',
+    'processes of an older version still use the database that was just migrated: stop them',
   ]);
 });
 
@@ -176,7 +176,7 @@ test('a start that waits for another one, or for a lock on a table, says so for 
   await starting;
   vi.advanceTimersByTime(60_000);
 
-  const msg = 'the start waits for the database to be brought up to date';
+  const msg = 'the start is waiting for the migration of the database';
   const byAnother = { msg, by: 'another start, in a session modelgateway-migrate' };
   expect(lines).toMatchObject([byAnother, byAnother, { msg, by: 'migrations of ledger' }, { msg: 'migrated' }]);
 });
@@ -210,7 +210,7 @@ test('a database that takes no writes, or not every text, stops the start in one
   await admin.query(`alter database ${testDatabase.name} set default_transaction_read_only = on`);
   const readOnly = await refusal(testDatabase.url);
   expect(readOnly).toBeInstanceOf(StartError);
-  expect((readOnly as Error).message).toMatch(/^Database mgtest_\w+ on .* takes no writes: set DATABASE_URL to .*\.$/);
+  expect((readOnly as Error).message).toMatch(/^Database mgtest_\w+ on .* is read-only: set DATABASE_URL to .*\.$/);
 
   const latin = `${testDatabase.name}_latin`;
   await admin.query(`create database ${latin} template template0 encoding 'LATIN1' locale_provider libc locale 'C'`);

@@ -49,7 +49,7 @@ export async function migrateAll(
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
   let by = 'another start, in a session modelgateway-migrate';
   const telling = setInterval(
-    () => logger.warn({ by }, 'the start waits for the database to be brought up to date'),
+    () => logger.warn({ by }, 'the start is waiting for the migration of the database'),
     tellEachMs,
   );
   try {
@@ -66,14 +66,13 @@ export async function migrateAll(
     if (behind.length > 0) await tellOfOlderProcesses(client, logger);
   } catch (error) {
     if (isOutOfReach(error)) {
-      throw new StartError(
-        `The database could not be brought up to date (${messageOf(error)}): see to it and start again.`,
-        { cause: error },
-      );
+      throw new StartError(`The database could not be migrated (${messageOf(error)}): fix that and start again.`, {
+        cause: error,
+      });
     }
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(
-      `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas, or, where another user made the role, grant it ${appRole}.`,
+      `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas or, if another user created the role, grant it ${appRole}.`,
       { cause: error },
     );
   } finally {
@@ -124,7 +123,7 @@ async function checkRights(client: pg.Client, service: string): Promise<void> {
   ]);
   if (rows[0].readable !== false) return;
   throw new StartError(
-    `The database was restored without the rights of ${appRole} (to tables of ${service}): restore the dump anew into an empty database, with its privileges, behind "create role ${appRole} nologin".`,
+    `The database was restored without the rights of ${appRole} (to tables of ${service}): run "create role ${appRole} nologin", then restore the dump with its privileges into an empty database.`,
   );
 }
 
@@ -179,7 +178,7 @@ async function tellOfOlderProcesses(client: pg.Client, logger: Logger): Promise<
       and application_name like 'modelgateway-%' and application_name not in ('modelgateway-migrate', 'modelgateway-check')`);
   const { sessions } = rows[0]!;
   if (sessions > 0)
-    logger.warn({ sessions }, 'processes of an older version work on the database that was just migrated: end them');
+    logger.warn({ sessions }, 'processes of an older version still use the database that was just migrated: stop them');
 }
 
 /**
@@ -198,7 +197,7 @@ async function servicesBehind(
     for (const name of applied) {
       if (known.has(name)) continue;
       throw new StartError(
-        `The database was migrated by a newer version of the gateway (${each.service} ${name}): start that version, or restore a backup that was made before.`,
+        `The database was migrated by a newer version of the gateway (${each.service} ${name}): start that version, or restore a backup from before the migration.`,
       );
     }
     if (applied.size < known.size) behind.push(each);

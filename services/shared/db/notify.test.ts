@@ -77,7 +77,9 @@ test('a listener whose connection is cut listens again, says that it missed some
   );
   await admin.end();
   await vi.waitFor(() => expect(gaps).toBe(1), 30_000);
-  expect(lines.join('')).toMatch(/terminating connection due to administrator command.*notifications were lost/);
+  expect(lines.join('')).toMatch(
+    /terminating connection due to administrator command.*connection for notifications was lost/,
+  );
   await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
   await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });

@@ -48,7 +48,10 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     for (;;) {
       const err = await lossOf(client, closed.signal, options.heartbeat);
       if (closed.signal.aborted) return;
-      logger.warn({ err, channels: Object.keys(options.channels) }, 'notifications were lost; listening again');
+      logger.warn(
+        { err, channels: Object.keys(options.channels) },
+        'the connection for notifications was lost; listening again',
+      );
       const next = await reconnect(options, closed.signal);
       if (next === undefined) return;
       client = next;

@@ -27,7 +27,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
         // Clients are told the same whatever the cause.
         const cause = error instanceof GatewayError ? (error.cause ?? error) : error;
         throw new StartError(
-          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${messageOf(cause)}): see to it and start again.`,
+          `The database was out of reach or too slow for ${patienceMs / 1_000} s during the start (${messageOf(cause)}): fix that and start again.`,
           { cause: error },
         );
       }

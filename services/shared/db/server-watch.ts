@@ -33,7 +33,10 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
       });
     }
     if (silentTicks < ticksUntilFrozen) return;
-    logger.error({ connections: waiting.size }, 'the database does not answer; its waiting queries are given up');
+    logger.error(
+      { connections: waiting.size },
+      'the database does not answer; the queries that wait for it are given up',
+    );
     silentTicks = 0;
     for (const client of waiting.keys()) client.connection.stream.destroy(new Error('The database does not answer'));
   };

@@ -136,7 +136,7 @@ function runInitdb(
     const failed = (cause?: unknown): void =>
       fail(
         new StartError(
-          `The embedded Postgres could not be set up in ${pgData} (${complaintIn(errors)}): free the cause, or set DATABASE_URL.`,
+          `The embedded Postgres could not be set up in ${pgData} (${complaintIn(errors)}): fix the cause, or set DATABASE_URL.`,
           { cause },
         ),
       );
@@ -174,7 +174,7 @@ export function socketFolder(folder: DataFolder, user: DatabaseUser): string {
   // The name is predictable: in a folder made by somebody else there could be a false server.
   const status = lstatSync(path);
   if (!status.isDirectory() || status.uid !== (user.owner?.uid ?? process.geteuid?.())) {
-    throw new StartError(`${path} belongs to somebody else: remove it, or choose a DATA_DIR with a shorter path.`);
+    throw new StartError(`${path} belongs to another user: remove it, or choose a DATA_DIR with a shorter path.`);
   }
   return path;
 }

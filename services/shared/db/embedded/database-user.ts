@@ -63,7 +63,7 @@ function permittedCapabilities(): bigint {
 
 const unreachable = (path: string, uid: number): StartError =>
   new StartError(
-    `Postgres runs as user ${uid} because this is root, and that user cannot pass ${path}: start as another user, ` +
+    `Postgres runs as user ${uid} because this process is root, and that user cannot enter ${path}: start as another user, ` +
       'move the project and DATA_DIR to a folder open to all, or set DATABASE_URL.',
   );
 

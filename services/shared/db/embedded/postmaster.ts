@@ -46,7 +46,7 @@ export async function endOrphan(pgData: string, logger: Logger): Promise<void> {
   if (file === undefined) return;
   const isOurs = (): boolean => isPostmasterOf(file.pid, pgData);
   if (isOurs()) {
-    logger.info({ postgresPid: file.pid }, 'ending a Postgres that outlived its gateway');
+    logger.info({ postgresPid: file.pid }, 'stopping a Postgres that outlived its gateway');
     await endPostmaster(file.pid, () => !isOurs());
   } else if (await answers(join(file.socketFolder, '.s.PGSQL.5432'))) {
     throw new StartError(
