@@ -39,7 +39,7 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
     reply.raw.once('close', () => {
       if (request.spooledTo === null) return;
       rm(request.spooledTo, { force: true }).catch((err) =>
-        request.log.error({ err, requestId: request.id }, 'an upload was not removed'),
+        request.log.error({ err, requestId: request.id }, 'the file of an upload could not be removed'),
       );
     });
     done();
@@ -53,7 +53,10 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
     const upload = await spool(payload, request.headers['content-type']!, path).catch((error: unknown) => {
       // Other 503s pass without anybody's help; for this one operators have to make room.
       if (hasReason(error, ErrorReason.OVERLOADED))
-        request.log.error({ err: error.cause, requestId: request.id }, 'an upload cannot be kept');
+        request.log.error(
+          { err: error.cause, requestId: request.id },
+          'an upload could not be written to DATA_DIR; its call is refused',
+        );
       throw error;
     });
     // The client may have gone before there was a file to remove.
@@ -92,7 +95,7 @@ async function onDisk<Done>(work: Promise<Done>): Promise<Done> {
   } catch (cause) {
     throw gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot take uploads at the moment. Try again shortly.', {
       cause,
-      internal: `an upload was not kept in DATA_DIR: ${(cause as Error).message}`,
+      internal: `an upload could not be written to DATA_DIR: ${(cause as Error).message}`,
     });
   }
 }

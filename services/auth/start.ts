@@ -61,7 +61,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
     open: (signal) => feed.watch(0n, signal),
     onMessage({ event }) {
       if (event?.case !== 'snapshot' && event?.case !== 'signingKeysChanged') return false;
-      signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
+      signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be reloaded'));
       return true;
     },
     logger,

@@ -113,7 +113,10 @@ export async function startInference(options: {
       const { rejected } = await usage.record({ events: told }, { ...self, signal });
       rejectedEvents += rejected.length;
       for (const { index, reason } of rejected) {
-        logger.error({ event: told[index], reason }, 'usage refused an event; it is set aside in this line alone');
+        logger.error(
+          { event: told[index], reason },
+          'Usage refused an event for good: it is not charged, and kept only in this line',
+        );
       }
     },
     isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),

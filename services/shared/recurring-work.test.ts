@@ -27,7 +27,7 @@ test('the work is done at once and then again and again, and a round that fails 
   expect(rounds).toBe(1);
   await waitFor(() => rounds > 3, { description: 'rounds behind the failed one' });
   await work.close();
-  expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it is tried again']]);
+  expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it will be retried']]);
 });
 
 test('no two rounds run at the same time, however often the work is woken, and what was woken meanwhile has one more', async () => {

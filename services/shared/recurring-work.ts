@@ -33,7 +33,7 @@ export function startRecurringWork(work: {
       try {
         await round(closing.signal);
       } catch (err) {
-        if (!closing.signal.aborted) logger.warn({ err }, `${name} failed; it is tried again`);
+        if (!closing.signal.aborted) logger.warn({ err }, `${name} failed; it will be retried`);
       }
     }
   };

@@ -58,7 +58,7 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
   /** A notified change must not be lost when a reading fails. */
   const reread = (): void => {
     refresh().catch((err: unknown) => {
-      logger.error({ err }, `${name} could not be read again; trying again`);
+      logger.error({ err }, `${name} could not be refreshed; trying again`);
       clearTimeout(retry);
       retry = setTimeout(reread, retryMs);
     });

@@ -46,7 +46,7 @@ export async function startUsage(options: {
   const partitionKeeper = startPartitionKeeper({ database, monthsKept: eventsKeptMonths, logger });
   // Separate work, which must not delay partitions: without those no event is stored.
   const bucketDropper = startRecurringWork({
-    name: 'the dropping of empty buckets of rate limits',
+    name: 'removing empty rate limit buckets',
     everyMs: 3_600_000,
     round: () => dropEmptyBuckets(database),
     logger,

@@ -144,7 +144,7 @@ describe('a later start', () => {
     expect((await admin('GET', pathOf('sandbox-speech'))).status).toBe(404);
   });
 
-  test('leaves the models of UPSTREAM_BASE_URL as operators left them', async () => {
+  test('leaves the registered the models of UPSTREAM_BASE_URL as operators left them', async () => {
     await using upstream = await startUpstreamSimulator({
       models: ['left/deleted', 'left/changed', 'left/undeployed'],
     });

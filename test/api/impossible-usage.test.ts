@@ -205,7 +205,7 @@ test.each(calls)(
 
 /** The log lines about reports that the gateway did not believe. */
 const disbelieved = () =>
-  logLines.map((line) => JSON.parse(line)).filter(({ msg }) => /reported more than/.test(String(msg)));
+  logLines.map((line) => JSON.parse(line)).filter(({ msg }) => /reported more usage than/.test(String(msg)));
 
 test.each([
   ...calls,

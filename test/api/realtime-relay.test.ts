@@ -218,7 +218,7 @@ describe('a relayed session', () => {
       metered.reduce((total: number, event: Record<string, number>) => total + event[name]!, 0);
     expect([metered.length, sum('audio_seconds'), sum('total_tokens')]).toEqual([10, 1, 100]);
     const lines = logLines.map((line) => JSON.parse(line));
-    const disbelieved = lines.filter(({ msg }) => String(msg).includes('reported more than'));
+    const disbelieved = lines.filter(({ msg }) => String(msg).includes('reported more usage than'));
     expect(disbelieved[0]).toMatchObject({
       model: 'relay',
       reported: { audioMs: 60_000 },

@@ -270,7 +270,7 @@ test('a deployment gets no calls where its secret is missing, and operators are 
   expect(one.requests).toHaveLength(served);
   const told = (lines: string[], msg: string) =>
     lines.map((line) => JSON.parse(line)).filter((line) => line.msg === msg && line.deployment === id);
-  expect(told(brokenLogLines, 'a deployment is given no calls')).toMatchObject([
+  expect(told(brokenLogLines, 'a deployment gets no calls from this process')).toMatchObject([
     { model, fault: 'UPSTREAM_OF_ONE is not set' },
   ]);
   expect([...logLines, ...brokenLogLines].join('')).not.toContain('the key of one');
@@ -437,7 +437,7 @@ describe('two deployments', () => {
       logLines
         .slice(from)
         .map((line) => JSON.parse(line))
-        .filter(({ msg }) => String(msg).includes('reported more than'));
+        .filter(({ msg }) => String(msg).includes('reported more usage than'));
     await waitFor(() => disbelieved().length > 0, { description: 'the line in the log' });
     const { data } = await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`);
     const first = data.find(({ base_url: url }: { base_url: string }) => url === one.url);

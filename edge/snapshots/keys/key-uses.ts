@@ -59,7 +59,7 @@ export class KeyUses {
         this.#unconfirmed = null;
       }
     } catch (err) {
-      this.#logger.warn({ err }, 'uses of keys could not be reported; they are sent again');
+      this.#logger.warn({ err }, 'the uses of API keys could not be reported; they will be sent again');
     }
   }
 

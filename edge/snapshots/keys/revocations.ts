@@ -42,7 +42,7 @@ export class Revocations {
   constructor(deps: RevocationsDeps) {
     this.#deps = deps;
     this.#checks = startRecurringWork({
-      name: 'the check of keys with open connections',
+      name: 'checking the keys of open connections',
       everyMs: retryMs,
       round: () => this.#check(),
       logger: deps.logger,

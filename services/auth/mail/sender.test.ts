@@ -157,7 +157,11 @@ test('what a mail server says of the gateway, its login or its sender, ends no m
   await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
-  expect(lines.map(({ msg }) => msg)).toEqual(['a mail was not taken', 'a mail was not taken', 'a mail was given up']);
+  expect(lines.map(({ msg }) => msg)).toEqual([
+    'an email could not be sent; it will be retried',
+    'an email could not be sent; it will be retried',
+    'an email could not be sent and was given up',
+  ]);
   expect(JSON.stringify(lines)).not.toContain('reader@example.com');
 });
 

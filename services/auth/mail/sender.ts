@@ -53,7 +53,12 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     await Promise.all(
       mails.map((mail) =>
         // A failing one does not end the round: otherwise others would be claimed while its neighbour holds a connection.
-        handle(mail, signal).catch((err) => logger.warn({ err, mailId: mail.id }, 'a mail stays claimed')),
+        handle(mail, signal).catch((err) =>
+          logger.warn(
+            { err, mailId: mail.id },
+            'an email could not be processed; it is tried again when its claim ends',
+          ),
+        ),
       ),
     );
     return mails.length;
@@ -66,14 +71,14 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
       if (attempts > 1)
         logger.warn(
           { mailId, kind, attempts: attempts - 1 },
-          'a mail was given up: its time is over, or its recipient left',
+          'an email was dropped: its link has expired, or its recipient is no longer active',
         );
       await settle(mail, { status: MailStatus.DROPPED });
       return;
     }
     try {
       const body = deps.outbox.open(mail);
-      if (body === null) throw new Error('its text can no longer be read: no SERVICE_SECRET opens it');
+      if (body === null) throw new Error('its text cannot be decrypted: no SERVICE_SECRET opens it');
       await smtp.sendMail({
         from,
         to: { name: '', address: mail.toEmail },
@@ -118,8 +123,8 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     const lastError = error.message.slice(0, 1_000).replace(/\btoken=.*/s, 'token=…');
     // Mail servers like to quote the address.
     const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
-    if (waitMs === null) logger.warn(fields, 'a mail was given up');
-    else logger.warn({ ...fields, waitMs }, 'a mail was not taken');
+    if (waitMs === null) logger.warn(fields, 'an email could not be sent and was given up');
+    else logger.warn({ ...fields, waitMs }, 'an email could not be sent; it will be retried');
     if (waitMs === null) await settle(mail, { status: MailStatus.FAILED, lastError });
     else await update(mail, { lastError, nextAttemptAt: new Date(clock.now() + waitMs) });
   };
@@ -133,7 +138,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   };
 
   const sending = startRecurringWork({
-    name: 'the sending of mails',
+    name: 'sending emails',
     everyMs: pollMs,
     async round(signal) {
       // There may be more.

@@ -31,7 +31,7 @@ export const receivePaymentEvent =
     if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
       const { tenantId, amountNanoUsd } = event.payment;
       const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };
-      logger.error(fields, 'a payment is for no organization of this gateway and was not booked');
+      logger.error(fields, 'a payment names no organization of this gateway and was not booked');
       return { duplicate: false, transactionId: '' };
     }
     const result = await sqlTransaction(database, async (sql) => {
@@ -47,7 +47,10 @@ export const receivePaymentEvent =
       return { duplicate: false, transactionId };
     });
     if (event.unbooked !== null && !result.duplicate) {
-      logger.error({ provider: name, eventId: event.id, ...event.unbooked }, 'a payment cannot be booked as it came');
+      logger.error(
+        { provider: name, eventId: event.id, ...event.unbooked },
+        'a payment was not booked, for its currency or amount: credit it by hand, or refund it',
+      );
     }
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
     return result;

@@ -24,9 +24,9 @@ export async function eachOrganization<Row extends { tenant_id: string }>(
       done += await sqlTransaction(database, (sql) => work(sql, row));
     } catch (err) {
       failed += 1;
-      logger.error({ err, tenantId: row.tenant_id }, 'a worker of Billing failed at an organization');
+      logger.error({ err, tenantId: row.tenant_id }, 'a Billing worker failed for an organization');
     }
   }
-  if (failed > 0) throw new Error(`${failed} of ${rows.length} could not be done`);
+  if (failed > 0) throw new Error(`it failed for ${failed} of ${rows.length} organizations`);
   return done;
 }

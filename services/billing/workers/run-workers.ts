@@ -37,5 +37,8 @@ export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
 async function verifyLedger({ database, logger }: WorkerDeps): Promise<void> {
   const { faults } = await verifyLedgerOf(database, null);
   if (faults!.length > 0)
-    logger.error({ faults: faults!.length, first: String(faults![0]!.subjectId) }, 'the ledger is wrong');
+    logger.error(
+      { faults: faults!.length, first: String(faults![0]!.subjectId) },
+      'the ledger is wrong: `npm run admin -- ledger verify` lists the faults',
+    );
 }

@@ -58,7 +58,7 @@ export function createEndBatches(deps: {
       try {
         return await work();
       } catch (err) {
-        logger.warn({ err, tries }, 'ended jobs could not be written');
+        logger.warn({ err, tries }, 'the results of ended jobs could not be stored');
         const mayPass = hasReason(err, ErrorReason.OVERLOADED);
         if (!mayPass || tries === triesMax) return null;
         await delay(retryMs);

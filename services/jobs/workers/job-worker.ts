@@ -83,7 +83,7 @@ export class JobWorker {
       .then(() => reclaimLapsed(this.#deps.database, this.#shiftMs()))
       .then((count) => {
         if (count === 0) return;
-        this.#deps.logger.warn({ count }, 'jobs of a worker that fell silent go on');
+        this.#deps.logger.warn({ count }, 'jobs of a worker that fell silent are back in the queue');
         this.wake();
       })
       .catch((err) => this.#deps.logger.warn({ err }, 'jobs of lost workers could not be reclaimed'));
@@ -106,7 +106,10 @@ export class JobWorker {
       );
       for (const { job, leave } of runs) if (!kept.has(job.id)) leave.abort();
     } catch (err) {
-      this.#deps.logger.warn({ err }, 'the leases of running jobs could not be extended');
+      this.#deps.logger.warn(
+        { err },
+        'the leases of running jobs could not be extended; without one, another worker takes them over',
+      );
     }
   }
 
@@ -155,7 +158,7 @@ export class JobWorker {
         this.#isDue ||= isMore;
         this.#isBounded ||= isBounded;
       })
-      .catch((err) => this.#deps.logger.warn({ err }, 'no jobs could be taken'))
+      .catch((err) => this.#deps.logger.warn({ err }, 'jobs could not be taken from the queue; trying again'))
       .finally(() => {
         this.#taking = null;
         this.#takeSoon();
@@ -186,7 +189,12 @@ export class JobWorker {
             saveHold: (hold) => saveHold(this.#deps.database, job, hold, this.#shiftMs()),
           }),
         )
-        .catch((err) => this.#deps.logger.error({ err, job: job.id }, 'a job was left to another worker'))
+        .catch((err) =>
+          this.#deps.logger.error(
+            { err, job: job.id },
+            'a job could not be finished here and is left to another worker',
+          ),
+        )
         .finally(() => {
           if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
           this.#isDue ||= this.#isBounded;

@@ -21,7 +21,7 @@ export function wakeWorkers(database: Pick<ServiceDatabase, 'query'>, logger: Pi
       try {
         await database.query({ name: 'jobs-wake', text: `select pg_notify('${channels.queued}', '')` });
       } catch (err) {
-        logger.debug({ err }, 'workers could not be woken; they look by themselves each second');
+        logger.debug({ err }, 'workers could not be woken; they look for jobs every second anyway');
       }
       await delay(gatherMs, undefined, { ref: false });
     }

@@ -71,11 +71,11 @@ export async function openLeaseKeeper(options: {
       contact = { databaseMs: answer.atMs, heardMs: systemClock.monotonic() };
       if (!answer.counted) throw new Error('the database answered too late');
       for (const [edgeId, grant] of grants) if (extendedEdgeIds.includes(edgeId)) grant.isExtended = false;
-      if (!isInTouch) logger.info('the database is back: edges are granted leases by it again');
+      if (!isInTouch) logger.info('the database is back: it records the leases of edges again');
       isInTouch = true;
     } catch (err) {
       if (isInTouch)
-        logger.warn({ err }, 'the database is away: edges go on with the keys they know, for a minute at most');
+        logger.warn({ err }, 'the database is out of reach: edges go on with the keys they know for at most a minute');
       isInTouch = false;
     }
     for (const [edgeId, grant] of grants) if (nowMs > grant.recordedMs + outageMsMax) grants.delete(edgeId);
@@ -153,7 +153,7 @@ export async function openLeaseKeeper(options: {
       // Extensions are stored before announcing that there will be no more.
       if (!(await asked())) return;
       await noteGone(database, [keeperId]).catch((err) => {
-        logger.warn({ err }, 'that this process of Keys has ended could not be noted');
+        logger.warn({ err }, 'the end of this process of Keys could not be recorded');
       });
     },
   };

@@ -65,7 +65,7 @@ export class Catalog {
   /** Throws OVERLOADED before the first snapshot: until then nobody knows which models there are. */
   requireSnapshot(): void {
     if (this.#version >= 0n) return;
-    throw gatewayError(ErrorReason.OVERLOADED, 'The gateway does not know its models yet. Try again shortly.', {
+    throw gatewayError(ErrorReason.OVERLOADED, 'The gateway has not loaded its models yet. Try again shortly.', {
       retryAfterMs: noCatalogRetryMs,
       internal: 'no catalog has come from Models since the start',
     });
@@ -137,7 +137,10 @@ export class Catalog {
       runtime = new DeploymentRuntime(deployment, upstream, { clock, metrics, logger });
       const { fault } = upstream;
       if (fault !== undefined)
-        logger.error({ model: deployment.model, deployment: deployment.id, fault }, 'a deployment is given no calls');
+        logger.error(
+          { model: deployment.model, deployment: deployment.id, fault },
+          'a deployment gets no calls from this process',
+        );
     }
     runtime.status = deployment.status;
     runtimes.set(deployment.id, runtime);

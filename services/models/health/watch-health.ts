@@ -70,7 +70,8 @@ export function watchHealth(deps: {
       );
     } catch (err) {
       // Anything still in doubt is part of the next report again.
-      if (!closing.signal.aborted) logger.warn({ err }, 'the health of deployments could not be reported');
+      if (!closing.signal.aborted)
+        logger.warn({ err }, 'the health of deployments could not be reported to Models; trying again');
     }
   };
 

@@ -25,7 +25,7 @@ export function jobHold(
       try {
         await billing.settle({ holderId, settlements }, options);
       } catch (err) {
-        logger.warn({ err, job: holderId }, "a job's hold could not be settled; its charge will do so");
+        logger.warn({ err, job: holderId }, 'the hold of a job could not be settled; its charge will settle it');
       }
     },
   };

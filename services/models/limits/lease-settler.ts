@@ -120,7 +120,7 @@ export class LeaseSettler {
       }
     } catch (err) {
       for (const lease of leases) lease.changed = true;
-      this.#logger.warn({ err, leases: leases.length }, 'budget leases could not be settled');
+      this.#logger.warn({ err, leases: leases.length }, 'budget leases could not be settled; trying again');
     }
   }
 }

@@ -67,7 +67,11 @@ export class RateLimitGrants {
       if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn));
       this.#limiter.isCutOff = false;
     } catch (err) {
-      if (!this.#limiter.isCutOff) this.#logger.warn({ err }, 'grants of rate limits cannot be asked for');
+      if (!this.#limiter.isCutOff)
+        this.#logger.warn(
+          { err },
+          'rate limits cannot be shared through Usage; until they can, this process goes by a fixed share of each',
+        );
       this.#limiter.isCutOff = true;
     }
   }

@@ -205,7 +205,10 @@ export class Journal<Event, Progress> implements EventSource<Event> {
       this.#readFrom = { segment, offset: taken.end };
       if (taken.end === part.end && part.tail !== 'more' && segment < this.#log.segment) {
         if (part.tail !== 'end')
-          this.#options.logger.error({ segment, offset: part.end }, 'a journal segment is damaged');
+          this.#options.logger.error(
+            { segment, offset: part.end },
+            'a journal segment is damaged; the rest of it is skipped',
+          );
         this.#readFrom = { segment: segment + 1, offset: 0 };
       } else if (taken.end === offset) {
         // A full disk cut this write short; the rest will follow.
@@ -232,7 +235,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
       try {
         events.push(this.#options.codec.decode((parseRecord(text) as { event: unknown }).event));
       } catch (error) {
-        this.#options.logger.error({ err: error, record: text }, 'a journal record cannot be read');
+        this.#options.logger.error({ err: error, record: text }, 'a journal record cannot be read and is skipped');
       }
       if (events.length === count) return { events, end: part.ends[index]! };
     }

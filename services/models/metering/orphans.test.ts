@@ -173,7 +173,7 @@ test('a damaged segment is read up to the damage and kept for the operator', asy
   writeFileSync(path, bytes);
   const logger = testLogger();
   expect(await drainToTheEnd(adopt(folder.path, logger)[0]!)).toEqual([event(0)]);
-  expect(logger.lines.join()).toContain('stops early');
+  expect(logger.lines.join()).toContain('ends in the middle of a record');
   expect(readdirSync(folder.path)).toEqual(['damaged']);
   expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
   expect(adopt(folder.path)).toEqual([]);
@@ -252,7 +252,7 @@ test('a journal that cannot be adopted is told of, and neither ends the process 
   const [orphan, ...others] = adopt(folder.path, logger);
   expect(others).toEqual([]);
   expect(await drainToTheEnd(orphan!)).toEqual([event(0)]);
-  expect(logger.lines.filter((line) => line.includes('could not be adopted'))).toHaveLength(2);
+  expect(logger.lines.filter((line) => line.includes('could not be taken over'))).toHaveLength(2);
   expect(adopt(join(folder.path, 'a-broken', 'lock'), logger)).toEqual([]);
 });
 

@@ -57,7 +57,7 @@ function orNone<Found>(logger: Logger, path: string, find: () => Found[]): Found
   try {
     return find();
   } catch (err) {
-    logger.error({ err, path }, 'a journal could not be adopted');
+    logger.error({ err, path }, 'the journal of an ended process could not be taken over; its events wait there');
     return [];
   }
 }
@@ -175,13 +175,19 @@ async function* readEvents<Event, Progress>(
           if (event !== null) yield event;
         } catch (error) {
           isWhole = false;
-          logger.error({ err: error, journal: name, segment, record: text }, 'a journal record cannot be read');
+          logger.error(
+            { err: error, journal: name, segment, record: text },
+            'a journal record cannot be read and is skipped',
+          );
         }
       }
       offset = part.end;
       if (part.tail === 'more') continue;
       if (part.tail !== 'end')
-        logger.warn({ journal: name, segment, offset, tail: part.tail }, 'a journal segment stops early');
+        logger.warn(
+          { journal: name, segment, offset, tail: part.tail },
+          'a journal segment ends in the middle of a record',
+        );
       if (part.tail === 'damaged' || !isWhole) damaged.push(segment);
       break;
     }

@@ -50,12 +50,14 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
       try {
         await options.record(events, giveUp.signal);
         counts.shippedEvents += events.length;
-        if (failures > 0) logger.info({ failures, afterMs: clock.monotonic() - startedMs }, 'usage takes events again');
+        if (failures > 0)
+          logger.info({ failures, afterMs: clock.monotonic() - startedMs }, 'Usage accepts events again');
         return true;
       } catch (error) {
         counts.failedCalls += 1;
         if (options.isRefused?.(error) === true) return setAside(events, error);
-        if (failures === 0) logger.warn({ err: error, events: events.length }, 'usage cannot be reached; events wait');
+        if (failures === 0)
+          logger.warn({ err: error, events: events.length }, 'Usage cannot be reached; events wait in the journal');
         const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
         await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
       }
@@ -70,7 +72,10 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
       return (await store(events.slice(0, middle))) && (await store(events.slice(middle)));
     }
     counts.refusedEvents += events.length;
-    logger.error({ err: error, event: events[0] }, 'usage refused an event; it is set aside in this line alone');
+    logger.error(
+      { err: error, event: events[0] },
+      'Usage refused an event for good: it is not charged, and kept only in this line',
+    );
     return true;
   }
 
@@ -82,7 +87,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
         if ((await store(batch.events)) && !giveUp.signal.aborted) source.acknowledge(batch);
         failures = 0;
       } catch (error) {
-        logger.error({ err: error, journal: source.name }, 'the journal cannot be read');
+        logger.error({ err: error, journal: source.name }, 'the journal cannot be read; trying again');
         failures += 1;
         await delay(Math.min(retryMaxMs, retryMinMs * 2 ** failures), undefined, { signal: closing.signal }).catch(
           () => {},

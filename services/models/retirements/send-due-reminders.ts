@@ -57,7 +57,7 @@ export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal):
 
 /** Skips a point whose statement is no longer true, or about which a later point says more. */
 async function skip({ database, logger }: ReminderDeps, { retirementId, point, model }: DuePoint): Promise<void> {
-  logger.warn({ model, point }, 'reminders of a retirement are too late and not sent');
+  logger.warn({ model, point }, 'the emails of a retirement are too late and are not sent');
   await sqlTransaction(database, async (client) => {
     await client.query(
       'update reminder_points set due_at = null where retirement_id = $1 and point = $2 and done_at is null',

@@ -8,7 +8,7 @@ const everyMs = 1_000;
 /** Tells users of retirements when a point is due, until it is closed. Only one process at a time does the work. */
 export const startReminders = (deps: ReminderDeps): RecurringWork =>
   startRecurringWork({
-    name: 'the sending of reminders of retirements',
+    name: 'sending retirement emails',
     everyMs,
     round: (signal) => remind(deps, signal),
     logger: deps.logger,

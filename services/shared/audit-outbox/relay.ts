@@ -35,7 +35,7 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
   const { service } = database;
   showOutbox(registry, { service, outbox: 'audit_events', logger, read: () => auditEventsWaiting(database) });
   return startRecurringWork({
-    name: `the relay of ${service}'s audit events`,
+    name: `sending the audit events of ${service}`,
     everyMs,
     // What an earlier process left waits for Auth, which may start behind this service in the same process.
     firstAfterMs: everyMs,
@@ -99,7 +99,10 @@ async function handOnAlone(deps: AuditRelayDeps, row: Row): Promise<void> {
     await handOn(deps, [row]);
   } catch (err) {
     if (!isRefusal(err)) throw err;
-    deps.logger.error({ err, eventId: row.id }, 'Auth refuses an audit event; it stays in the outbox, and in no chain');
+    deps.logger.error(
+      { err, eventId: row.id },
+      'Auth refused an audit event for good: it stays in the outbox, and in no audit chain',
+    );
     await deps.database.query({
       name: 'audit-outbox-aside',
       text: 'update audit_outbox set refused_at = clock_timestamp() where id = $1',

@@ -63,7 +63,7 @@ export function followStream<Message>(options: {
       try {
         await followOnce();
       } catch (err) {
-        if (!closing.signal.aborted) logger.warn({ err }, `${name} is broken; opening it again`);
+        if (!closing.signal.aborted) logger.warn({ err }, `${name} broke off; reopening it`);
       }
       await delay(reopenMs, undefined, { signal: closing.signal }).catch(() => {});
       reopenMs = Math.min(reopenMs * 2, reopenMsMax);

@@ -21,5 +21,5 @@ export function subjectOf(caller: Caller, scope: UsageScope): Subject {
 export function requirePerson(caller: Caller): void {
   const isPerson = caller.kind === CallerKind.API_KEY || caller.kind === CallerKind.SESSION;
   if (isPerson && caller.tenantId !== '' && caller.userId !== '') return;
-  throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Usage is answered to members of an organization.');
+  throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Usage is only available to members of an organization.');
 }

@@ -66,7 +66,9 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
   const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
   expect(rows[0]?.left).toBe(0n);
   expect(await waiting()).toEqual({ batches: 0, seconds: 0 });
-  expect(lines.filter(({ msg }) => msg === 'billing refused an event for good')).not.toHaveLength(0);
+  expect(
+    lines.filter(({ msg }) => msg === 'Billing refused a usage event for good: it is not charged'),
+  ).not.toHaveLength(0);
 });
 
 test('many small batches which an outage left behind are handed on together', async () => {
@@ -125,9 +127,11 @@ test('an outage of Billing is told once when it begins and once when it is over'
   worker.add(batch);
   await waitFor(() => billing.calls() === 4, { timeoutMs: 10_000, description: 'the charge behind three failures' });
   await worker.close();
-  const told = lines.slice(before).filter(({ msg }) => msg !== 'billing refused an event for good');
+  const told = lines
+    .slice(before)
+    .filter(({ msg }) => msg !== 'Billing refused a usage event for good: it is not charged');
   expect(told).toMatchObject([
-    { level: 40, msg: 'events could not be handed on to billing; they wait in the outbox' },
-    { level: 30, msg: 'billing takes events again', failures: 3 },
+    { level: 40, msg: 'usage events could not be passed to Billing; they wait in the outbox' },
+    { level: 30, msg: 'Billing accepts usage events again', failures: 3 },
   ]);
 });

@@ -54,7 +54,10 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
       const { refused } = await billing.charge({ events }, options);
       for (const { eventId, reason } of refused) {
         const event = events.find(({ id }) => id === eventId);
-        logger.error({ eventId, reason, tenantId: event?.tenantId, event }, 'billing refused an event for good');
+        logger.error(
+          { eventId, reason, tenantId: event?.tenantId, event },
+          'Billing refused a usage event for good: it is not charged',
+        );
       }
     }
     await forgetCharged(database, batches);
@@ -119,11 +122,12 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
   function attempt(work: () => Promise<void>): void {
     inTurn(work).then(
       () => {
-        if (failures > 0) logger.info({ failures }, 'billing takes events again');
+        if (failures > 0) logger.info({ failures }, 'Billing accepts usage events again');
         failures = 0;
       },
       (err) => {
-        if (failures === 0) logger.warn({ err }, 'events could not be handed on to billing; they wait in the outbox');
+        if (failures === 0)
+          logger.warn({ err }, 'usage events could not be passed to Billing; they wait in the outbox');
         failures += 1;
       },
     );

@@ -75,7 +75,7 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
 /** Gathers every hour; several processes doing so do no harm. */
 export const startDayGatherer = (deps: DayGathererDeps): RecurringWork =>
   startRecurringWork({
-    name: 'the gathering of roll-ups of past days',
+    name: 'summing up the usage of past days',
     everyMs,
     round: (signal) => gatherDays(deps, signal),
     logger: deps.logger,

@@ -37,14 +37,14 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
     });
     const dropped = rows[0]!.dropped;
     if (dropped === null) return;
-    logger.info({ partition: dropped }, 'events past retention were dropped');
+    logger.info({ partition: dropped }, 'usage events past their retention were dropped');
   }
 }
 
 /** Runs every hour; several processes doing so do no harm. */
 export const startPartitionKeeper = (deps: PartitionKeeperDeps): RecurringWork =>
   startRecurringWork({
-    name: 'the keeping of partitions',
+    name: 'maintaining the partitions of usage events',
     everyMs,
     round: () => keepPartitions(deps),
     logger: deps.logger,
