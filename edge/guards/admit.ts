@@ -33,8 +33,8 @@ export function admit(principal: Principal, rule: CompiledAccess, ip: string): v
       throw gatewayError(
         ErrorReason.ENDPOINT_NOT_ALLOWED,
         rule.keyType === null
-          ? 'This endpoint is not part of the API-key surface: it needs a signed-in session.'
-          : `This endpoint needs ${rule.keyType === 'inference' ? 'an inference' : 'a management'} key; this is ${principal.keyType === 'inference' ? 'an inference' : 'a management'} key.`,
+          ? 'API keys cannot call this endpoint. Sign in and send the access token of a session instead.'
+          : `This endpoint needs ${rule.keyType === 'inference' ? 'an inference' : 'a management'} key; you sent ${principal.keyType === 'inference' ? 'an inference' : 'a management'} key.`,
       );
     }
     if ((principal.scopeBits & rule.scopeBit) === 0) {
@@ -44,10 +44,13 @@ export function admit(principal: Principal, rule: CompiledAccess, ip: string): v
       );
     }
     if (principal.allowsAddress !== null && !principal.allowsAddress(ip)) {
-      throw gatewayError(ErrorReason.IP_NOT_ALLOWED, 'This API key may not be used from your address.');
+      throw gatewayError(
+        ErrorReason.IP_NOT_ALLOWED,
+        'This API key may not be used from your IP address: it is not on the IP allowlist of the key.',
+      );
     }
   } else if (rule.access.surface === 'operator' && !principal.operator) {
-    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'This endpoint is for platform operators.');
+    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only platform operators may call this endpoint.');
   }
   if (rule.startsWork && principal.tenantSuspended) throw tenantSuspended();
 }

@@ -24,7 +24,10 @@ export class ResultRoom {
     const ofUser = held.of(userId);
     const isTooMuch = held.total > 0 && held.total + bytes > this.#bytesMax;
     if (isTooMuch || (ofUser > 0 && ofUser + bytes > this.#bytesMax * userShare)) {
-      throw gatewayError(ErrorReason.OVERLOADED, 'Too many large results are being read. Try again shortly.');
+      throw gatewayError(
+        ErrorReason.OVERLOADED,
+        'Too many large job results are being read at once. Try again shortly.',
+      );
     }
     held.add(userId, bytes);
     return () => held.add(userId, -bytes);

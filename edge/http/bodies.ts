@@ -88,12 +88,12 @@ export function managementBodies(app: EdgeApp): void {
 const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
 
 const notStorable = (field?: string) =>
-  invalidRequest(field, 'Texts must be well-formed Unicode without the character NUL.', 'invalid_value');
+  invalidRequest(field, 'Strings must be well-formed Unicode without NUL characters.', 'invalid_value');
 
 const notExact = (field: string) =>
   invalidRequest(
     field,
-    `Invalid value for \`${field}\`: it has more digits than a number in JSON is read with. Send at most 15.`,
+    `Invalid value for \`${field}\`: it has too many significant digits. Send at most 15.`,
     'invalid_value',
   );
 

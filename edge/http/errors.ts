@@ -47,7 +47,7 @@ export function logFailure(error: GatewayError, status: number, request: Fastify
 function unknownUrl(request: FastifyRequest): GatewayError {
   const path = request.url.split('?', 1)[0]!;
   const meant = meantAddress(request.method, path);
-  const hint = meant === undefined ? '' : ` This gateway answers ${printable(meant)} instead.`;
+  const hint = meant === undefined ? '' : ` Use ${printable(meant)} instead.`;
   return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
 }
 
@@ -81,19 +81,22 @@ export function toGatewayError(thrown: unknown): GatewayError {
     case 'FST_ERR_CTP_EMPTY_TYPE':
       return gatewayError(
         ErrorReason.UNSUPPORTED_CONTENT_TYPE,
-        'This Content-Type is not supported here. Files of audio are sent as `multipart/form-data`, all else as `application/json`.',
+        'This Content-Type is not supported here. Send audio files as `multipart/form-data` and everything else as `application/json`.',
       );
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The request body is too large.');
+      return gatewayError(
+        ErrorReason.REQUEST_TOO_LARGE,
+        'The request body is too large. The limit is 32 MiB for a model call, 4 MiB for POST /api/v1/jobs, and 1 MiB otherwise.',
+      );
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return invalidRequest(undefined, 'The body is not as long as its Content-Length says.');
+      return invalidRequest(undefined, 'The length of the body does not match its Content-Length.');
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
       return invalidRequest(undefined, 'The request body is not valid JSON.');
     case 'FST_ERR_MAX_PARAM_LENGTH':
-      return gatewayError(ErrorReason.UNKNOWN_URL, 'Unknown request URL: it is longer than any.');
+      return gatewayError(ErrorReason.UNKNOWN_URL, 'Unknown request URL: its path is too long.');
     case 'FST_ERR_BAD_URL':
-      return invalidRequest(undefined, 'The URL is not validly encoded.');
+      return invalidRequest(undefined, 'The URL has an invalid percent-encoding.');
   }
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
     return invalidRequest(undefined, 'The request is not valid.');
@@ -116,14 +119,18 @@ function validationError(error: FastifyError): GatewayError {
   const allowed = allowedValues(error.validation!);
   return invalidRequest(
     field,
-    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${inWords(first!.message ?? 'is not valid')}` : `expected one of ${allowed}`}.`,
+    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${inEnglish(first!.message ?? 'is not valid')}` : `expected one of ${allowed}`}.`,
     'invalid_value',
   );
 }
 
-/** Turns the validator's "must NOT have fewer than 2 characters" into "must have at least 2 characters". */
-const inWords = (message: string): string =>
-  message.replace(/NOT have (fewer|more) than/, (_, way) => (way === 'fewer' ? 'have at least' : 'have at most'));
+/** Ajv says `must be integer` and `must NOT have fewer than 2 characters`. */
+const inEnglish = (message: string): string =>
+  message
+    .replace(/NOT have (fewer|more) than/, (_, way) => (way === 'fewer' ? 'have at least' : 'have at most'))
+    .replace('NOT', 'not')
+    .replace(/^must be (integer|array|object)$/, 'must be an $1')
+    .replace(/^must be (string|number|boolean)$/, 'must be a $1');
 
 /**
  * The allowed values of a field, when the schema is a choice of values, possibly with other types beside them; a union fails once per

@@ -51,12 +51,15 @@ export function headProblem({ headers, httpVersion, method, rawHeaders }: Incomi
   // HTTP/1.0 has no Host (RFC 9112 section 3.2) and no Transfer-Encoding: an intermediary may have read such a body's length differently
   // (section 6.1).
   if (host === undefined && httpVersion !== '1.0') return notValid('The request has no Host header.');
-  if (coding !== undefined && httpVersion === '1.0') return notValid('A request of HTTP/1.0 has a Transfer-Encoding.');
+  if (coding !== undefined && httpVersion === '1.0')
+    return notValid('An HTTP/1.0 request cannot have a Transfer-Encoding.');
   // The parser looks at the last coding only; bytes that an unread earlier coding left would be taken for the body.
   if (coding !== undefined && coding.toLowerCase() !== 'chunked') return unknownCoding();
-  if (occursTwice('host', rawHeaders)) return notValid('The request has two Host headers.');
-  if (host !== undefined && !hostShape.test(host)) return notValid('The Host header is not the name of a host.');
-  return occursTwice('content-type', rawHeaders) ? notValid('The request has two Content-Type headers.') : null;
+  if (occursTwice('host', rawHeaders)) return notValid('The request has more than one Host header.');
+  if (host !== undefined && !hostShape.test(host)) return notValid('The Host header is not a valid host name.');
+  return occursTwice('content-type', rawHeaders)
+    ? notValid('The request has more than one Content-Type header.')
+    : null;
 }
 
 const notValid = (message: string): GatewayError => invalidRequest(undefined, message);

@@ -14,7 +14,7 @@ export function readAmount(value: number, param: string, allowed: 'from 0' | 'ab
   if (amount !== null && amount <= amountMax && amount >= -amountMax && isAllowed(amount, allowed)) return amount;
   throw invalidRequest(
     param,
-    `Invalid value for \`${param}\`: expected an amount in USD ${allowed}, of at most nine decimals and a billion.`,
+    `Invalid value for \`${param}\`: expected an amount in USD ${allowed}, at most a billion, with at most nine decimals.`,
     'invalid_value',
   );
 }

@@ -18,6 +18,9 @@ export function askingPage(request: FastifyRequest, publicUrl: string): 'own' | 
 /** Browsers send a cookie whichever page makes the request, so a foreign page's request is refused (security.md, CSRF). */
 export function refuseForeignPage(request: FastifyRequest, publicUrl: string): void {
   if (askingPage(request, publicUrl) === 'foreign') {
-    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This cookie is taken from pages of the gateway itself only.');
+    throw gatewayError(
+      ErrorReason.ENDPOINT_NOT_ALLOWED,
+      'The refresh cookie is only accepted from the pages of the gateway itself.',
+    );
   }
 }

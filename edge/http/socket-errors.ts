@@ -52,7 +52,7 @@ function answerOnSocket(socket: Duplex, status: string, error: GatewayError): vo
 
 /** Answers a request with an expectation that nothing here meets: Node asks before routing (RFC 9110 section 10.1.1). */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const { headers, body } = refusalOf(invalidRequest(undefined, 'No expectation but `100-continue` is met.'));
+  const { headers, body } = refusalOf(invalidRequest(undefined, 'The only supported expectation is `100-continue`.'));
   response.writeHead(417, headers).end(body);
 }
 

@@ -102,7 +102,8 @@ function metadataOf(bytes: Uint8Array): Record<string, string> {
   // Most bodies contain neither, and the longest ones take a while to parse.
   if (!body.includes('"metadata"') && !body.includes('"stream"')) return {};
   const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };
-  if (stream === true) throw invalidRequest('stream', 'A background job cannot stream its answer.', 'invalid_value');
+  if (stream === true)
+    throw invalidRequest('stream', 'A background job cannot stream: leave out `stream`.', 'invalid_value');
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return {};
   const pairs = Object.entries(metadata);
   const isSmall = pairs.every(

@@ -55,7 +55,7 @@ function refuseForeignPage(request: FastifyRequest, publicUrl: string): void {
   if (askingPage(request, publicUrl) !== 'foreign') return;
   throw gatewayError(
     ErrorReason.ENDPOINT_NOT_ALLOWED,
-    'Pages of other origins open sessions with a client secret (POST /v1/realtime/client_secrets), not with a key.',
+    'Pages of other origins must open sessions with a client secret (POST /v1/realtime/client_secrets), not with an API key.',
     { code: 'origin_not_allowed' },
   );
 }

@@ -48,7 +48,7 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
     },
   });
   app.websocketServer.on('wsClientError', (error: Error, socket: Socket) =>
-    refuseOnSocket(socket, '400 Bad Request', `The request to upgrade is not valid: ${error.message}.`),
+    refuseOnSocket(socket, '400 Bad Request', `The upgrade request is not valid: ${error.message}.`),
   );
   // A refused upgrade is followed by no other request (openai-contract.md section 5), and nothing else closes its connection: a request
   // refused this early never reached the plugin.

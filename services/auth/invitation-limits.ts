@@ -36,7 +36,7 @@ export async function beginInviting(
   if (hourlyMs > 0) {
     throw gatewayError(
       ErrorReason.RATE_LIMITED,
-      `Your organization has sent ${hourlyInvitationsMax} invitations within an hour. Try again later.`,
+      `Your organization has sent ${hourlyInvitationsMax} invitations within the last hour. Try again later.`,
       { retryAfterMs: hourlyMs },
     );
   }
@@ -52,7 +52,9 @@ export async function beginInviting(
 export async function refuseMember(em: SqlEntityManager, member: { tenantId: string; email: string }): Promise<void> {
   const found = await em.findOne(UserEntity, member);
   if (found === null) return;
-  const text = found.isActive ? 'This person is a member already.' : 'This member is deactivated: reactivate them.';
+  const text = found.isActive
+    ? 'This person is already a member.'
+    : 'This person is a deactivated member: reactivate them instead.';
   throw gatewayError(ErrorReason.CONFLICT, text, { param: 'email' });
 }
 
@@ -69,7 +71,11 @@ export async function beginInvitingAsOperator(
 ): Promise<void> {
   await takeTurnOfAddress(em, email);
   if ((await findUserByEmail(em, email)) !== null) {
-    throw gatewayError(ErrorReason.CONFLICT, 'This person has an account already, and could not accept.', { param });
+    throw gatewayError(
+      ErrorReason.CONFLICT,
+      'This person already has an account, so they could not accept an invitation.',
+      { param },
+    );
   }
   const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
   if (waitMs > 0) throw justInvited(param, waitMs);
@@ -78,6 +84,6 @@ export async function beginInvitingAsOperator(
 const justInvited = (param: string, retryAfterMs: number): GatewayError =>
   gatewayError(
     ErrorReason.RATE_LIMITED,
-    'This address was sent an invitation less than a minute ago. Try again later.',
+    'An invitation was sent to this address less than a minute ago. Try again later.',
     { param, retryAfterMs },
   );

@@ -19,7 +19,7 @@ export function renameOrganization(
     await judgeAgain(em, by);
     const next = name?.trim();
     if (next === undefined || next === organization.name) return organization;
-    if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
+    if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.');
     shownName(next, 'name');
     const before = { name: organization.name };
     organization.name = next;

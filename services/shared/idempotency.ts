@@ -109,6 +109,6 @@ export async function forgetExpired(tx: StatementRunner, nowMs: number): Promise
 export const idempotencyKeyReused = (): GatewayError =>
   gatewayError(
     ErrorReason.IDEMPOTENCY_KEY_REUSED,
-    'This Idempotency-Key was used before with another request. Use a new one.',
+    'This Idempotency-Key was already used with a different request. Use a new one.',
     { param: 'Idempotency-Key' },
   );

@@ -138,12 +138,12 @@ export class FormScanner {
   #readHeader(): boolean {
     const end = this.#pending.indexOf(doubleLineBreak);
     const length = end === -1 ? this.#pending.length : end;
-    if (length > partHeaderBytesMax) throw malformed('the header of a part is too long');
+    if (length > partHeaderBytesMax) throw malformed('the headers of a part are too long');
     if (end === -1) return false;
     const lines = this.#pending.toString('utf8', 0, end).split('\r\n');
     // Otherwise another reader could see a part begin or end where this one reads on, and a second model in it.
     if (!lines.every((line) => headerLine.test(line) && !line.startsWith(this.#boundaryLine))) {
-      throw malformed('a part has a header that is none');
+      throw malformed('a part has a malformed header');
     }
     this.#countRest(end + doubleLineBreak.length);
     this.#skip(end + doubleLineBreak.length);
@@ -166,7 +166,7 @@ export class FormScanner {
 
   #countRest(bytes: number): void {
     this.#restBytes += bytes;
-    if (this.#restBytes > restBytesMax) throw tooLarge('The form is too large besides its file.');
+    if (this.#restBytes > restBytesMax) throw tooLarge('The form is too large, not counting its file.');
   }
 
   #skip(bytes: number): void {

@@ -32,7 +32,7 @@ export function shownName(text: string, param: string): string {
   if (text === '' || (visible.test(text) && !misleading.test(text) && text.isWellFormed())) return text;
   throw invalidRequest(
     param,
-    `Invalid value for \`${param}\`: it shows nothing, or holds a line break or another character that cannot be shown.`,
+    `Invalid value for \`${param}\`: it needs visible characters, and may have no line breaks or other control characters.`,
     'invalid_value',
   );
 }

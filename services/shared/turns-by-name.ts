@@ -14,7 +14,7 @@ export function turnsByName(atOnce: number, waiting?: Waiting): TurnsByName {
     async run(name, work) {
       const limit = limits.get(name) ?? pLimit(atOnce);
       if (waiting !== undefined && limit.pendingCount >= waiting.max) {
-        throw gatewayError(ErrorReason.RATE_LIMITED, `Too many ${waiting.what} wait. Try again in 1 s.`, {
+        throw gatewayError(ErrorReason.RATE_LIMITED, `Too many ${waiting.what} are waiting. Try again in 1 s.`, {
           retryAfterMs: 1_000,
         });
       }

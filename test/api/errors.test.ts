@@ -250,7 +250,7 @@ describe('a wrong address', () => {
   ])('%s, which OpenAI has or had, says what to use instead', async (path, meant) => {
     const answer = await gateway.call('POST', path, key, {});
     expectError(answer, 404, invalid('unknown_url'));
-    expect(answer.json.error.message).toContain(`This gateway answers POST ${meant} instead.`);
+    expect(answer.json.error.message).toContain(`Use POST ${meant} instead.`);
   });
 
   test.each([
@@ -263,7 +263,7 @@ describe('a wrong address', () => {
   ])('%s %s, the result of a slightly wrong base URL, says where to go', async (method, path, meant) => {
     const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
     expectError(answer, 404, invalid('unknown_url'));
-    expect(answer.json.error.message).toContain(`This gateway answers ${method} ${meant} instead.`);
+    expect(answer.json.error.message).toContain(`Use ${method} ${meant} instead.`);
   });
 
   test('a wrong method: 405 with Allow', async () => {

@@ -82,7 +82,7 @@ describe('a session that the gateway splits into utterances', () => {
     session.say({ type: 'input_audio_buffer.commit' });
     expect((await session.event('error')).error).toMatchObject({
       code: 'input_audio_buffer_commit_empty',
-      message: expect.stringContaining('No speech was heard'),
+      message: expect.stringContaining('no uncommitted speech'),
     });
     expect(session.closed).toBeNull();
   });

@@ -195,7 +195,7 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   await page.getByText('Developer', { exact: true }).waitFor();
   await page.getByLabel('Code').fill('nonsense');
   await page.getByRole('button', { name: 'Redeem' }).click();
-  await page.getByText('This code is unknown, used or expired.').waitFor();
+  await page.getByText('This coupon code is unknown, already used or expired.').waitFor();
   await page.getByLabel('Code').fill('welcome25');
   await page.getByRole('button', { name: 'Redeem' }).click();
   await page.getByText('The coupon is redeemed').first().waitFor();

@@ -32,7 +32,7 @@ test('a wrong password is said, with the request id, and the form keeps what was
   await page.getByLabel('Password').fill('wrong');
   await page.getByRole('button', { name: 'Sign in' }).click();
   const alert = page.getByRole('alert');
-  await alert.getByText('The e-mail address or the password is wrong.').waitFor();
+  await alert.getByText('The email address or the password is wrong.').waitFor();
   expect(await alert.textContent()).toMatch(/Request req_[0-9a-f]+/);
   expect(await page.getByLabel('Email').inputValue()).toBe(users.member.email);
   await close();

@@ -12,5 +12,5 @@ export const expiredKey = (): GatewayError =>
 export const endedKey = (): GatewayError =>
   gatewayError(
     ErrorReason.INVALID_API_KEY,
-    'The API key of this session has ended: it was deleted, revoked or replaced.',
+    'The API key of this session is no longer valid: it was deleted, revoked or rotated.',
   );

@@ -15,7 +15,7 @@ export const findUserByEmail = (em: SqlEntityManager, email: string): Promise<Us
 /** For a change that activates a user: fails with CONFLICT if another active one has the address. */
 export function refuseTakenAddress(error: unknown): never {
   if (!isUniqueViolation(error, 'users_email_unique')) throw error;
-  throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
+  throw gatewayError(ErrorReason.CONFLICT, 'An account with this email address already exists.');
 }
 
 export const findUser = (em: SqlEntityManager, id: string): Promise<UserRow | null> => em.findOne(UserEntity, { id });

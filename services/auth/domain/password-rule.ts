@@ -11,5 +11,5 @@ const rules: readonly [pattern: RegExp, name: string][] = [
 /** What a password lacks, in words; empty when it is acceptable. */
 export function passwordLacks(password: string): string[] {
   const lacks = rules.filter(([pattern]) => !pattern.test(password)).map(([, name]) => name);
-  return [...password].length < passwordLengthMin ? [`${passwordLengthMin} characters`, ...lacks] : lacks;
+  return [...password].length < passwordLengthMin ? [`at least ${passwordLengthMin} characters`, ...lacks] : lacks;
 }

@@ -94,7 +94,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
       count(
         subject('mail asked from', addressSource(ip)),
         addressBackoff,
-        'Too many mails were asked for from this address.',
+        'Too many emails were requested from your IP address.',
       ),
     async succeeded(attempt) {
       await forget(accountSubject(attempt));

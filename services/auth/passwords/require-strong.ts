@@ -5,5 +5,5 @@ import { passwordLacks } from '../domain/password-rule.ts';
 export function requireStrongPassword(password: string, param: 'password' | 'new_password'): void {
   const lacks = passwordLacks(password);
   if (lacks.length === 0) return;
-  throw invalidRequest(param, `The password is too weak: it lacks ${lacks.join(', ')}.`, 'weak_password');
+  throw invalidRequest(param, `The password is too weak: it needs ${lacks.join(', ')}.`, 'weak_password');
 }

@@ -38,7 +38,7 @@ export const acceptInvitation =
     if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
       throw invalidRequest(
         'organization_name',
-        'This invitation makes an organization: name it in 2 to 255 characters.',
+        'This invitation creates an organization: give it a name of 2 to 255 characters.',
       );
     }
     requireStrongPassword(request.password, 'password');
@@ -79,4 +79,8 @@ export const acceptInvitation =
   };
 
 const invalidCode = () =>
-  gatewayError(ErrorReason.INVALID_CODE, 'This invitation is unknown, used, withdrawn or expired.', { param: 'token' });
+  gatewayError(
+    ErrorReason.INVALID_CODE,
+    'This invitation is unknown, already used, withdrawn or expired. Ask for a new one.',
+    { param: 'token' },
+  );

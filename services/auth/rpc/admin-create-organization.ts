@@ -28,7 +28,7 @@ export const adminCreateOrganization =
     const caller = operatorCaller(context);
     const name = shownName(request.name.trim(), 'name');
     if (request.name !== '' && name.length < 2) {
-      throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
+      throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.');
     }
     const call = {
       caller,

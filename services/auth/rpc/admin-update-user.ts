@@ -29,7 +29,7 @@ export const adminUpdateUser =
       if (!(after.is_active && after.operator) && (await isLastOperator(em, found))) {
         throw gatewayError(
           ErrorReason.CONFLICT,
-          'The last operator of the platform stays: make another operator first.',
+          'This is the last platform operator: make another user an operator first.',
         );
       }
       const changes = changedFields(before, after);

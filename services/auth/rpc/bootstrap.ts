@@ -31,7 +31,10 @@ export const bootstrap =
       if (meanwhile !== null) return answer(meanwhile, meanwhile.id === request.userId);
       const email = normalEmail(request.email);
       if ((await findUserByEmail(em, email)) !== null) {
-        throw gatewayError(ErrorReason.CONFLICT, 'A user with this e-mail address exists, and is no operator.');
+        throw gatewayError(
+          ErrorReason.CONFLICT,
+          'A user with this email address exists, but is not a platform operator.',
+        );
       }
       const now = new Date(clock.now());
       const tenantId = uuidv7();

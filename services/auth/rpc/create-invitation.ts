@@ -58,6 +58,6 @@ export const createInvitation =
 function requireInviter(caller: Caller, invited: Role): void {
   requireRole(caller, Role.ADMIN);
   if (!mayInvite(caller.role, invited)) {
-    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner invites owners.');
+    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner can invite owners.');
   }
 }

@@ -59,4 +59,4 @@ async function signIn(
 }
 
 const wrongCredentials = () =>
-  gatewayError(ErrorReason.INVALID_CREDENTIALS, 'The e-mail address or the password is wrong.');
+  gatewayError(ErrorReason.INVALID_CREDENTIALS, 'The email address or the password is wrong.');

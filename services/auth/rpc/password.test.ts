@@ -231,7 +231,7 @@ test('mails asked for from one address are slowed down, whoever they are for', a
   for (const { reason, message } of refusals) {
     expect([reason, message]).toEqual([
       ErrorReason.RATE_LIMITED,
-      'Too many mails were asked for from this address. Try again later.',
+      'Too many emails were requested from your IP address. Try again later.',
     ]);
   }
 });

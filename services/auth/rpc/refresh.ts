@@ -91,4 +91,4 @@ async function repeat(session: SessionRow, user: UserRow, deps: Deps): Promise<S
 }
 
 const invalidToken = () =>
-  gatewayError(ErrorReason.INVALID_TOKEN, 'This refresh token is not valid any more. Sign in again.');
+  gatewayError(ErrorReason.INVALID_TOKEN, 'This refresh token is no longer valid. Sign in again.');

@@ -40,6 +40,6 @@ export const resetPassword =
   };
 
 const invalidCode = () =>
-  gatewayError(ErrorReason.INVALID_CODE, 'This link is unknown, used or expired. Ask for a new one.', {
+  gatewayError(ErrorReason.INVALID_CODE, 'This link is unknown, already used or expired. Ask for a new one.', {
     param: 'token',
   });

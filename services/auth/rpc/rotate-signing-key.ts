@@ -28,7 +28,10 @@ export const rotateSigningKey =
     const { database, clock, feed, secretBox, signingKeys } = deps;
     const caller = operatorCaller(context);
     if (signingKeys.configured) {
-      throw gatewayError(ErrorReason.CONFLICT, 'The signing key is configured: change JWT_PRIVATE_KEY and restart.');
+      throw gatewayError(
+        ErrorReason.CONFLICT,
+        'The signing key comes from JWT_PRIVATE_KEY: change that variable and restart.',
+      );
     }
     const call = {
       caller,
@@ -88,5 +91,5 @@ export const rotateSigningKey =
 const overtaken = () =>
   gatewayError(
     ErrorReason.CONFLICT,
-    'The new signing key was removed before it came to sign. Rotate again, as a new request.',
+    'The new signing key was removed before it was used. Rotate again, as a new request.',
   );

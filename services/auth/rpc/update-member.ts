@@ -38,14 +38,20 @@ export const updateMember =
       const before = { role: user.role, isActive: user.isActive };
       const after = { role: request.role ?? user.role, isActive: request.isActive ?? user.isActive };
       if (!mayChangeMember(current.role, before, after)) {
-        throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner makes, changes or unmakes owners.');
+        throw gatewayError(
+          ErrorReason.INSUFFICIENT_ROLE,
+          'Only an owner can make somebody an owner, or change an owner.',
+        );
       }
       if (losesLastOwner(before, after, await countOtherActiveOwners(em, user))) {
-        throw gatewayError(ErrorReason.CONFLICT, 'The last owner of an organization stays: make another owner first.');
+        throw gatewayError(
+          ErrorReason.CONFLICT,
+          'This is the last owner of the organization: make another member an owner first.',
+        );
       }
       if (!after.isActive && (await isLastOperator(em, user))) {
         // Members are not told who operates the platform.
-        throw gatewayError(ErrorReason.CONFLICT, 'This user cannot be deactivated. Ask the operators of the platform.');
+        throw gatewayError(ErrorReason.CONFLICT, 'This user cannot be deactivated. Ask the operator of the platform.');
       }
       const changes = changedFields(
         { role: roleName(before.role), is_active: before.isActive },

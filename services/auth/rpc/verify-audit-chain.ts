@@ -66,7 +66,7 @@ async function placeOf(client: PoolClient, tenantId: string, sequence: bigint): 
     [tenantId, sequence],
   );
   if (rows[0] === undefined) {
-    throw invalidRequest('after_sequence', 'There is no event with this number in the chain.', 'invalid_value');
+    throw invalidRequest('after_sequence', 'The chain has no event with this sequence number.', 'invalid_value');
   }
   return rows[0];
 }

@@ -24,7 +24,7 @@ export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): Ga
         ? gatewayError(ErrorReason.CREDIT_BALANCE_EXHAUSTED, noCredit)
         : gatewayError(
             ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-            `${noCredit} What its plan includes ${willReset}`,
+            `${noCredit} The credit included in its plan ${willReset}`,
             details,
           );
   }

@@ -132,6 +132,6 @@ export const hasRoomInAccount = ({ balances }: Account, amountNanoUsd: bigint): 
 /** Refuses to take in more than an account can hold. */
 export function requireRoomInAccount(account: Account, amountNanoUsd: bigint): void {
   if (!hasRoomInAccount(account, amountNanoUsd)) {
-    throw gatewayError(ErrorReason.CONFLICT, 'The organization has been given as much as an account can hold.');
+    throw gatewayError(ErrorReason.CONFLICT, 'The account of the organization cannot hold that much credit.');
   }
 }

@@ -115,7 +115,7 @@ export async function payInvoice(
 export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedInvoice, nowMs: number): Promise<void> {
   const { tenantId, id, month, status, totalNanoUsd, paidAt } = invoice;
   if (status !== InvoiceStatus.FINALIZED || (paidAt !== null && totalNanoUsd > 0n)) {
-    throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized invoice which is not paid can be voided.');
+    throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized, unpaid invoice can be voided.');
   }
   if (totalNanoUsd > 0n) {
     const refunded = await refundedOf(sql, invoice);

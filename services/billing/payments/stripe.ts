@@ -49,7 +49,7 @@ function signatureTimeMs(payload: Uint8Array, header: string, secret: string): n
     if (name !== 'v1' || value === undefined || !/^[0-9a-f]{64}$/i.test(value)) return false;
     return timingSafeEqual(Buffer.from(value, 'hex'), expected);
   });
-  if (!/^\d{1,12}$/.test(time) || !isSigned) throw refused('The signature of the webhook does not hold.');
+  if (!/^\d{1,12}$/.test(time) || !isSigned) throw refused('The signature of the webhook is not valid.');
   return Number(time) * 1000;
 }
 
@@ -63,7 +63,7 @@ function parse(payload: Uint8Array): { id: string; type: string; object: StripeO
   } catch {
     // Answered below.
   }
-  throw refused('The webhook is not an event.');
+  throw refused('The body of the webhook is not an event.');
 }
 
 function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'payment' | 'unbooked'> {

@@ -80,5 +80,6 @@ async function refuseOverlap(sql: Sql, tenantId: string, start: Date, end: Date)
     text: 'select id from commitments where tenant_id = $1 and period_start < $3 and period_end > $2 limit 1',
     values: [tenantId, start, end],
   });
-  if (rows.length > 0) throw gatewayError(ErrorReason.CONFLICT, 'The organization has a commitment in this period.');
+  if (rows.length > 0)
+    throw gatewayError(ErrorReason.CONFLICT, 'The organization already has a commitment in this period.');
 }

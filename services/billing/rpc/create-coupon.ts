@@ -72,7 +72,7 @@ export const createCoupon =
       const coupon = await database.em().findOneOrFail(CouponEntity, { id: id! });
       return { coupon: couponMessage(coupon, codeOf(request, salt!)) };
     } catch (error) {
-      if (isUniqueViolation(error)) throw gatewayError(ErrorReason.CONFLICT, 'There is a coupon with this code.');
+      if (isUniqueViolation(error)) throw gatewayError(ErrorReason.CONFLICT, 'A coupon with this code already exists.');
       throw error;
     }
   };

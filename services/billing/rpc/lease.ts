@@ -56,15 +56,17 @@ async function leaseFor(
 
 function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {
-    throw invalidRequest('demands', 'Each kind of budget may be demanded at most once.');
+    throw invalidRequest('demands', 'Each kind of budget may be requested at most once.');
   }
   for (const { kind, leaseId, limitNanoUsd } of demands) {
     if (!isUuidv7(leaseId)) {
-      throw invalidRequest('lease_id', 'A lease needs a UUIDv7: its time tells in which credit there was room.');
+      throw invalidRequest('lease_id', 'The id of a lease must be a UUIDv7: its time decides which credit can pay.');
     }
     if (kind !== BudgetKind.API_KEY) continue;
-    if (apiKeyId === '') throw invalidRequest('api_key_id', "A key's budget needs the key.");
-    if (limitNanoUsd === undefined) throw invalidRequest('demands', "A key's budget needs its limit.");
+    if (apiKeyId === '')
+      throw invalidRequest('api_key_id', 'A lease on the budget of an API key needs its `api_key_id`.');
+    if (limitNanoUsd === undefined)
+      throw invalidRequest('demands', 'A lease on the budget of an API key needs its `limit_nano_usd`.');
   }
 }
 

@@ -67,7 +67,8 @@ async function take(sql: Sql, account: Account, adjustment: Adjustment, nowMs: n
   await giveCreditOfNewMonth(sql, account, nowMs);
   const funds = await lockFunds(sql, [account.tenantId], nowMs);
   const taken = funds.get(account.tenantId)!.drawLots(-adjustment.amountNanoUsd);
-  if (taken === null) throw gatewayError(ErrorReason.CONFLICT, 'The organization has less credit than that.');
+  if (taken === null)
+    throw gatewayError(ErrorReason.CONFLICT, 'The organization has less credit than this would take.');
   const posting = {
     ...postingDefaults,
     ...adjustment,

@@ -91,7 +91,7 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
     values: [tenantId, userId, new Date(hour)],
   });
   if (rows[0]!.attempts <= attemptsPerHourMax) return;
-  throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many codes were tried. Try again later.', {
+  throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many coupon codes were tried. Try again later.', {
     retryAfterMs: hour + hourMs - nowMs,
   });
 }
@@ -124,4 +124,4 @@ async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: s
 
 /** Unknown, used up, expired and disabled codes look the same, so that nobody learns which codes exist. */
 const invalidCode = (): GatewayError =>
-  gatewayError(ErrorReason.INVALID_CODE, 'This code is unknown, used or expired.', { param: 'code' });
+  gatewayError(ErrorReason.INVALID_CODE, 'This coupon code is unknown, already used or expired.', { param: 'code' });

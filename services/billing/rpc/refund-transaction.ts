@@ -45,7 +45,7 @@ export const refundTransaction =
         const left = await refundable(sql, tenantId, reversesId);
         const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
         if (amountNanoUsd > left || amountNanoUsd <= 0n) {
-          throw gatewayError(ErrorReason.CONFLICT, 'Less than that is left of the charge.');
+          throw gatewayError(ErrorReason.CONFLICT, 'The amount is more than is left of the charge.');
         }
         const { posted } = await openLot(
           sql,

@@ -18,6 +18,6 @@ const retryAfterMs = 30_000;
 export const tooManyJobs = (): GatewayError =>
   gatewayError(
     ErrorReason.RATE_LIMITED,
-    'Your organization has as many background jobs as it may: 10,000 that wait, with 5 GiB of requests, and 5 GiB of results that are kept. Try again later, or cancel or delete some.',
+    'Your organization has reached its limit for background jobs: 10,000 waiting jobs, 5 GiB of their requests, or 5 GiB of kept results. Try again later, or cancel or delete some jobs.',
     { retryAfterMs },
   );

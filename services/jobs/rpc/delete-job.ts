@@ -26,5 +26,5 @@ export const deleteJob =
     if (rowCount === 1) return {};
     const { rows } = await database.query({ name: 'jobs-exists', text: `select 1 from jobs where ${own}`, values });
     if (rows.length === 0) throw noSuchJob();
-    throw gatewayError(ErrorReason.CONFLICT, 'A job can be deleted once it has ended. Cancel it first.');
+    throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
   };

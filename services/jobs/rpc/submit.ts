@@ -122,6 +122,6 @@ async function submittedBefore(
 const deletedJob = () =>
   gatewayError(
     ErrorReason.NOT_FOUND,
-    'The job that was submitted under this Idempotency-Key has been deleted. Use a new one to submit another.',
+    'The job submitted with this Idempotency-Key has been deleted. Use a new one to submit another job.',
     { param: 'Idempotency-Key' },
   );

@@ -59,7 +59,8 @@ const refusals: ReadonlySet<ErrorReason> = new Set([
 
 const tooLate = () =>
   gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
-const givenUp = () => gatewayError(ErrorReason.INTERNAL, 'The job was given up: its workers ended before it did.');
+const givenUp = () =>
+  gatewayError(ErrorReason.INTERNAL, 'The job was given up: the workers that ran it stopped before it was finished.');
 
 /** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
 const outOfReachMs = 5_000;

@@ -9,7 +9,7 @@ export function requireRoomForSecret(live: readonly { expiresAt: Date | null }[]
   const ends = live.flatMap(({ expiresAt }) => (expiresAt === null ? [] : [expiresAt.getTime()]));
   throw gatewayError(
     ErrorReason.CONFLICT,
-    `This key has ${live.length} secrets that are valid, and may have ${secretsMax}: the next one ends at ${new Date(Math.min(...ends)).toISOString()}. Rotate it then, or without a grace period, which ends them all.`,
+    `This key has ${live.length} valid secrets, and ${secretsMax} is the maximum. The next one ends at ${new Date(Math.min(...ends)).toISOString()}: rotate the key after that, or without a grace period, which ends them all.`,
   );
 }
 

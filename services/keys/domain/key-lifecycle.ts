@@ -13,11 +13,7 @@ export function statusAt({ expiresAt, revokedAt }: KeyLifecycle, nowMs: number):
 /** Refuses an expiry that is not in the future (service.md, Limits). */
 export function requireFutureExpiry(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
-  throw invalidRequest(
-    'expires_at',
-    'Invalid value for `expires_at`: a key must expire in the future.',
-    'invalid_value',
-  );
+  throw invalidRequest('expires_at', 'Invalid value for `expires_at`: it must be in the future.', 'invalid_value');
 }
 
 /** Refuses to change a key that an operator revoked: revocation is final. */

@@ -44,5 +44,5 @@ export async function namedSecret(
 const gone = () =>
   gatewayError(
     ErrorReason.CONFLICT,
-    'What this Idempotency-Key made before no longer exists. Use a new one to make another.',
+    'What was created with this Idempotency-Key no longer exists. Use a new one to create another.',
   );

@@ -45,7 +45,7 @@ function requireNoLimits(limits: ReturnType<typeof ownLimitFields>): void {
     if (limit === null) continue;
     throw invalidRequest(
       name,
-      `Invalid value for \`${name}\`: rate limits hold for calls of models, and a management key makes none.`,
+      `Invalid value for \`${name}\`: a management key has no rate limits, since it makes no model calls.`,
       'invalid_value',
     );
   }

@@ -66,7 +66,7 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
   if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
     throw invalidRequest(
       'base_url',
-      '`base_url` must be an http or https URL without user name, password, query and fragment; the secret has its own field.',
+      '`base_url` must be an http or https URL without user name, password, query or fragment. Name the API key in `secret_reference`.',
       'invalid_value',
     );
   }
@@ -95,9 +95,13 @@ export async function requireFreeAddress(
 ): Promise<void> {
   const others = { modelId: model.id, ...address, ...(ownId !== undefined && { id: { $ne: ownId } }) };
   if ((await em.count(DeploymentEntity, others)) === 0) return;
-  throw gatewayError(ErrorReason.CONFLICT, `\`${model.name}\` has a deployment with this address and name already.`, {
-    param: 'base_url',
-  });
+  throw gatewayError(
+    ErrorReason.CONFLICT,
+    `\`${model.name}\` already has a deployment with this \`base_url\` and \`upstream_model\`.`,
+    {
+      param: 'base_url',
+    },
+  );
 }
 
 /** A deployment's fields in audit events, spelled as in the public API; secrets only as references. */

@@ -47,7 +47,7 @@ function requireOwnPath(name: string): void {
   if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return;
   throw invalidRequest(
     'name',
-    `Invalid value for \`name\`: \`${name}\` cannot be told from something else in a path.`,
+    `Invalid value for \`name\`: \`${name}\` means something else in a URL path.`,
     'invalid_value',
   );
 }

@@ -20,7 +20,7 @@ export function announced(
     throw conflict(
       state === 'retired'
         ? `The model \`${model}\` is retired.`
-        : `The retirement of \`${model}\` is announced already.`,
+        : `The retirement of \`${model}\` is already announced.`,
     );
   }
   if (announcement.successor.kind === 'model') checkSuccessor(model, announcement.successor.name, successor);
@@ -59,7 +59,7 @@ export function checkWithdrawable(model: string, current: RetirementSchedule, no
 export function checkDeletable(model: string, current: RetirementSchedule, nowMs: number): never {
   throw conflict(
     retirementState(current, nowMs) === 'retired'
-      ? `The model \`${model}\` is retired, and stays so: whoever names it is told what comes after it.`
+      ? `The model \`${model}\` is retired and cannot be deleted: requests that name it are told what comes after it.`
       : `The retirement of \`${model}\` is announced: withdraw it before you delete the model.`,
   );
 }
@@ -70,8 +70,8 @@ function checkSuccessor(model: string, name: string, facts: SuccessorFacts): voi
   };
   if (name === model) refuse('A model cannot be its own successor.');
   if (facts === null) refuse(`The successor \`${name}\` does not exist.`);
-  else if (facts.state === 'retired') refuse(`The successor \`${name}\` is retired itself.`);
-  else if (facts.state !== 'serving') refuse(`The successor \`${name}\` is about to retire itself.`);
+  else if (facts.state === 'retired') refuse(`The successor \`${name}\` is itself retired.`);
+  else if (facts.state !== 'serving') refuse(`The successor \`${name}\` is itself about to retire.`);
   // The successor's name appears in headers, mails and on a public page.
   else if (!facts.knownToAllUsers) {
     refuse(`The successor \`${name}\` is private, and not granted to everybody who may use \`${model}\`.`);

@@ -34,7 +34,7 @@ export function allowedModel(
   }
   if (!allowsModel(constraints, model.name)) throw modelNotAllowed(model.name);
   if (!model.operations.has(operation)) {
-    throw invalidRequest('model', `The model \`${model.name}\` does not answer this endpoint.`, 'unsupported_model');
+    throw invalidRequest('model', `The model \`${model.name}\` does not support this endpoint.`, 'unsupported_model');
   }
   return model;
 }

@@ -25,7 +25,7 @@ export const admitJob =
     const call = await prepareCall(request!, deps.tools);
     if (call.streamed) {
       const param = operation === Operation.AUDIO_SPEECH ? 'stream_format' : 'stream';
-      throw invalidRequest(param, 'A background job cannot stream its answer.', 'invalid_value');
+      throw invalidRequest(param, 'A background job cannot stream: leave out `stream`.', 'invalid_value');
     }
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, operation, caller.tenantId, constraints, nowMs);

@@ -41,7 +41,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
 
   const model = formField(parts, 'model');
   if (model === undefined || model === '') {
-    throw invalidRequest('model', 'You must name a model.', 'missing_required_field');
+    throw invalidRequest('model', 'You must provide a `model`.', 'missing_required_field');
   }
   const file = audioFile(parts);
   const modelPart = parts.find((part) => part.name === 'model')!;
@@ -88,7 +88,7 @@ function asksForJob(parts: readonly FormPart[]): boolean {
 function audioFile(parts: readonly FormPart[]): FormPart {
   const file = parts.find((part) => part.name === 'file');
   if (file === undefined || file.fileName === null) {
-    throw invalidRequest('file', 'An audio file is missing.', 'missing_required_field');
+    throw invalidRequest('file', 'The audio file is missing. Send it in the field `file`.', 'missing_required_field');
   }
   const extension = /\.([a-z0-9]{1,5})$/i.exec(file.fileName)?.[1]?.toLowerCase() ?? '';
   const isMedia = /^(audio|video)\//i.test(file.contentType ?? '');

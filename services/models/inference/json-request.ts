@@ -8,7 +8,7 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   encoding: 'The request body is not valid UTF-8.',
   syntax: 'The request body is not valid JSON.',
   depth: 'The request body is nested too deeply.',
-  size: `The request body has more than ${clientLimits.names} members or ${clientLimits.elements} elements of arrays.`,
+  size: `The request body has more than ${clientLimits.names} members or ${clientLimits.elements} array elements.`,
   not_object: 'The request body must be a JSON object.',
 };
 
@@ -17,11 +17,7 @@ export function readJsonRequest<Name extends string>(body: Uint8Array, fields: F
   const scan = scanObject(asBuffer(body), fields);
   if (typeof scan === 'string') throw invalidRequest(undefined, problems[scan]);
   if (scan.ambiguous !== null) {
-    throw invalidRequest(
-      scan.ambiguous,
-      `\`${scan.ambiguous}\` is given twice, or in two spellings.`,
-      'duplicate_field',
-    );
+    throw invalidRequest(scan.ambiguous, `\`${scan.ambiguous}\` is given more than once.`, 'duplicate_field');
   }
   return scan;
 }
@@ -31,7 +27,7 @@ export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'mode
   const model = scan.string('model');
   if (model !== undefined && model !== '') return model;
   if (scan.kind('model') === undefined || model === '') {
-    throw invalidRequest('model', 'You must name a model.', 'missing_required_field');
+    throw invalidRequest('model', 'You must provide a `model`.', 'missing_required_field');
   }
   throw invalidRequest('model', '`model` must be a string.', 'invalid_value');
 }

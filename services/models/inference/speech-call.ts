@@ -31,13 +31,13 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
   const input = scan.string('input');
   if (input === undefined || input === '') {
     const missing = scan.kind('input') === undefined || input === '';
-    throw invalidRequest('input', '`input` must be a text.', missing ? 'missing_required_field' : 'invalid_value');
+    throw invalidRequest('input', '`input` must be a string.', missing ? 'missing_required_field' : 'invalid_value');
   }
   const characters = codePoints(input);
   if (characters > charactersMax) {
     throw invalidRequest(
       'input',
-      `\`input\` has ${characters} characters; at most ${charactersMax} are spoken at once.`,
+      `\`input\` has ${characters} characters; the maximum is ${charactersMax}.`,
       'string_above_max_length',
     );
   }

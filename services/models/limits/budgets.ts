@@ -386,7 +386,7 @@ function holdOfUnpriced(needs: readonly Need[]): Hold {
   if (needs.every(({ view }) => view.unlimited !== null)) return freeHold;
   throw gatewayError(
     ErrorReason.MODEL_NOT_ALLOWED,
-    "This model has no price yet, so it cannot be used under a limit: a key's cap, a person's, or what the organization can pay.",
+    'This model has no price yet, so it cannot be used where spend is limited: by a spend cap, a personal limit, or the credit of the organization.',
     { param: 'model' },
   );
 }

@@ -67,7 +67,7 @@ export function logDisbelieved(
   const { model, requestId: request } = event;
   logger.warn(
     { model, deployment, request, reported, charged: allMeasures(event) },
-    'an upstream reported more than its call can have used: the gateway charges what it counts itself',
+    'an upstream reported more usage than its call can have had: what the gateway counted is charged',
   );
 }
 

@@ -46,7 +46,7 @@ function boundLongEvent(text: string): void {
   if (problem === 'syntax') throw notJson();
   const audioBytes = problem === null && scan.kind('audio') === 'string' ? scan.valueBytes('audio') : 0;
   if (bytes.length - audioBytes > besideAudioMax) {
-    throw gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'An event can have at most 64 KiB beside its `audio`.');
+    throw gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'An event may have at most 64 KiB besides its `audio`.');
   }
 }
 

@@ -365,7 +365,7 @@ export class RelayBackend implements Backend {
     this.#isUncommittedLogged = true;
     this.#context.deps.logger.warn(
       { deployment: this.#deployment.id },
-      'an upstream told of an utterance which nobody committed: the session leaves out all such',
+      'an upstream reported an utterance that nobody committed; the session ignores all of these',
     );
   }
 

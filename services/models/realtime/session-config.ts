@@ -62,7 +62,7 @@ export const promptBytesOf = ({ transcription }: SessionConfig): number =>
 export function updatedConfig(config: SessionConfig, session: unknown): SessionConfig {
   if (!isObject(session)) throw invalid('session', 'an object');
   if (session.type !== undefined && session.type !== 'transcription') {
-    throw invalidRequest('session.type', 'This gateway carries sessions of the type `transcription` only.');
+    throw invalidRequest('session.type', 'Only sessions of type `transcription` are supported.');
   }
   return isBeta(session) ? withBeta(config, session) : withGa(config, session);
 }

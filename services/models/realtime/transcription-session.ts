@@ -201,13 +201,13 @@ const isHeardOtherwise = (before: SessionConfig, after: SessionConfig): boolean 
 const bufferInUse = (): GatewayError =>
   invalidRequest(
     undefined,
-    'There is audio which was not committed: commit or clear it before you change the model or the format of the audio.',
+    'There is uncommitted audio: commit or clear it before you change the model or the audio format.',
     'input_audio_buffer_not_empty',
   );
 
 const noModel = (): GatewayError =>
   invalidRequest(
     'session.audio.input.transcription.model',
-    'Name a model first, by a session.update.',
+    'Name a model first, with a `session.update`.',
     'missing_required_field',
   );

@@ -98,8 +98,8 @@ export class UtteranceBackend implements Backend {
     if (spoken === null || spoken.samples < this.#samplesIn(utteranceMsMin)) {
       const text =
         spoken === null && this.#activity !== null
-          ? 'No speech was heard that is not committed yet. To commit all audio, set `turn_detection` to null.'
-          : `The audio buffer is too short: at least ${utteranceMsMin} ms of audio can be committed.`;
+          ? 'There is no uncommitted speech. To commit audio without speech, set `turn_detection` to null.'
+          : `The audio buffer is too short: commit at least ${utteranceMsMin} ms of audio.`;
       const error = invalidRequest(undefined, text, 'input_audio_buffer_commit_empty');
       this.#refuse(error, causeId);
       return;

@@ -47,11 +47,11 @@ export async function keepPromises(em: SqlEntityManager, before: Promises): Prom
     const told = before.get(model);
     if (!isSuccessorKnown && told?.isSuccessorKnown !== false) {
       throw conflict(
-        `\`${successor}\` is the successor of \`${model}\`: it has to exist for everybody for whom \`${model}\` does.`,
+        `\`${successor}\` is the successor of \`${model}\`: everybody who may use \`${model}\` must be able to use it.`,
       );
     }
     if (!isPublic && told?.isPublic === true) {
-      throw conflict(`The retirement of \`${model}\` was announced to everybody: it cannot become private.`);
+      throw conflict(`The retirement of \`${model}\` was announced to everybody, so it cannot become private.`);
     }
   }
 }

@@ -68,7 +68,10 @@ function requestedSuccessor({ successor }: AnnounceRetirementRequest) {
     case 'retirementNote':
       return { kind: 'note', text: successor.value.trim() } as const;
     default:
-      throw invalidRequest('replacement_model_name', 'Give either a successor or a note that there is none.');
+      throw invalidRequest(
+        'replacement_model_name',
+        'Give either a successor, or a note that explains why there is none.',
+      );
   }
 }
 

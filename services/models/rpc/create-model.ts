@@ -19,7 +19,7 @@ export const createModel =
           throw invalidRequest('operations', 'A model needs at least one of `operations`.', 'missing_required_field');
         }
         if ((await findModel(em, name)) !== null) {
-          throw gatewayError(ErrorReason.CONFLICT, `There is a model \`${name}\` already.`, { param: 'name' });
+          throw gatewayError(ErrorReason.CONFLICT, `A model \`${name}\` already exists.`, { param: 'name' });
         }
         const row = await addModel(em, name, settings!, now);
         return {

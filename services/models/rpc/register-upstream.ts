@@ -44,7 +44,7 @@ export const registerUpstream =
     } catch (cause) {
       throw gatewayError(
         ErrorReason.UPSTREAM_ERROR,
-        `The models of ${request.baseUrl} cannot be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
+        `The models of ${request.baseUrl} could not be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
         { param: 'base_url', cause },
       );
     } finally {

@@ -29,7 +29,7 @@ export const setPrice =
           );
         }
         if ((await em.count(PriceEntity, { modelId: model.id, effectiveFrom: from })) > 0) {
-          throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a price from this moment on already.`, {
+          throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` already has a price from this time on.`, {
             param: 'effective_from',
           });
         }

@@ -56,7 +56,7 @@ const patienceShare = 0.9;
 const notKnownEverywhere = () =>
   gatewayError(
     ErrorReason.DEADLINE_EXCEEDED,
-    'The change was made, but a part of the gateway that is out of reach may go by the state before for up to a minute. Repeat the request to wait until none does.',
+    'The change was made, but a part of the gateway that is out of reach may still act on the old state for up to a minute. Repeat the request to wait until none does.',
   );
 
 /** Opens the process's listener for changes and acknowledgements. Resolves once it listens. */

@@ -58,7 +58,7 @@ export function requireService(caller: Caller, ...names: string[]): void {
 export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: Role): Caller {
   const caller = callerOf(context);
   if (caller.kind !== CallerKind.SESSION) {
-    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This operation needs a signed-in session.');
+    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This operation needs a user session.');
   }
   if (role !== undefined) requireRole(caller, role);
   return caller;

@@ -161,7 +161,7 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
     case Code.DeadlineExceeded:
       return gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.', details);
     case Code.Unimplemented:
-      return gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.', details);
+      return gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not implemented.', details);
     case Code.Unauthenticated:
       return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', details);
     case Code.InvalidArgument:

@@ -100,7 +100,7 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
 }
 
 const unimplemented = (method: DescMethod) =>
-  gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.', {
+  gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not implemented.', {
     internal: `${method.parent.typeName}/${method.name} has no implementation here`,
   });
 

@@ -152,7 +152,7 @@ function whatIsWrong(cause: unknown): string {
   const isOfAnotherTime =
     cause instanceof joseErrors.JWTExpired ||
     (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat');
-  return isOfAnotherTime ? ': it is of another time, as if the clocks of the two machines differ.' : '.';
+  return isOfAnotherTime ? ': it is too old or from the future; check the clocks of the two machines.' : '.';
 }
 
 function secretKey(secret: string): KeyObject {

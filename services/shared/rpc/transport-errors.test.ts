@@ -140,7 +140,7 @@ describe.each(carriers)('over %s', (carrier) => {
       for (const call of calls(rpc)) {
         expect(await failureOf(call())).toMatchObject({
           reason: ErrorReason.UNIMPLEMENTED,
-          message: 'This operation is not built yet.',
+          message: 'This operation is not implemented.',
         });
       }
     });

@@ -49,7 +49,7 @@ const timeMsMax = 253_402_300_799_999;
 function faultOf(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
-      return isStorableText(value) ? undefined : 'must be well-formed Unicode without the character NUL';
+      return isStorableText(value) ? undefined : 'must be well-formed Unicode without NUL characters';
     case 'bigint':
       return value <= int64Max ? undefined : `must be at most ${int64Max}`;
     case 'object':

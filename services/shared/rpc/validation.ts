@@ -24,6 +24,8 @@ export const validateMessage: ValidateMessage = (schema, message) => {
   // Some messages begin with the subject of the fault, others with the fault.
   const fault = violation.message
     .replace(/^(map|(repeated )?value) /, '')
+    .replace(/^must be (at (?:least|most) \d+ (?:characters|bytes))/, 'must have $1')
+    .replace(/^does not match regex pattern/, 'does not match the pattern')
     .replace(/^exactly one field is required in oneof$/, 'must have exactly one of its fields');
   throw param ? invalid(param, fault) : invalidRequest(undefined, `${violation.message}.`, 'invalid_value');
 };

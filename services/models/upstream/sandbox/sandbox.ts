@@ -98,7 +98,7 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
   if (isClosed()) return playback.fail({ kind: 'refused', message: 'sandbox: closed' });
   const { model, answer } = await answerTo(respond, request);
   const fails = model !== undefined && respond.failsNow();
-  playback.play(fails ? errorAnswer(500, 'The sandbox fails here because its knobs say so.') : answer, respond.knobs);
+  playback.play(fails ? errorAnswer(500, 'The sandbox was set to fail this call.') : answer, respond.knobs);
 }
 
 /** Answers a request; a refusal is an answer too. The model is known from the moment on that it was found. */

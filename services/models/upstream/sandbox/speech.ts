@@ -50,7 +50,7 @@ function soundAs(format: string, input: string, speed: number): { contentType: s
       return { contentType: 'audio/aac', pieces: silentFrames(silentAac, durationMsOf(input, speed)) };
     default:
       throw new Refusal(
-        `The sandbox cannot encode '${format}'. It speaks wav and pcm, and gives silence as mp3 and aac.`,
+        `The sandbox cannot encode '${format}'. It speaks wav and pcm, and returns silence as mp3 and aac.`,
         { param: 'response_format', code: 'unsupported_value' },
       );
   }
