@@ -9,6 +9,7 @@ import { compileCacheFolder } from './services/cmd/compile-cache.js';
  */
 const longest = [
   'test/flows/start.test.ts',
+  'test/flows/stop.test.ts',
   'test/faults/kill.test.ts',
   'test/browser/dead-api.test.ts',
   'test/browser/every-page.test.ts',
