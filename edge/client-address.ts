@@ -4,7 +4,9 @@ import type { FastifyRequest } from 'fastify';
 const otherSpelling = /^(?:\[([\da-f:.]+)\]:\d+|(?:::ffff:)?([\d.]+)(?::\d+)?)$/i;
 
 /** The address of a request's client, always spelled the same way: allowlists, per-address limits and the audit log compare it. */
-export function clientAddress({ ip }: Pick<FastifyRequest, 'ip'>): string {
+export function clientAddress({ ip }: { ip: FastifyRequest['ip'] | undefined }): string {
+  // Of a client that has left Node knows no address any more.
+  if (ip === undefined) return '';
   if (!ip.includes(':')) return ip;
   const [, ipv6, ipv4] = otherSpelling.exec(ip) ?? [];
   return ipv4 ?? (ipv6 === undefined ? ip : clientAddress({ ip: ipv6 }));

@@ -13,7 +13,7 @@ export function compileIpAllowlist(entries: readonly string[]): ((ip: string) =>
   const ipv4 = compileIpv4(ranges);
   const ipv6 = ranges.filter(({ network }) => typeof network !== 'number');
   // Most keys are used from one address, request after request.
-  let lastAllowed = '';
+  let lastAllowed: string | undefined;
   return (ip) => {
     if (ip === lastAllowed) return true;
     if (!isInside(ip)) return false;
