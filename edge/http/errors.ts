@@ -124,13 +124,16 @@ function validationError(error: FastifyError): GatewayError {
   );
 }
 
-/** Ajv says `must be integer` and `must NOT have fewer than 2 characters`. */
-const inEnglish = (message: string): string =>
-  message
-    .replace(/NOT have (fewer|more) than/, (_, way) => (way === 'fewer' ? 'have at least' : 'have at most'))
-    .replace('NOT', 'not')
+/** Rewords what Ajv says, such as `must be <= 100` and `must NOT have fewer than 2 characters`. */
+const inEnglish = (fault: string): string =>
+  fault
     .replace(/^must be (integer|array|object)$/, 'must be an $1')
-    .replace(/^must be (string|number|boolean)$/, 'must be a $1');
+    .replace(/^must be (string|number|boolean)$/, 'must be a $1')
+    .replace(/^must be >=/, 'must be at least')
+    .replace(/^must be <=/, 'must be at most')
+    .replace(/^must NOT have fewer than/, 'must have at least')
+    .replace(/^must NOT have more than/, 'must have at most')
+    .replace(/^must match pattern "(.*)"$/, 'does not match the pattern `$1`');
 
 /**
  * The allowed values of a field, when the schema is a choice of values, possibly with other types beside them; a union fails once per

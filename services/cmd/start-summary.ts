@@ -3,7 +3,7 @@ import type { Bootstrapped } from './bootstrap.ts';
 /** Printed by the first `npm start` as soon as it has generated a password. */
 export const firstLogin = (email: string, password: string): string => `
 First sign-in    ${email}  ${password}
-                 (the password is shown this once)
+                 (this password is shown only once)
 `;
 
 /** Printed by `npm start`: where everything is, and calls to paste. */

@@ -194,7 +194,7 @@ test.each<[method: string, path: string, body: object | undefined, param: string
 
 test('a number out of range is refused with the range, even where a word would also be accepted', async () => {
   const path = '/admin/organizations/0198a000-0000-7000-8000-000000000001';
-  expect((await call('PATCH', path, { key_quota: -1 })).json.error.message).toContain('>= 0');
+  expect((await call('PATCH', path, { key_quota: -1 })).json.error.message).toContain('at least 0');
 });
 
 test('an Idempotency-Key already used for something else is named', async () => {

@@ -84,7 +84,7 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     await using refused = startProcess({ script, env: weak });
     expect(await refused.exited()).toMatchObject({ code: 1 });
     expect(refused.output.trim()).toBe(
-      'BOOTSTRAP_PASSWORD: The password is too weak: it lacks an upper-case letter, a digit.',
+      'BOOTSTRAP_PASSWORD: The password is too weak: it needs an upper-case letter and a digit.',
     );
     // Once there is an operator they are ignored.
     await using first = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });

@@ -17,7 +17,7 @@ export function invitationMail(invitation: {
     [
       invitation.organization === null
         ? 'You are invited to create an organization on Model Gateway and to be its owner.'
-        : `You are invited to join ${to} with the role ${invitation.role}.`,
+        : `You are invited to join ${to} as ${invitation.role === 'member' ? 'a' : 'an'} ${invitation.role}.`,
       'To accept, choose a password here:',
     ],
     invitation.link,
@@ -50,6 +50,10 @@ function letter(subject: string, before: readonly string[], link?: string, after
   return {
     subject,
     text: `${lines.join('\n\n')}\n`,
-    html: `<!doctype html><html><body>${before.map(paragraph).join('')}${anchor}${after.map(paragraph).join('')}</body></html>`,
+    html: [
+      '<!doctype html>',
+      `<html lang="en"><head><meta charset="utf-8"><title>${escapeHtml(subject)}</title></head><body>`,
+      `${before.map(paragraph).join('')}${anchor}${after.map(paragraph).join('')}</body></html>`,
+    ].join('\n'),
   };
 }

@@ -55,7 +55,7 @@ function readOffset({ page, offset }: { page?: number; offset?: number }, limit:
   if (offset !== undefined) throw invalidRequest('page', 'Give `page` or `offset`, not both.', 'invalid_value');
   const pageMax = Math.floor(offsetMax / limit) + 1;
   if (page > pageMax) {
-    throw invalidRequest('page', `Invalid value for \`page\`: it must be <= ${pageMax}.`, 'invalid_value');
+    throw invalidRequest('page', `Invalid value for \`page\`: it must be at most ${pageMax}.`, 'invalid_value');
   }
   return (page - 1) * limit;
 }
