@@ -1,8 +1,8 @@
 /*
- * How many charges a second Billing posts to the ledger, and what they cost: `node test/bench/billing.ts [charges] [organizations]`, by
- * default 50,000 and 200. Charges go in by the RPC, in batches as Usage sends them; then each organization has lots to draw on, and in
- * the last part each event settles a lease. CPU is this process's, which in `npm start` is the gateway's own, and Postgres's. One waits
- * for the other, so that the sum says how many a second there are when nothing else runs on the machine; beside it stands what was seen.
+ * How many charges per second Billing posts to the ledger, and what they cost: `node test/bench/billing.ts [charges] [organizations]`, by
+ * default 50,000 and 200. Charges are sent by RPC, in batches as Usage sends them; then each organization has lots to draw on, and in the
+ * last part each event settles a lease. CPU is that of this process, which in `npm start` is the gateway's own, and of Postgres. One waits
+ * for the other, so the sum gives the number per second when nothing else runs on the machine; the observed number is printed next to it.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -79,7 +79,7 @@ async function charge(billing: Client<typeof Billing>, name: string, batchSize: 
   );
 }
 
-/** A lease of a slice for each tenant's key, as an edge holds it. */
+/** Leases a slice for each tenant's key, as an edge holds it. */
 async function slices(billing: Client<typeof Billing>): Promise<string[]> {
   const leaseIds: string[] = [];
   for (const tenant of tenants) {

@@ -1,16 +1,16 @@
 /**
- * CPU time of the byte code in the hot path, in µs per operation: `node test/bench/bytes.ts`. The best of several batches, since
- * whatever else runs on the machine only adds.
+ * CPU time of the byte code in the hot path, in µs per operation: `node test/bench/bytes.ts`. The best of several batches, since other load
+ * on the machine only adds time.
  */
 import { stdout } from 'node:process';
 import { ChatStream } from '../../services/models/bytes/chat-stream.ts';
 import { fieldSet, scanObject } from '../../services/models/bytes/json-scan.ts';
 import { includeUsageEdit, spliceMembers } from '../../services/models/bytes/splice.ts';
 
-/** A batch takes as long as this, since the kernel counts CPU time in ticks of some milliseconds. */
+/** Batches take at least this long, since the kernel counts CPU time in ticks of some milliseconds. */
 const batchUs = 100_000;
 
-/** `parts`: how many of what is measured one operation does. */
+/** `parts` is how many of the measured things one operation does. */
 function measure(name: string, operation: () => unknown, parts = 1): void {
   let rounds = 1;
   while (timeOf(rounds, operation) < batchUs) rounds *= 2;
@@ -24,7 +24,7 @@ function timeOf(rounds: number, operation: () => unknown): number {
   return process.threadCpuUsage().user - start;
 }
 
-/** Prose with a line break each 80 characters and some quotes, as JSON escapes them; or without either. */
+/** Prose with a line break every 80 characters and some quotes, as JSON escapes them; or with neither if `plain`. */
 function prose(length: number, plain: boolean): string {
   const words = 'the quick brown fox jumps over a lazy dog and then some more of "it", said he'.split(' ');
   let text = '';
@@ -83,7 +83,7 @@ measure('request of 1 KB: model and include_usage set', () =>
   spliceMembers(spliceBody, [['model', '"llama-3.3-70b-instruct"'], includeUsageEdit(spliceBody)!]),
 );
 
-/** A stream of 200 deltas, as OpenAI and vLLM write them, or with what Ollama leaves to be put right. */
+/** A stream of 200 deltas, as OpenAI and vLLM write them, or with what Ollama leaves to be corrected. */
 const deltas = (id: string, more: object): Buffer[] =>
   Array.from({ length: 200 }, (_, index) => {
     const delta = index === 0 ? { role: 'assistant', content: '' } : { ...more, content: ' word' };

@@ -1,7 +1,7 @@
 /*
- * What caps cost away from the cap: `node test/bench/caps.ts [requests] [rounds]`, by default 4,000 and 9. Rounds without any cap, with
- * the key's own, and with the key's, the user's and the organization's at once take turns at one gateway process. CPU counts from the
- * first request of a round until the last of its charges is posted; Postgres stands apart.
+ * What caps cost while far from being reached: `node test/bench/caps.ts [requests] [rounds]`, by default 4,000 and 9. Rounds without any
+ * cap, with the key's own, and with the key's, the user's and the organization's together take turns at one gateway process. CPU is counted
+ * from the first request of a round until the last of its charges is posted; Postgres is listed separately.
  */
 import { loadavg } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,9 +14,9 @@ import { workloads } from './workloads.ts';
 
 const requestCount = Number(process.argv[2] ?? 4_000);
 const roundCount = Number(process.argv[3] ?? 9);
-/** Far from what is spent here, in USD. */
+/** Far above what is spent here, in USD. */
 const limitUsd = 1_000_000;
-/** A limit is known at the edge a second after it was set, and forgotten three after the last answer that said so. */
+/** The edge learns of a limit one second after it was set, and forgets it three seconds after the last answer that mentioned it. */
 const limitKnownMs = 3_500;
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);

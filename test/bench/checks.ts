@@ -1,5 +1,5 @@
-// `node test/bench/checks.ts`: CPU time of the checks that every request passes, in µs each, measured alone in a loop:
-// authentication with surface, scope, address and model among 100,000 live keys; the rate limiter; the retirement check with its headers.
+// `node test/bench/checks.ts`: CPU time of the checks that every request passes, in µs each, measured alone in a loop: authentication with
+// surface, scope, address and model among 100,000 live keys; the rate limiter; the retirement check with its headers.
 import { createHash, randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
@@ -25,7 +25,7 @@ const keyCount = 100_000;
 const loops = 300_000;
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
-/** What a call costs in µs of CPU: the median of five runs, each of `loops` calls. */
+/** What a call costs in µs of CPU: the median of five runs of `loops` calls each. */
 function costOf(call: (index: number) => unknown): number {
   const costs: number[] = [];
   let kept: unknown;
@@ -39,7 +39,7 @@ function costOf(call: (index: number) => unknown): number {
   return costs.sort((a, b) => a - b)[2]!;
 }
 
-/** Prints the cost of a call, less that of `around`: what the loop does to bring a request about. */
+/** Prints the cost of a call, minus that of `around`, which is what the loop needs to prepare a request. */
 function measure(
   name: string,
   goal: string,
@@ -53,7 +53,7 @@ function measure(
 const secrets = Array.from({ length: keyCount }, () => makeKeySecret(randomBytes(32)));
 const tenantId = uuidv7();
 const model = 'acme/model:v1';
-/** Keys as Keys would answer, without a network and a database: what is measured is the edge. */
+/** Stands in for Keys without a network or a database, since only the edge is measured. */
 const keys = {
   async authenticate() {
     return {
@@ -82,7 +82,7 @@ const keys = {
   recordKeyUse: async () => ({}),
 } as unknown as Client<typeof KeysService>;
 
-// The clock stands still, so that the lease of the feed does not lapse while the loop lets nothing else run.
+// The clock stands still, so that the feed's lease does not lapse while the loop lets nothing else run.
 const clock = { now: Date.now, monotonic: () => 1_000 };
 const logger = createLogger({ level: 'error', name: 'bench' });
 const credentials = createKeyCredentials({
@@ -132,14 +132,14 @@ measure(
     admit(principal, rule, '10.1.2.3');
     return admitModel(catalog, model, Operation.CHAT_COMPLETIONS, tenantId, principal.constraints, clock.now());
   },
-  // A request has just written its secret; here it comes from far off in memory.
+  // A real request has just written its secret; here it comes from distant memory.
   (index) => secretOf(index).charCodeAt(20),
 );
 
 const limiter = new RateLimiter(systemClock.monotonic);
 const limits = { requestsPerMinute: 1e9, tokensPerMinute: 1e12, concurrentRequests: 1e6 };
 const callers = Array.from({ length: 1_000 }, () => ({ apiKeyId: uuidv7(), userId: '' }));
-// The time is read once per request, for the limiter and the budgets.
+// The time is read once per request, for both the limiter and the budgets.
 measure('rate limiter, admission and end', 'at most 0.3', (index) => {
   const admission = limiter.admit(callers[index % callers.length]!, limits, 200, index / 1_000);
   if (admission instanceof Promise) throw new Error('a share was asked for');

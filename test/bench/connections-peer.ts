@@ -1,4 +1,4 @@
-// The other end of connections.ts, in a process of its own: an upstream that says a word each second, and the clients.
+// The other end of connections.ts, in its own process: an upstream that says a word each second, and the clients.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
@@ -38,7 +38,7 @@ say({ kind: 'upstream', url: `http://127.0.0.1:${(upstream.address() as AddressI
 
 const closers: (() => void)[] = [];
 
-/** Posts a streamed chat over a socket of its own; resolves with its first bytes. */
+/** Posts a streamed chat over its own socket; resolves with its first bytes. */
 async function openStream(url: string, key: string, model: string, reads: boolean): Promise<void> {
   const { hostname, port } = new URL(url);
   const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Tell me a story.' }] });
@@ -59,7 +59,7 @@ async function openSocket(url: string, key: string): Promise<void> {
     headers: { authorization: `Bearer ${key}` },
   });
   closers.push(() => socket.terminate());
-  // The session is there once it says so.
+  // The session is established once it says so.
   await once(socket, 'message');
 }
 

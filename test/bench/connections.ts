@@ -1,5 +1,5 @@
-// `node --expose-gc test/bench/connections.ts`: the memory that the gateway holds for open connections. The gateway runs in this
-// process, its clients and upstream in another one; what is held after a collection counts, not what lies about.
+// `node --expose-gc test/bench/connections.ts`: the memory that the gateway holds for open connections. The gateway runs in this process,
+// its clients and upstream in another. Only what remains after a collection counts, not garbage.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -70,7 +70,7 @@ await call('PUT', `/admin/keys/${id}/rate-limits`, session!, {
   concurrent_requests: 100_000,
 });
 
-/** Bytes that are held: by objects, and by buffers behind them. */
+/** Bytes held by objects and by the buffers behind them. */
 async function held(): Promise<number> {
   for (let round = 0; round < 3; round++) {
     collectGarbage!();

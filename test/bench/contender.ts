@@ -5,47 +5,47 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pin, prioritize } from './machine.ts';
 import type { BenchRequest } from './workloads.ts';
 
-/** What a contender finds when it is prepared. */
+/** What a contender is given when it is prepared. */
 type Surroundings = {
   upstreamUrl: string;
-  /** Where it must listen, on 127.0.0.1. */
+  /** The port on 127.0.0.1 where it must listen. */
   port: number;
-  /** Its own folder, empty, deleted after the run. */
+  /** Its own folder, empty at first and deleted after the run. */
   folder: string;
-  /** Kept from run to run: what was downloaded. */
+  /** A folder kept from run to run, for downloads. */
   downloads: string;
   /** A database of its own in the benchmark's Postgres, over a Unix socket. */
   databaseUrl(name: string): Promise<string>;
   /** How many keys the workload `keys` uses. */
   keyCount: number;
-  /** Priority of what is started. */
+  /** The priority of what is started. */
   nice: number;
 };
 
-/** How a contender is started, any number of times. */
+/** How to start a contender, any number of times. */
 export type Prepared = {
   command: readonly string[];
   env: Readonly<Record<string, string>>;
   cwd?: string;
-  /** Further lines of each request's head. */
+  /** Additional header lines for each request. */
   headers: Readonly<Record<string, string>>;
-  /** Bearer token of the ordinary workloads. */
+  /** The bearer token of the ordinary workloads. */
   token: string;
-  /** Tokens of the workload `keys`; undefined: it has no keys. */
+  /** The tokens of the workload `keys`; undefined if the contender has no keys. */
   tokens?: readonly string[];
 };
 
 export type Contender = {
   name: string;
-  /** As tables call it. */
+  /** Its name in tables. */
   title: string;
   /** What it does for a request besides passing it on. */
   duties: string;
-  /** Installs and configures it, once a run. Throws a CannotRun where that is impossible. */
+  /** Installs and configures it, once per run. Throws a CannotRun if that is impossible. */
   prepare(surroundings: Surroundings): Promise<Prepared>;
 };
 
-/** Why a contender is not in the table, as the table says it. */
+/** Why a contender is not in the table, in the table's words. */
 export class CannotRun extends Error {}
 
 export type Running = { pid: number; startMs: number; stop(): Promise<void>; log(): string };
@@ -63,7 +63,7 @@ export async function start(
     cwd: prepared.cwd,
     env: { ...process.env, ...prepared.env },
     stdio: ['ignore', log, log],
-    // A session of its own, which shares a core with other sessions evenly (see `prioritize`).
+    // In a session of its own, which shares a core evenly with other sessions (see `prioritize`).
     detached: true,
   });
   closeSync(log);
@@ -109,7 +109,7 @@ export async function answers(
   }
 }
 
-/** SIGTERM, as a service manager would, and SIGKILL when that takes too long. */
+/** SIGTERM, as from a service manager, and SIGKILL if that takes too long. */
 async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');

@@ -1,8 +1,8 @@
 /*
- * A gateway in use for hours: `node test/bench/endurance.ts [minutes]`, by default 60. Chats, streams, streams that are left, every other
+ * A gateway in use for hours: `node test/bench/endurance.ts [minutes]`, by default 60. Chats, streams, abandoned streams, every other
  * operation, realtime sessions, jobs, keys that come and go, sign-ins, reports, refused calls: some 66 calls a second by the unmodified
- * client, answered by the sandbox. Fails when a call was answered otherwise than it should be, when usage is not exactly what the
- * clients counted, when the ledger or the audit log is not sound, when memory still grows or when connections stay open.
+ * client, answered by the sandbox. Fails if a call is answered in any way but the right one, if usage is not exactly what the clients
+ * counted, if the ledger or the audit log is not sound, if memory still grows or if connections stay open.
  */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,9 +21,9 @@ import { isFlat } from './soak.ts';
 
 const minutes = Number(process.argv[2] ?? 60);
 const tickMs = 50;
-/** What is on its way at most; beyond, calls are left out. */
+/** The most calls in flight; beyond that, calls are skipped. */
 const underWayMax = 500;
-/** Sockets and files that may be open at the end beyond those of the start: Postgres and the client keep some connections. */
+/** How many more sockets and files may be open at the end than at the start: Postgres and the client keep some connections. */
 const openMoreMax = 40;
 
 type Kind = { perSecond: number; run: () => Promise<unknown> };
@@ -44,7 +44,7 @@ const env = {
   LOG_LEVEL: 'error',
 };
 const gateway = startProcess({ script: 'services/cmd/all.ts', env });
-/** Calls that were metered, by model. */
+/** The number of metered calls, by model. */
 const metered = new Map<string, number>();
 const counts = new Map<string, number>();
 const faults = new Map<string, number>();
@@ -87,7 +87,10 @@ async function main(): Promise<void> {
   process.exitCode = problems.length > 0 ? 1 : 0;
 }
 
-/** Keeps every kind of call at its rate until the time is over and all are answered. Answers the memory of the gateway's own process after each minute. */
+/**
+ * Keeps every kind of call at its rate until the time is over and all are answered. Returns the memory of the gateway's own process after
+ * each minute.
+ */
 async function keepAllUp(kinds: Record<string, Kind>): Promise<number[]> {
   const timers = Object.entries(kinds).map(([name, { perSecond, run }]) => {
     let due = Math.random();
@@ -128,7 +131,7 @@ function kindsOfCalls(key: string, keyId: string): Record<string, Kind> {
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user' as const, content: 'Hello there. '.repeat(10) }] };
   const file = wavOf(1);
   const get = (perSecond: number, path: string): Kind => ({ perSecond, run: () => rest('GET', path) });
-  /** A call of which usage has to know once it was answered. */
+  /** A call that must appear in usage once it was answered. */
   const call = (perSecond: number, model: string, ask: (client: OpenAI) => Promise<unknown>): Kind => ({
     perSecond,
     run: () => meteredCall(model, () => ask(client)),
@@ -203,7 +206,7 @@ function refused(perSecond: number, status: number, ask: () => Promise<unknown>)
   return { perSecond, run };
 }
 
-/** A key that is refused once its deletion was answered. */
+/** A key that must be refused once its deletion was answered. */
 async function keyThatComesAndGoes(chat: OpenAI.ChatCompletionCreateParamsNonStreaming): Promise<void> {
   const { id, key } = await rest('POST', '/api/v1/api-keys', { name: 'comes and goes' });
   const client = clientOf(key);
@@ -236,7 +239,7 @@ async function realtimeSession(key: string): Promise<void> {
   socket.close();
 }
 
-/** The number of all calls, once usage has each of them and no other; else what it has, as a failure. */
+/** The number of all calls, once usage has exactly those; otherwise throws what it has. */
 async function usageThatWasCounted(): Promise<number> {
   const { by_model: models } = await rest('GET', `/api/v1/usage/summary?${month}`);
   const seen = Object.fromEntries(models.map((one: { model: string; requests: number }) => [one.model, one.requests]));

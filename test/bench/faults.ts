@@ -1,9 +1,8 @@
 /*
- * A gateway whose parts stand still for up to a minute, are killed and started again, and whose Postgres freezes, in use:
- * `node test/bench/faults.ts [minutes]`, by default 5. Two edges, two processes of services, a worker. Fails when a cap was exceeded, when
- * an edge served a key or session behind the answer that ended it, when an answered call or an accepted job is not in usage or was not
- * charged exactly once, when a job did not complete, when an answer was no documented one, or when the ledger or the audit log is not
- * sound.
+ * A gateway in use while its parts are paused for up to a minute, killed and restarted, and its Postgres freezes: `node
+ * test/bench/faults.ts [minutes]`, by default 5. Two edges, two processes of services, a worker. Fails if a cap was exceeded, if an edge
+ * accepted a key or session after the answer that ended it, if an answered call or an accepted job is not in usage or was not charged
+ * exactly once, if a job did not complete, if an answer was not a documented one, or if the ledger or the audit log is not sound.
  */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -22,9 +21,9 @@ import { waitFor } from '../support/wait-for.ts';
 
 const minutes = Number(process.argv[2] ?? 5);
 const capUsd = 2;
-/** What each call costs, and what is held for it: a cap is met exactly. */
+/** What each call costs, and what is held for it, so that a cap is reached exactly. */
 const callUsd = 0.01;
-/** How long it is looked at whether something that was ended is served, in milliseconds. */
+/** How long to watch that something that was ended is no longer accepted, in milliseconds. */
 const watchMs = 3_000;
 const patienceMs = 180_000;
 
@@ -54,7 +53,7 @@ const parts: Part[] = [];
 const edges: string[] = [];
 const problems = new Map<string, number>();
 const counts = new Map<string, number>();
-/** The request ids of the chats that were answered whole. */
+/** The request ids of the chats that were answered completely. */
 const answered: string[] = [];
 /** The ids of the jobs that were accepted. */
 const jobs: string[] = [];
@@ -153,7 +152,7 @@ async function startPart(
   await part.running.waitForLine(ready);
 }
 
-/** For as long as was asked, one fault after the other; resolves when all parts run again. */
+/** Injects one fault after another for the given time; resolves when all parts run again. */
 async function injectFaults(): Promise<void> {
   const untilMs = performance.now() + minutes * 60_000;
   const under: Promise<unknown>[] = [];
@@ -184,7 +183,7 @@ async function injectFaults(): Promise<void> {
   await Promise.all(under);
 }
 
-/** Below, about and beyond the two seconds of a key's lease, and beyond the thirty of a budget's. */
+/** Below, around and beyond the two seconds of a key's lease, and beyond the thirty of a budget's. */
 function pauseMs(): number {
   const chance = Math.random();
   if (chance < 0.3) return 50 + below(600);
@@ -198,7 +197,7 @@ async function pause({ running }: Part): Promise<void> {
   running.signal('SIGCONT');
 }
 
-/** As a supervisor does: it may end at its start, while Postgres stands still. */
+/** As a supervisor does: it may end while starting, if Postgres is paused. */
 async function restart(part: Part): Promise<void> {
   do {
     await part.running.kill();
@@ -241,7 +240,7 @@ async function callEverywhere(key: string): Promise<void> {
   await Promise.all(edges.map((_, edge) => call(key, edge)));
 }
 
-/** Nobody may serve it any more, for a while and again and again. */
+/** Checks for a while, again and again, that nobody accepts it any more. */
 async function watchRefusals(what: string, request: (edge: number) => Promise<Answer>): Promise<void> {
   count(what);
   const untilMs = performance.now() + watchMs;
@@ -274,7 +273,7 @@ async function signIn(): Promise<void> {
   session = (await untilDone(() => ask('POST', '/api/v1/auth/login', '', owner))).json.access_token;
 }
 
-/** A request to an edge, by default any; status 0 when there was no answer. */
+/** A request to an edge, by default any; status 0 if there was no answer. */
 async function ask(
   method: string,
   path: string,
@@ -307,13 +306,13 @@ async function ask(
   }
 }
 
-/** What the parts that run have logged of a request. */
+/** What the running parts have logged about a request. */
 async function linesAbout(requestId: string): Promise<string[]> {
   await delay(1_000);
   return parts.flatMap(({ running }) => running.output.split('\n').filter((line) => line.includes(requestId)));
 }
 
-/** Tries until it succeeds; what was made and not answered stays behind. */
+/** Retries until it succeeds; things created without an answer are left behind. */
 function untilDone(request: () => Promise<Answer>): Promise<Answer> {
   const done = async (): Promise<Answer> => {
     const answer = await request();
@@ -323,7 +322,7 @@ function untilDone(request: () => Promise<Answer>): Promise<Answer> {
   return waitFor(done, { description: 'success', timeoutMs: patienceMs });
 }
 
-/** Calls until nobody serves the key any more: what is left of its cap is there for whoever asks. */
+/** Calls until nobody accepts the key any more, so that the rest of its cap goes to whoever asks. */
 async function meet(key: string): Promise<void> {
   const isMet = async (): Promise<boolean> =>
     (await Promise.all(edges.map((_, edge) => call(key, edge)))).every(({ status }) => status === 429);

@@ -5,10 +5,10 @@ type Profile = {
     callFrame: { functionName: string; url: string; lineNumber: number };
     children?: number[];
   }[];
-  /** In µs of the monotonic clock, as process.hrtime has it. */
+  /** In µs of the monotonic clock, like process.hrtime. */
   startTime: number;
   samples: number[];
-  /** Since the sample before, in µs. */
+  /** The time since the previous sample, in µs. */
   timeDeltas: number[];
 };
 
@@ -24,12 +24,12 @@ const colors = {
 
 const width = 1_200;
 const rowHeight = 16;
-/** Narrower frames, in pixels, are left out with all that they call. */
+/** Frames narrower than this, in pixels, are left out with everything that they call. */
 const widthMin = 1.5;
 
 /**
- * A flame graph as SVG of what a profile holds between two moments (in µs of the monotonic clock). Time in which the process waited is
- * left out: the whole width is CPU time. Each frame tells its name, place and part as a tooltip.
+ * An SVG flame graph of the part of a profile between two moments (in µs of the monotonic clock). Time in which the process waited is left
+ * out: the whole width is CPU time. A tooltip shows each frame's name, place and share.
  */
 export function flameGraph(profile: Profile, options: { title: string; fromUs: number; toUs: number }): string {
   const { title, fromUs, toUs } = options;
@@ -69,7 +69,7 @@ export function flameGraph(profile: Profile, options: { title: string; fromUs: n
   ].join('\n');
 }
 
-/** One tree of the samples between two moments; what calls the same function from the same place is one frame. */
+/** Combines the samples between two moments into one tree, in which calls of the same function from the same place are one frame. */
 function collect({ nodes, samples, timeDeltas, startTime }: Profile, fromUs: number, toUs: number): Frame {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map(nodes.flatMap(({ id, children }) => (children ?? []).map((child) => [child, id] as const)));

@@ -3,43 +3,46 @@ import { Worker } from 'node:worker_threads';
 import { MessageReader } from './message-reader.ts';
 import type { BenchRequest, Expected } from './workloads.ts';
 
-// The load generator: a process of its own that takes one Load after another as an IPC message and answers each with a LoadResult.
+// The load generator: a separate process that takes one Load after another as an IPC message and answers each with a LoadResult.
 
 export type Load = {
   port: number;
   requests: readonly BenchRequest[];
-  /** Lines of every head, each with its CRLF. */
+  /** Header lines of every request, each with its CRLF. */
   headers: string;
-  /** Bearer tokens, used in turn; one at least. */
+  /** Bearer tokens, used in turn; at least one. */
   tokens: readonly string[];
   connections: number;
   seconds: number;
   /**
-   * Undefined: closed loop, each connection sends again as soon as it was answered. Otherwise requests a second from an open loop:
-   * they leave on time whether or not earlier ones were answered, and latency counts from when a request was due.
+   * Undefined for a closed loop, in which each connection sends again once it was answered. Otherwise requests per second of an open loop:
+   * they leave on time whether or not earlier ones were answered, and latency is counted from when a request was due.
    */
   rate?: number;
-  /** Whether an answer of 503 is right as well: a refusal, which counts by itself. */
+  /** Whether a 503 is also a valid answer: refusals are counted separately. */
   mayRefuse?: boolean;
-  /** Closed loop: ends after so many requests instead of after `seconds`. */
+  /** Closed loop: ends after this many requests instead of after `seconds`. */
   count?: number;
 };
 
 export type LoadResult = {
   requests: number;
   wrong: number;
-  /** One of the wrong answers, for people. */
+  /** An example of the wrong answers, for people. */
   wrongAnswer: string;
   /** From the first request to the last answer. */
   elapsedMs: number;
-  /** From when each request was due (open loop) or sent (where refusals are right) to its whole answer, and to the first byte of its body. */
+  /**
+   * Until the whole answer, and until the first byte of its body: from when each request was due (open loop) or sent (if refusals are
+   * valid).
+   */
   latenciesMs: number[];
   firstBytesMs: number[];
-  /** The same of refusals, from when each request was sent. */
+  /** The same for refusals, from when each request was sent. */
   refusalsMs: number[];
-  /** Open loop: how late requests left, which is the generator's own fault while connections are free. */
+  /** Open loop: how late requests left, which is the generator's own fault if connections are free. */
   latenessMs: number[];
-  /** Open loop: a whole second's requests were waiting for a connection, so that nothing can be said but that it is too much. */
+  /** Open loop: a whole second's requests were waiting for a connection, so nothing can be said except that the load is too high. */
   overloaded: boolean;
 };
 
@@ -62,7 +65,7 @@ function run(load: Load): Promise<LoadResult> {
   let taken = 0;
   let open = 0;
   const idle: Connection[] = [];
-  /** When the requests were due that wait for a connection. */
+  /** When the requests that wait for a connection were due. */
   const due: number[] = [];
   let pacer: Worker | undefined;
   let over = false;
@@ -143,7 +146,7 @@ function run(load: Load): Promise<LoadResult> {
       const { head, body } = message;
       if (load.mayRefuse && head.startsWith('HTTP/1.1 503 ')) {
         result.refusalsMs.push(performance.now() - connection.sentMs);
-        // As the official clients do: whoever was refused waits for as long as it was told to.
+        // Like the official clients, a refused connection waits as long as it was told to.
         setTimeout(answered, 1_000 * Number(/\r\nretry-after: (\d+)/i.exec(head)?.[1] ?? 0), connection);
         return;
       }
@@ -155,7 +158,7 @@ function run(load: Load): Promise<LoadResult> {
     socket.on('error', reject);
     socket.on('close', () => {
       if (connection.busy) return reject(new Error('a connection was closed before its request was answered'));
-      // A server may close what was idle for some seconds.
+      // A server may close a connection that was idle for some seconds.
       const at = idle.indexOf(connection);
       if (at < 0 || result.elapsedMs > 0) return;
       idle.splice(at, 1);
@@ -165,7 +168,7 @@ function run(load: Load): Promise<LoadResult> {
     });
   };
 
-  /** A request is due; null: it was the last. */
+  /** A request is due, or null after the last one. */
   const arrive = (dueMs: number | null): void => {
     if (dueMs === null) {
       over = true;
@@ -190,7 +193,7 @@ function run(load: Load): Promise<LoadResult> {
   return promise;
 }
 
-/** With one token the bytes are made once; with many, each time. */
+/** With one token the bytes are prepared once; with many, each time. */
 function prepare({ path, body, expected }: BenchRequest, { headers, tokens }: Load) {
   const before = `POST ${path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n${headers}authorization: Bearer `;
   const after = `\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
@@ -207,8 +210,8 @@ function isRight(head: string, body: Buffer, { status, text, times, stream }: Ex
 }
 
 /**
- * Says when each request is due, from a thread that sleeps in between: timers of the event loop know whole milliseconds only.
- * Its clock is this thread's.
+ * Says when each request is due, from a thread that sleeps in between: the event loop's timers have only whole milliseconds. The thread
+ * reads its own clock.
  */
 function startPacer(rate: number, seconds: number, arrive: (dueMs: number | null) => void): Worker {
   const source = `
@@ -229,7 +232,7 @@ function startPacer(rate: number, seconds: number, arrive: (dueMs: number | null
   return worker;
 }
 
-// Whoever started it may have been killed.
+// The process that started this one may have been killed.
 process.on('disconnect', () => process.exit());
 process.on('message', (load: Load) => {
   run(load).then(

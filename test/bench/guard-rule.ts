@@ -1,16 +1,16 @@
 import { spreadOf } from './measure.ts';
 
-/** The part by which a workload may cost more than the baseline says. */
+/** How much more than the baseline a workload may cost, as a fraction. */
 export const lossMax = 0.15;
-/** How seldom chance alone may put the true median outside of the bounds, on each side. */
+/** The probability that chance alone puts the true median outside the bounds, on each side. */
 const chanceMax = 0.05;
 
 /** The median of ratios, and bounds between which the true median lies. */
 export type Finding = { median: number; low: number; high: number };
 
 /**
- * Bounds by the sign test, which needs to know nothing of how ratios are spread: that the k-th smallest of n lies above the true median
- * is as likely as fewer than k heads in n throws of a coin. Too few ratios for any bound give 0 and infinity.
+ * Bounds by the sign test, which assumes nothing about how ratios are distributed: the k-th smallest of n is above the true median with the
+ * probability of fewer than k heads in n throws of a coin. With too few ratios for any bound, the bounds are 0 and infinity.
  */
 export function findingOf(ratios: readonly number[]): Finding {
   const sorted = ratios.toSorted((a, b) => a - b);
@@ -29,5 +29,5 @@ export function findingOf(ratios: readonly number[]): Finding {
   };
 }
 
-/** Whether a workload has certainly become dearer by more than `lossMax`. Noise makes the bounds wide, and so never a loss. */
+/** Whether a workload has certainly become more expensive by more than `lossMax`. Noise widens the bounds, so it never counts as a loss. */
 export const isLost = ({ low }: Finding, baseline: number): boolean => low > baseline * (1 + lossMax);

@@ -8,13 +8,16 @@ import { loadOf, runLoad, spreadOf } from './measure.ts';
 import { type Entrant, enterAll, type Stage } from './stage.ts';
 import { workloads } from './workloads.ts';
 
-/** results/baseline.json, by machine: CPU of the gateway over that of Fastify + undici without any duty, as medians of pairs of slices. */
+/**
+ * results/baseline.json, by machine: CPU of the gateway divided by that of Fastify + undici without any duties, as medians over pairs of
+ * slices.
+ */
 type Baselines = Record<string, { at: string; commit: string; ratios: Record<string, number> }>;
 
 /**
- * What is compared. A slice has as many requests as take about 0.4 s of CPU; a pair is a slice of each. Slices of the warm-up go before:
- * what the gateway costs falls until V8 has compiled what is hot, which takes some 25,000 small chats from its start, and until it lets
- * bodies take more memory before it collects everything: until then each slice of large prompts may have a collection of its own.
+ * What is compared. A slice has as many requests as take about 0.4 s of CPU; a pair is a slice of each contender. Slices of the warm-up
+ * come first: the gateway's cost falls until V8 has compiled the hot code, which takes some 25,000 small chats from its start, and until V8
+ * lets bodies take more memory before a full collection: before that, each slice of large prompts may have its own.
  */
 const guarded = [
   { name: 'small', gatewayRequests: 1_000, fastifyRequests: 3_000, warmUpSlices: 25 },
@@ -24,14 +27,15 @@ const guarded = [
 ] as const;
 type Guarded = (typeof guarded)[number];
 const pairCount = 24;
-/** A baseline is the middle of so many starts. */
+/** A baseline is the median of this many starts. */
 const startsOfBaseline = 3;
-/** On a busy machine: without a warm-up in this time nothing is said of a workload, and fewer pairs bound less. */
+/** On a busy machine: without a complete warm-up in this time a workload is skipped, and fewer pairs give wider bounds. */
 const secondsMax = { warmUp: 40, pairs: 20 };
 
 /**
- * Compares what the gateway costs with the committed baseline of this machine; answers whether it holds. A workload that has become
- * dearer is measured once more with both started anew, and has to be dearer again. `accept` writes what was measured as the baseline.
+ * Compares the gateway's cost with the committed baseline of this machine; returns whether it holds. A workload that has become more
+ * expensive is measured again with both contenders restarted, and counts only if it is still more expensive. `accept` writes the
+ * measurements as the new baseline.
  */
 export async function guard(
   stage: Stage,
@@ -56,7 +60,7 @@ export async function guard(
     print(describe(workload.name, finding, baseline?.[workload.name]));
     return finding;
   };
-  /** What V8 compiles, and where it puts it, differs from one start to the next by some hundredths. */
+  /** What V8 compiles, and where it puts it, differs from one start to the next by a few percent. */
   const startAnew = async (): Promise<void> => {
     for (const entrant of entrants) {
       await entrant.running!.stop();
@@ -104,8 +108,8 @@ export async function guard(
 }
 
 /**
- * Ratios of neighbouring slices, which the noise of a machine meets alike. The gateway's CPU counts until its next slice begins, since
- * metering is done after the answers.
+ * Ratios of neighbouring slices, which the noise of a machine affects alike. The gateway's CPU counts until its next slice begins, since
+ * metering happens after the answers.
  */
 async function measurePairs(
   stage: Stage,
@@ -121,7 +125,7 @@ async function measurePairs(
   for (let slice = 0; slice < warmUpSlices; slice += 1) {
     if (performance.now() > endMs) return [];
     await run(own, gatewayRequests);
-    // It has little code, and is warm sooner.
+    // It has little code, and warms up sooner.
     if (slice % 4 === 0) await run(fastify, fastifyRequests);
   }
   const ratios: number[] = [];

@@ -1,8 +1,8 @@
 /*
- * What signing in and invented keys cost everybody else: `node test/bench/identity.ts [seconds] [keys] [people]`, by default 8 seconds a
- * round, 1,000,000 keys, and one person signing in after the other. A gateway in a process of its own, its Postgres beside it.
- * - p99 of chat completions without and with people signing in (argon2id), in rounds that take turns.
- * - Memory of the gateway's process and transactions of its database while keys with a right checksum come that nobody has.
+ * What sign-ins and invented keys cost everyone else: `node test/bench/identity.ts [seconds] [keys] [people]`, by default 8 seconds a
+ * round, 1,000,000 keys, and one person signing in after the other. The gateway and its Postgres run in separate processes.
+ * - p99 of chat completions with and without people signing in (argon2id), in alternating rounds.
+ * - Memory of the gateway's process and transactions of its database under a flood of nonexistent keys with a valid checksum.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -21,7 +21,7 @@ const roundMs = Number(process.argv[2] ?? 8) * 1_000;
 const keyCount = Number(process.argv[3] ?? 1_000_000);
 const rounds = 5;
 const connections = 8;
-/** Look-ups gather for 20 ms, so that fewer would wait for most of an hour. */
+/** Look-ups are gathered for 20 ms, so with fewer connections this would take most of an hour. */
 const floodConnections = 256;
 const signingInAtOnce = Number(process.argv[4] ?? 1);
 const credentials = { email: 'owner@example.com', password: 'Correct-horse-1' };
@@ -53,7 +53,7 @@ try {
   const { access_token: token } = (await call('POST', '/api/v1/auth/login', '', credentials)).json;
   const { key } = (await call('POST', '/api/v1/api-keys', token, { name: 'bench' })).json;
   const { data } = (await call('GET', '/api/v1/admin/organizations', token)).json;
-  // What is measured is the load of others, not the plan's limits.
+  // Measures the load of others, not the plan's limits.
   const limits = { requests_per_minute: 10_000_000, tokens_per_minute: 2_000_000_000, concurrent_requests: 1_000 };
   await call('PATCH', `/api/v1/admin/organizations/${data[0].id}`, token, { rate_limits: limits });
   await measureSignIns(key);
@@ -84,7 +84,7 @@ async function measureSignIns(key: string): Promise<void> {
   print(`p99 with sign-ins ÷ p99 without: ${(median(busy) / median(quiet)).toFixed(2)} (promised: at most 1.5)`);
 }
 
-/** Chat completions at a steady pace, below what the machine can do, so that the p99 tells of waiting and not of overload. */
+/** Chat completions at a steady pace, below what the machine can do, so that the p99 shows waiting and not overload. */
 async function load(key: string, ms: number, withSignIns: boolean) {
   const latenciesMs: number[] = [];
   const untilMs = performance.now() + ms;

@@ -6,14 +6,14 @@ import { CannotRun } from './contender.ts';
 
 const run = promisify(execFile);
 
-/** A virtual environment with the given packages, made once. Answers its folder. */
+/** A virtual environment with the given packages, created once. Returns its folder. */
 export const installFromPyPI = (downloads: string, name: string, packages: readonly string[]): Promise<string> =>
   installOnce(downloads, name, async (folder) => {
     await run('python3', ['-m', 'venv', folder]);
     await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
   });
 
-/** A folder with the given packages in node_modules, made once; `overrides` as npm has them. No install script of theirs runs. */
+/** A folder with the given packages in node_modules, created once; `overrides` as in npm. Their install scripts do not run. */
 export const installFromNpm = (
   downloads: string,
   name: string,
@@ -28,7 +28,7 @@ export const installFromNpm = (
     });
   });
 
-/** A virtual environment holds its own path, so that it is made where it stays; a mark at the end says that it is whole. */
+/** A virtual environment contains its own path, so it is created where it stays; a mark written at the end says that it is complete. */
 async function installOnce(
   downloads: string,
   name: string,

@@ -1,6 +1,6 @@
 /*
- * Background jobs in figures: `node test/bench/jobs.ts [jobs]`, by default 3,000 to be drained. A gateway on an embedded
- * Postgres, whose sandbox answers, all in one process; the load generator is another. What is promised stands beside each figure.
+ * Background jobs in figures: `node test/bench/jobs.ts [jobs]`, by default 3,000 to be drained. A gateway on an embedded Postgres, whose
+ * sandbox answers, all in one process; the load generator is another. Each figure is printed next to its goal.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,7 +30,7 @@ const submissionSeconds = 10;
 const warmUpSeconds = 15;
 const idleStarts = 40;
 const idleSeconds = 15;
-/** The lock of those who take jobs (services/jobs/db/take-jobs.ts): whoever has it keeps the queue still. */
+/** The lock of those who take jobs (services/jobs/db/take-jobs.ts): holding it stops the queue. */
 const takersLock = '5918273645546372';
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
@@ -41,7 +41,9 @@ const ms = (value: number) => `${value.toFixed(1)} ms`;
 const dataDir = mkdtempSync(join(tmpdir(), 'bench-jobs-'));
 const logger = createLogger({ level: 'error', name: 'bench' });
 const postgres = await startEmbeddedPostgres({ dataDir, logger });
-/** CPU time so far, in milliseconds: of this process, which is client and gateway, and of Postgres. A busy machine does not change it much. */
+/**
+ * CPU time so far, in milliseconds: of this process, which is client and gateway, and of Postgres. A busy machine does not change it much.
+ */
 const cpuMs = (): { here: number; postgres: number } => {
   const { user, system } = process.cpuUsage();
   return { here: (user + system) / 1000, postgres: cpuMsOfTree(postgres.pid()) };
@@ -169,7 +171,7 @@ async function withGateway(): Promise<void> {
   await gateway.close();
 }
 
-/** Sends requests from another process, which takes no time from this one. */
+/** Sends requests from another process, so that it takes no time from this one. */
 async function generate(load: Load): Promise<LoadResult> {
   const generator = fork(fileURLToPath(new URL('generator.ts', import.meta.url)), { execArgv: [] });
   try {
@@ -185,7 +187,7 @@ async function generate(load: Load): Promise<LoadResult> {
   }
 }
 
-/** Counts whatever a worker with nothing to do sends to Postgres. */
+/** Counts everything that an idle worker sends to Postgres. */
 async function idleWorker(): Promise<void> {
   await database.query('delete from jobs.jobs');
   const jobs = await openJobsDatabase(postgres.url);

@@ -77,7 +77,7 @@ function parseFlags<const Options extends ParseArgsOptionsConfig>(options: Optio
   }
 }
 
-/** The named ones in the order of the flag. */
+/** The named items, in the order of the flag. */
 function choose<Item extends { name: string }>(items: readonly Item[], names: string): Item[] {
   if (names === 'none') return [];
   return names.split(',').map((name) => {
@@ -86,7 +86,7 @@ function choose<Item extends { name: string }>(items: readonly Item[], names: st
   });
 }
 
-/** What cannot be a command line ends the process with a line and 2, as it does that of `npm run admin`. */
+/** An invalid command line ends the process with one line and exit code 2, as in `npm run admin`. */
 function refuse(message: string): never {
   process.stderr.write(`${message}\n`);
   process.exit(2);
@@ -99,7 +99,7 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
   if (flags.quick) {
-    // Other work of the machine is most of the noise: where it may be put behind (by root), it is.
+    // Most of the noise is other work of the machine: run by root, it gets a lower priority.
     const priority = process.getuid?.() === 0 ? '10' : '0';
     flags.priority ??= priority;
     flags.keys = '1';
@@ -164,7 +164,7 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   let firstTokens: Results['firstTokens'];
   if (rates.length > 0) {
     print('time to first token …');
-    // As many streams as give the slowest hundredth some answers, and a gateway time to spare.
+    // Enough streams for the slowest hundredth to have some answers, while the gateway has time to spare.
     const rate = 50;
     const paced = workloads.find(({ paced }) => paced)!;
     const latencies = await measureLatencies(stage, entrants, paced, { rounds, seconds, rate }, 'firstBytesMs');
@@ -213,11 +213,11 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   if (flags.profile && own !== undefined) await profile(stage, own, seconds, commit);
 }
 
-/** As Prometheus would, each second. */
+/** Each second, as Prometheus would. */
 function scrapeMetrics(entrant: Entrant | undefined): AsyncDisposable {
   const timer = setInterval(() => {
     if (entrant === undefined) return;
-    // Between two starts nobody answers.
+    // Between two starts nothing answers.
     fetch(`http://127.0.0.1:${entrant.port}/metrics`).then(
       (answer) => answer.text(),
       () => {},
@@ -230,7 +230,7 @@ function scrapeMetrics(entrant: Entrant | undefined): AsyncDisposable {
   };
 }
 
-/** Begins and ends what --publish writes in README.md. */
+/** Marks around what --publish writes into README.md. */
 const [publishedFrom, publishedTo] = [
   '<!-- npm run bench -- --publish: begin -->',
   '<!-- npm run bench -- --publish: end -->',

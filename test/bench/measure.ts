@@ -5,16 +5,16 @@ import type { Workload } from './workloads.ts';
 
 /** A round of one contender. */
 type Round = {
-  /** Of all its processes, per unit of the workload, in µs. */
+  /** CPU of all its processes, per unit of the workload, in µs. */
   cpuUs: number;
-  /** Of Postgres meanwhile, per unit, in µs. */
+  /** CPU of Postgres in the same time, per unit, in µs. */
   postgresUs: number;
   requests: number;
   /** Why the figures may not be printed. */
   refused: string | undefined;
 };
 
-/** Part of the time in which a thread must have had something to do for being what the rest waited for. */
+/** If a thread had something to do for this part of the time, it was what the rest waited for. */
 const fullShare = 0.85;
 
 /** What the generator sends to an entrant. */
@@ -28,7 +28,7 @@ export const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
   connections: workload.connections,
 });
 
-/** A wrong answer, or none at all: nothing that was measured with it may be printed. */
+/** A wrong answer, or none at all: nothing measured with it may be printed. */
 class WrongAnswer extends Error {}
 
 /** Runs a load. @throws WrongAnswer unless every answer was right. */
@@ -47,7 +47,7 @@ export async function runLoad(stage: Stage, load: Load): Promise<LoadResult> {
   return result;
 }
 
-/** Refuses all figures of what throws a WrongAnswer. */
+/** Discards all figures if the work throws a WrongAnswer. */
 async function unlessWrong<Result>(work: () => Promise<Result>): Promise<Result | { refused: string }> {
   try {
     return await work();
@@ -57,7 +57,7 @@ async function unlessWrong<Result>(work: () => Promise<Result>): Promise<Result 
   }
 }
 
-/** Closed loop for a while: what the work costs when there is always more of it. */
+/** A closed loop for a while: what the work costs when there is always more of it. */
 export async function runRound(
   stage: Stage,
   entrant: Entrant,
@@ -85,7 +85,7 @@ export async function runRound(
   };
 }
 
-/** Whether generator and upstream had time to spare, from now until the answer is called. */
+/** Checks whether generator and upstream had time to spare, from now until the returned function is called. */
 function watchSurroundings(stage: Stage): (elapsedMs: number) => string | undefined {
   const parts = [
     { name: 'generator', pid: stage.generator.pid },
@@ -102,7 +102,7 @@ type OpenRound = Pick<LoadResult, 'latenciesMs' | 'firstBytesMs' | 'latenessMs' 
   refused: string | undefined;
 };
 
-/** Open loop at a rate; without an entrant straight to the upstream. */
+/** An open loop at a rate; without an entrant, straight to the upstream. */
 async function runOpenRound(
   stage: Stage,
   entrant: Entrant | undefined,
@@ -130,7 +130,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median, min: sorted[0]!, max: sorted.at(-1)! };
 }
 
-/** The smallest value that is not below the given part of all. */
+/** The smallest value that is not below the given fraction of all. */
 export function percentile(values: readonly number[], part: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)]!;
@@ -141,13 +141,13 @@ export type Cost =
   | { cpuUs: Spread; postgresUs: Spread; ratioToFirst: Spread; crowd: number; requests: number }
   | { refused: string };
 
-/** How many idlers may share the core of a contender that is too quick for the generator. */
+/** How many idlers may share the core of a contender that is too fast for the generator. */
 const crowds = [0, 1, 2];
 
 /**
- * Rounds of every entrant in turn, so that what else happens on the machine meets them all alike; ratios are those of neighbours.
- * An entrant that the generator cannot keep busy gets a share of its core only, by idlers beside it: CPU time stays its own, and the
- * work arrives as at saturation.
+ * Rounds of all entrants in turn, so that other load on the machine affects them all alike; ratios compare neighbours. An entrant that the
+ * generator cannot keep busy gets only a share of its core, with idlers next to it: its CPU time stays its own, and work arrives as at
+ * saturation.
  */
 export async function measureCosts(
   stage: Stage,
@@ -190,14 +190,14 @@ export async function measureCosts(
 }
 
 /**
- * V8 compiles what is hot step by step. What a small chat costs this gateway falls by a third over the first 25,000, and by another
- * sixth until some 100,000: those who run for longer than a minute are compared as they run.
+ * V8 compiles hot code step by step. The cost of a small chat in this gateway falls by a third over the first 25,000, and by another sixth
+ * up to some 100,000: contenders that run for longer than a minute are compared at their steady pace.
  */
 const steadySeconds = 40;
-/** For what a workload has of its own, in a process that is warm. */
+/** For what is particular to a workload, in a process that is already warm. */
 const warmUpSeconds = 12;
 
-/** Brings an entrant to the pace that it keeps. */
+/** Runs an entrant until it has reached its steady pace. */
 export const warmUp = (stage: Stage, entrant: Entrant, workload: Workload): Promise<Round> =>
   runRound(stage, entrant, workload, { seconds: steadySeconds });
 
@@ -218,42 +218,42 @@ async function findCrowd(
   return { crowd: 0, refused };
 }
 
-/** The first use of a key is a look-up, which may be refused while too many are under way: that is not what is measured. */
+/** The first use of a key is a look-up, which may be refused while too many are in progress; that is not what is measured. */
 async function touchEveryKey(stage: Stage, entrant: Entrant, workload: Workload): Promise<void> {
   const load = { ...loadOf(entrant, workload), connections: 8, seconds: 0 };
   await stage.generator.run({ ...load, count: load.tokens.length });
 }
 
-/** A reason that holds in half of the rounds or more. */
+/** The reason that holds in at least half of the rounds, if any. */
 function mostly(reasons: readonly (string | undefined)[]): string | undefined {
   const given = reasons.filter((reason) => reason !== undefined);
   return given.length * 2 >= reasons.length ? (given[0] ?? 'no round') : undefined;
 }
 
-/** Latency that a contender adds, in milliseconds; the entry of `direct` is the upstream's own. */
+/** The latency that a contender adds, in milliseconds; the entry of `direct` is the upstream's own. */
 export type Latency =
   | {
       p50: Spread | { refused: string };
       p99: Spread | { refused: string };
-      /** Of all rounds together. */
+      /** Over all rounds together. */
       p999: number | { refused: string };
       cpuUs: Spread | undefined;
       samples: number;
     }
   | { refused: string };
 
-/** Fewer answers than this say nothing of the slowest in a thousand. */
+/** Fewer answers than this say nothing about the slowest in a thousand. */
 const samplesForP999 = 2_000;
 /**
- * Latency counts from when a request was due, so that the generator's own lateness is in it, of all contenders and of the upstream alike.
- * Below half a millisecond, or a quarter of the figure, it may stay there.
+ * Latency is counted from when a request was due, so it includes the generator's own lateness, for all contenders and the upstream alike.
+ * That is tolerated below half a millisecond or a quarter of the figure.
  */
 const isLate = (latenessMs: number, latencyMs: number): boolean => latenessMs > Math.max(0.5, latencyMs / 4);
 const late = { refused: 'the generator was late' };
 
 /**
- * Latency at a rate, in turns with the same load straight at the upstream; what is added is the difference in each pair. `of` chooses
- * between whole answers and the first byte of the body.
+ * Latency at a rate, in turns with the same load straight to the upstream; the added latency is the difference within each pair. `of`
+ * chooses between whole answers and the first byte of the body.
  */
 export async function measureLatencies(
   stage: Stage,
@@ -278,7 +278,7 @@ export async function measureLatencies(
       rounds.flatMap((round) => round[values]),
       part,
     );
-  // Where the upstream's own latency cannot be said, nobody knows what a contender adds to it.
+  // If the upstream's own latency is unknown, so is what a contender adds to it.
   const isHidden = (rounds: readonly OpenRound[], part: number): boolean =>
     [direct, rounds].some((either) => isLate(slowest(either, part, 'latenessMs'), slowest(either, part, of)));
   return new Map(

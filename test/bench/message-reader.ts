@@ -1,24 +1,24 @@
-/** A whole HTTP/1.1 message: the head with its start line, and the body without the frames of chunks. */
+/** A whole HTTP/1.1 message: the head with its start line, and the body without its chunk framing. */
 type Message = { head: string; body: Buffer };
 
 /**
- * Takes one HTTP/1.1 message at a time from a connection. It knows what contenders of the benchmark send (a Content-Length, or
- * chunks without trailers) and nothing more, since its cost limits how much load can be made.
+ * Reads one HTTP/1.1 message at a time from a connection. It understands what the benchmark's contenders send (a Content-Length, or chunks
+ * without trailers) and nothing more, since its cost limits how much load can be generated.
  */
 export class MessageReader {
   #parts: Buffer[] = [];
   #size = 0;
   #head = '';
   #bodyAt = 0;
-  /** In bytes, with the head; -1 while the end is told by the last chunk. */
+  /** In bytes, including the head; -1 while only the last chunk will show the end. */
   #wholeSize = 0;
 
-  /** Whether some of the body has arrived of a message that is not yet complete. */
+  /** Whether part of the body of an incomplete message has arrived. */
   get hasBody(): boolean {
     return this.#bodyAt > 0 && this.#size > this.#bodyAt;
   }
 
-  /** The message which these bytes complete. The bytes must not change afterwards. */
+  /** The message that these bytes complete, if any. The bytes must not change afterwards. */
   push(data: Buffer): Message | undefined {
     this.#parts.push(data);
     this.#size += data.length;
@@ -53,7 +53,7 @@ export class MessageReader {
       tail = Buffer.concat([this.#parts[part]!, tail]);
     }
     const text = tail.subarray(-7).toString('latin1');
-    // An empty body is nothing but the last chunk.
+    // An empty body consists of the last chunk alone.
     return text.endsWith('\r\n0\r\n\r\n') || (text.endsWith('0\r\n\r\n') && this.#size === this.#bodyAt + 5);
   }
 }

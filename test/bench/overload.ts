@@ -1,7 +1,7 @@
 /*
- * What becomes of the gateway when many more want something than it can serve: `node test/bench/overload.ts [seconds] [clients...]`, by
- * default 10 seconds with 1,000 and 3,000 clients at once. Small chats; first with 64 clients, for the most that can be served. Each client
- * asks again as soon as it was answered, and where it was refused, when Retry-After says so, as the official clients do.
+ * What happens to the gateway when far more is asked of it than it can serve: `node test/bench/overload.ts [seconds] [clients...]`, by
+ * default 10 seconds with 1,000 and 3,000 clients at once. Small chats; first with 64 clients, to find the most that can be served. Each
+ * client asks again as soon as it was answered or, if refused, when Retry-After says so, as the official clients do.
  */
 import { readFileSync } from 'node:fs';
 import { gateway } from './contenders/gateway.ts';

@@ -1,7 +1,7 @@
 import type { Cost, Latency, Spread } from './measure.ts';
 import { growthOfLastHalf, isFlat, type Soak } from './soak.ts';
 
-/** Everything that a run found out, as it is kept in results/latest.json. */
+/** Everything that a run measured, as kept in results/latest.json. */
 export type Results = {
   at: string;
   commit: string;
@@ -13,14 +13,14 @@ export type Results = {
   rates: { rate: number; latencies: Record<string, Latency> }[];
   /** Time to the first byte of a stream's body. */
   firstTokens: { rate: number; latencies: Record<string, Latency> } | undefined;
-  /** Starts of a contender that has run before, to the first right answer. */
+  /** From the start of a contender that has run before to its first right answer. */
   startsMs: Record<string, Spread>;
   /** At rest after the start, and after all rounds. */
   memoryMiB: Record<string, { idle: number; after: number; requests: number }>;
   soak: Soak | undefined;
 };
 
-/** Three digits that count: more would be noise. */
+/** Three significant digits: more would be noise. */
 export function digits(value: number): string {
   const rounded = Number(value.toPrecision(value < 1 ? 2 : 3));
   return Math.abs(rounded) >= 1000 ? rounded.toLocaleString('en-US') : String(rounded);
@@ -132,7 +132,7 @@ function costCell(cost: Cost | undefined): string {
   if (cost === undefined) return '–';
   if ('refused' in cost) return `refused: ${cost.refused}`;
   const ratio = cost.ratioToFirst.median;
-  // Nothing is told as a multiple of a figure that was refused; JSON has null for it.
+  // Nothing is given as a multiple of a discarded figure, which JSON stores as null.
   return Number.isFinite(ratio) ? `${range(cost.cpuUs)}, ×${digits(ratio)}` : range(cost.cpuUs);
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { growthOfLastHalf, isFlat } from './soak.ts';
 
-test('a soak is flat when the last half does not rise, whatever the warm-up did', () => {
+test('a soak is flat if its last half does not rise, whatever the warm-up did', () => {
   const warmUp = [100, 150, 180, 195, 200];
   expect(isFlat([...warmUp, 203, 198, 204, 199, 201, 200])).toBe(true);
   expect(isFlat([...warmUp, 200, 190, 180, 170, 160, 150])).toBe(true);

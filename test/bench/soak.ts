@@ -5,25 +5,25 @@ import { runRound } from './measure.ts';
 import type { Entrant, Stage } from './stage.ts';
 import { type Workload, workloads } from './workloads.ts';
 
-/** What the gateway holds, before the first and after each `every` requests, in MiB. */
+/** What the gateway holds before the first and after every `every` requests, in MiB. */
 export type Soak = {
   requests: number;
   every: number;
-  /** Of the process, as Linux has it. */
+  /** The process's memory, according to Linux. */
   memoryMiB: number[];
-  /** JavaScript objects that are in use, after a collection. */
+  /** JavaScript objects in use, after a collection. */
   heapMiB: number[];
 };
 
 const every = 50_000;
-/** The part by which memory may grow over the last half of a soak and still be called flat. */
+/** How much memory may grow over the last half of a soak and still count as flat, as a fraction. */
 const growthMax = 0.05;
 
 const [small, bursts] = ['small', 'bursts'].map((name) => workloads.find((one) => one.name === name)!);
-/** One in twenty is a stream. */
+/** One request in twenty is a stream. */
 const mixed: Workload = { ...small!, requests: [...Array(19).fill(small!.requests[0]), bursts!.requests[0]] };
 
-/** Sends small chats with streams among them to the gateway, started anew with an inspector that tells of its heap. */
+/** Sends small chats and some streams to the gateway, restarted with an inspector that reports its heap. */
 export async function runSoak(
   stage: Stage,
   entrant: Entrant,
@@ -50,7 +50,7 @@ export async function runSoak(
   return soak;
 }
 
-/** By how much a line through the last half of a series rises over that half, in the series' unit. */
+/** How much a line fitted to the last half of a series rises over that half, in the series' unit. */
 export function growthOfLastHalf(series: readonly number[]): number {
   const half = series.slice(Math.floor(series.length / 2));
   const middle = (half.length - 1) / 2;
@@ -63,13 +63,13 @@ export function growthOfLastHalf(series: readonly number[]): number {
   return squares === 0 ? 0 : (products / squares) * (half.length - 1);
 }
 
-/** Whether a series is flat in its last half; the first is the warm-up. */
+/** Whether a series is flat in its last half; the first half is the warm-up. */
 export const isFlat = (series: readonly number[]): boolean =>
   growthOfLastHalf(series) <= meanOf(series.slice(Math.floor(series.length / 2))) * growthMax;
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Asks a Node process over its inspector (Chrome DevTools Protocol). */
+/** Queries a Node process through its inspector (Chrome DevTools Protocol). */
 async function inspectHeap(port: number): Promise<Disposable & { usedMiB(): Promise<number> }> {
   const targets = await fetch(`http://127.0.0.1:${port}/json/list`);
   const [target] = (await targets.json()) as { webSocketDebuggerUrl: string }[];

@@ -14,37 +14,37 @@ import type { Load, LoadResult } from './generator.ts';
 import { makeRealtime, pin, prioritize, treeOf } from './machine.ts';
 import { workloads } from './workloads.ts';
 
-/** A contender that is ready to be started, and the process that runs now. */
+/** A contender that is ready to be started, and its process while it runs. */
 export type Entrant = { contender: Contender; prepared: Prepared; port: number; running: Running | undefined };
 
-/** Everything around the contenders: upstream, load generator and Postgres, which share a core away from theirs. */
+/** Everything around the contenders: upstream, load generator and Postgres, which share a core separate from theirs. */
 export type Stage = {
   upstream: { port: number; pid: number };
   generator: { pid: number; run(load: Load): Promise<LoadResult> };
   postgresPid: number;
   /** Installs and configures a contender. @throws CannotRun */
   enter(contender: Contender): Promise<Entrant>;
-  /** Starts an entrant; what it takes until the first right answer stands in `running.startMs`. @throws CannotRun */
+  /** Starts an entrant; `running.startMs` is the time until its first right answer. @throws CannotRun */
   launch(entrant: Entrant, more?: { args?: readonly string[] }): Promise<Running>;
-  /** Idlers that keep the contenders' core busy, so that they have a small share of it only; disposing ends them. */
+  /** Idlers that keep the contenders' core busy, so that these get only a small share of it; disposing ends them. */
   crowd(count: number): AsyncDisposable;
   /**
-   * Puts generator and upstream before Postgres, with which they share a core, until disposed: Linux lets whoever runs go on for some
-   * milliseconds, which would be measured as latency. Without root Postgres gets a lower priority instead, and keeps it.
+   * Gives generator and upstream priority over Postgres, with which they share a core, until disposed: Linux lets a running process
+   * continue for some milliseconds, which would be measured as latency. Without root, Postgres gets a lower priority instead, and keeps it.
    */
   punctual(): Disposable;
   close(): Promise<void>;
 };
 
 /**
- * Without threads of V8 beside its own: as realtime threads of one core they would wait for each other in turns that the scheduler
- * does not give them.
+ * Without V8's additional threads: as realtime threads on one core they would wait for each other for turns that the scheduler does not
+ * give them.
  */
 const alone = ['--v8-pool-size=0', '--single-threaded-gc'];
 
 const scriptPath = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-/** `nice`: priority of everything that is measured; 0 changes nothing. */
+/** `nice` is the priority of everything that is measured; 0 changes nothing. */
 export async function openStage(options: { keyCount: number; nice: number }): Promise<Stage> {
   const { keyCount, nice } = options;
   const folder = mkdtempSync(join(tmpdir(), 'gateway-bench-'));
@@ -59,7 +59,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
   process.once('exit', () => {
     for (const child of children) child.kill('SIGKILL');
   });
-  // This process does little, but not beside a contender.
+  // This process does little, but even that not on a contender's core.
   pin(process.pid, 'rest');
   const logger = createLogger({ level: 'error', name: 'bench' });
   const postgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), logger });
@@ -143,7 +143,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
         try {
           prioritize(idler.pid!, Math.max(-20, nice - 5));
         } catch {
-          // Without root they run as equals, which may leave the contender too quick, and its figure refused.
+          // Without root they run as equals, which may leave the contender too fast, and its figure discarded.
         }
         return idler;
       });
@@ -158,7 +158,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
     },
     punctual() {
       const instruments = [generator.pid!, upstream.pid!];
-      // Sessions of Postgres begin at the priority of all others.
+      // Postgres's sessions start at the same priority as everything else.
       if (!instruments.every((pid) => makeRealtime(pid, true))) {
         for (const pid of treeOf(postgres.pid())) prioritize(pid, Math.min(19, nice + 15));
       }
@@ -177,7 +177,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
   };
 }
 
-/** Enters what can run; the rest with the reason. */
+/** Enters what can run; for the rest, the reason. */
 export async function enterAll(
   stage: Stage,
   contenders: readonly Contender[],

@@ -1,7 +1,7 @@
 /**
- * CPU time of the gateway's own upstream client beside undici's dispatch, against the same server: `node test/bench/upstream-client.ts
- * [rounds]`. Both run in this process by turns, so that whatever else the machine does falls on both; the server is a thread of its own,
- * whose time is not counted.
+ * CPU time of the gateway's own upstream client compared with undici's dispatch, against the same server: `node
+ * test/bench/upstream-client.ts [rounds]`. Both run in this process in turn, so that other load on the machine affects both; the server is
+ * a separate thread, whose time is not counted.
  */
 import { createServer } from 'node:net';
 import { stdout } from 'node:process';
@@ -23,7 +23,7 @@ const wholeAnswer = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ndate: 
 const streamHead = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
 const chunk = `${event.length.toString(16)}\r\n${event}\r\n`;
 
-/** Answers each request when its last byte, a brace, has come; streams give one event per turn of the event loop. */
+/** Answers each request when its last byte, a brace, has arrived; streams send one event per turn of the event loop. */
 function serve(): void {
   const server = createServer({ noDelay: true }, (socket) => {
     let isStream: boolean | undefined;
@@ -104,7 +104,7 @@ function clients(origin: string): Record<'undici' | 'own', Client> {
   };
 }
 
-/** CPU microseconds per request, and how many pieces came for each. */
+/** CPU microseconds per request, and how many pieces arrived for each. */
 function run(client: Client, path: string, total: number): Promise<{ us: number; pieces: number }> {
   const counted: Counted = { chunks: 0 };
   const start = process.threadCpuUsage();

@@ -2,8 +2,8 @@ import { createServer, type Socket } from 'node:net';
 import { MessageReader } from './message-reader.ts';
 import { chunksPerStream, failureMark, marks, models } from './workloads.ts';
 
-// An upstream that costs next to nothing: answers prepared as bytes, on bare sockets. Streams have 100 events: one each 5 ms
-// (`bench-paced`), or ten in one write each millisecond (`bench-bursts`). Each event is an HTTP chunk, as vLLM sends them.
+// An upstream that costs next to nothing: answers prepared as bytes, on bare sockets. Streams have 100 events: one every 5 ms
+// (`bench-paced`), or ten in one write every millisecond (`bench-bursts`). Each event is an HTTP chunk, as vLLM sends them.
 
 const id = 'chatcmpl-benchmark-0123456789abcdef';
 const common = { id, created: 1_790_000_000, model: 'bench' };
@@ -26,7 +26,7 @@ const completion = whole('200 OK', {
 const refusal = whole('400 Bad Request', {
   error: { message: `Refused ${marks.failure}.`, type: 'invalid_request_error', param: null, code: null },
 });
-/** 1,536 little-endian floats of four bytes, the last six of which read as the mark in base64. */
+/** 1,536 little-endian floats of four bytes; the last six bytes read as the mark in base64. */
 const vector = Buffer.concat([Buffer.alloc(1_536 * 4 - 6, 0x3c), Buffer.from(marks.vector, 'base64')]).toString(
   'base64',
 );
@@ -65,7 +65,7 @@ const streamHead = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
 );
 
-/** How a model streams: what each write holds, and how many milliseconds lie between. */
+/** How a model streams: the contents of each write, and the milliseconds in between. */
 type Pace = { writes: Buffer[]; everyMs: number };
 const paces: Record<'paced' | 'bursts', Pace> = {
   paced: { writes: events, everyMs: 5 },
@@ -94,7 +94,7 @@ function tick(): void {
   ticker = undefined;
 }
 
-/** The first event leaves with the head, so that time to first token is the contender's alone. */
+/** The first event is sent with the head, so that the time to the first token is the contender's alone. */
 function stream(socket: Socket, pace: Pace): void {
   socket.write(Buffer.concat([streamHead, pace.writes[0]!]));
   streams.add({ socket, pace, sent: 1, nextMs: performance.now() + pace.everyMs });
@@ -102,7 +102,7 @@ function stream(socket: Socket, pace: Pace): void {
 }
 
 function answer(socket: Socket, head: string, whole: Buffer): void {
-  // The model and the mark stand in the first or last fields, whatever order a contender writes them in.
+  // The model and the mark are in the first or last fields, in whatever order a contender writes them.
   const body = whole.length < 2_000 ? whole : Buffer.concat([whole.subarray(0, 1_000), whole.subarray(-1_000)]);
   if (head.startsWith('GET ')) socket.write(list);
   else if (body.includes(models.embed)) socket.write(embeddings);
@@ -120,9 +120,9 @@ const server = createServer({ noDelay: true }, (socket) => {
   });
   socket.on('error', () => socket.destroy());
 });
-// Whoever started it may have been killed, which ends its end of the pipe.
+// The process that started this one may have been killed, which closes its end of the pipe.
 process.stdin.resume().on('end', () => process.exit());
-// Room for a gateway that connects a thousand times at once: what is refused here would be measured there.
+// Room for a gateway that opens a thousand connections at once: a refusal here would affect the measurement there.
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4_096 }, () =>
   process.stdout.write(`port ${(server.address() as { port: number }).port}\n`),
 );

@@ -10,14 +10,14 @@ import { openJournal } from '../../services/models/metering/journal.ts';
 import { type MeteredEvent, meteredEventCodec, usageEvent } from '../../services/models/metering/metered-event.ts';
 import { createShipper } from '../../services/models/metering/shipper.ts';
 
-/** How long after their calls' ends events were stored, in milliseconds, ascending. */
+/** How long after the ends of their calls events were stored, in milliseconds, ascending. */
 type Lags = readonly number[];
 
 type Metering = { pattern: MeteredEvent; directory: string; logger: Logger };
 
 /**
  * Sends calls of one organization through the journal and the shipper to Usage, as a gateway process does, at a steady rate; `pattern`
- * is what each of them used. Answers the time from each end to the answer of the Record that stored it.
+ * gives what each of them used. Returns the time from each end to the answer of the Record that stored it.
  */
 export async function measureLags(
   usage: Client<typeof UsageService>,
@@ -41,7 +41,7 @@ export async function measureLags(
   return lags.sort((a, b) => a - b);
 }
 
-/** Meters calls while nobody takes them, and answers how many a second are stored once somebody does. */
+/** Meters calls while nothing takes them, and returns how many per second are stored once something does. */
 export async function measureDrain(
   usage: Client<typeof UsageService>,
   { calls, ...metering }: Metering & { calls: number },
@@ -73,7 +73,7 @@ function open({ pattern, directory, logger }: Metering) {
   });
   return {
     journal,
-    /** Meters one call, and answers the id of its event. */
+    /** Meters one call, and returns the id of its event. */
     call(): string {
       const event = { ...pattern, id: uuidv7(), outputTokens: randomInt(800) };
       journal.begin(event.id, event);

@@ -3,9 +3,9 @@ import type pg from 'pg';
 const yearMs = 365 * 86_400_000;
 
 /**
- * Fills Usage's tables with a year of events, evenly over the time until `endMs` and over organizations, but for the first, which has
- * a twentieth more. The connection is the owner's. Constraints and indexes are made last, as they stood: an event costs a
- * tenth of what Record takes.
+ * Fills Usage's tables with a year of events, spread evenly over the time until `endMs` and over organizations, except that the first has a
+ * twentieth of all in addition. The connection is the owner's. Constraints and indexes are created last, as they were: this way an event
+ * costs a tenth of what Record takes.
  */
 export async function loadYear(
   owner: pg.Client,
@@ -42,7 +42,7 @@ export async function loadYear(
   const rollUp = (bucket: string, target: string, source: string) => owner.query(rollUpText(bucket, target, source));
   await rollUp(quarterHour, 'rollups', 'events');
   await rollUp(`date_trunc('day', bucket_start, 'UTC')`, 'daily_rollups', 'rollups');
-  // Days that are over are summed, today is not.
+  // Past days are summed, today is not.
   await owner.query(`delete from daily_rollups where bucket_start >= date_trunc('day', now(), 'UTC')`);
   await rollUp(`date_trunc('week', bucket_start, 'UTC')`, 'weekly_rollups', 'daily_rollups');
   await restore();
@@ -50,7 +50,7 @@ export async function loadYear(
   await owner.query('checkpoint');
 }
 
-/** An event's, by the time inside its id. */
+/** The quarter hour of an event, from the time inside its id. */
 const quarterHour = `to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / 900000 * 900)`;
 
 function rollUpText(bucket: string, target: string, source: string): string {
@@ -61,7 +61,7 @@ function rollUpText(bucket: string, target: string, source: string): string {
         sum(audio_ms), sum(characters), sum(latency_ms), sum(cost_nano_usd), count(*), 0, sum(latency_ms)`
       : `sum(requests), sum(successful_requests), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(images),
         sum(audio_ms), sum(characters), sum(duration_ms), sum(cost_nano_usd), sum(cache_hits), sum(cache_misses), sum(generating_ms)`;
-  // Each organization's day together, as Usage's worker leaves days that are over (gather-days.ts).
+  // Rows sorted by organization and day, as Usage's worker leaves past days (gather-days.ts).
   return `insert into ${target} (tenant_id, api_key_id, bucket_start, user_id, model, endpoint, requests, successful_requests,
       input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, duration_ms, cost_nano_usd, cache_hits,
       cache_misses, generating_ms${source === 'events' ? ', in_day' : ''})
@@ -71,7 +71,7 @@ function rollUpText(bucket: string, target: string, source: string): string {
     order by date_trunc('day', bucket, 'UTC'), tenant_id, bucket`;
 }
 
-/** Drops what slows the load down; answers how to make it again. */
+/** Drops what slows the load down; returns a function to create it again. */
 async function withoutIndexes(owner: pg.Client): Promise<() => Promise<void>> {
   const { rows } = await owner.query<{ table: string; index: string; name: string | null; text: string; made: string }>(
     `select indrelid::regclass::text as table, indexrelid::regclass::text as index, conname as name,

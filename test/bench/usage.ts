@@ -1,8 +1,8 @@
 /*
- * What Usage does with a year of events: `npm run bench:usage -- [events] [organizations] [folder]`, by default 10,000,000 and 1,000.
- * The largest organization has a twentieth of all. The year is loaded by SQL, indexes last, or taken from the folder, which keeps it;
- * then reports are timed alone, and again beside shippers that record 10,000 new events a second. The last part are the plans of
- * the reports' queries.
+ * What Usage does with a year of events: `npm run bench:usage -- [events] [organizations] [folder]`, by default 10,000,000 and 1,000. The
+ * largest organization has a twentieth of all. The year is loaded with SQL, indexes last, or taken from the folder, which keeps it; then
+ * reports are timed alone, and again next to shippers that record 10,000 new events per second. The last part shows the query plans of the
+ * reports.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,7 +55,7 @@ const models = ['small-chat', 'large-chat', 'embedder', 'code'];
 const endpoints = ['/v1/chat/completions', '/v1/embeddings'];
 const usersPerTenant = 4;
 
-/** Made beforehand, so that making them costs the measured process next to nothing. Most of the 64,000 kinds there are come up. */
+/** Made beforehand, so that making them costs the measured process next to nothing. Most of the 64,000 possible kinds occur. */
 const patterns = Array.from({ length: 100_000 }, newPattern);
 
 function newPattern(): UsageEvent {
@@ -109,15 +109,15 @@ type Usage = Client<typeof UsageService>;
 const shipper = { contextValues: callerContext(serviceCaller('edge')), timeoutMs: 60_000 };
 
 /**
- * Records batches from several shippers, each one call at a time, at no more than `perSecond` events in all, until `stop` says so;
- * answers how many events were stored.
+ * Records batches from several shippers, each with one call at a time, at no more than `perSecond` events in total, until `stop` says so;
+ * returns how many events were stored.
  */
 async function ingest(usage: Usage, perSecond: number, stop: () => boolean): Promise<number> {
   const startedMs = performance.now();
   let sent = 0;
   let stored = 0;
   const ship = async (_: unknown, shipperNumber: number): Promise<void> => {
-    // Each shipper has patterns of its own, and gives them new ids only when its last call has been answered.
+    // Each shipper has its own patterns, and gives them new ids only when its last call has been answered.
     const own = patterns.filter((_, index) => index % shippers === shipperNumber);
     let next = 0;
     while (!stop()) {
@@ -146,13 +146,13 @@ function cpuMs(postgresPid: number): { node: number; postgres: number } {
       if (Number(pid) === postgresPid) ticks += own + fields[13]! + fields[14]!;
       else if (fields[1] === postgresPid) ticks += own;
     } catch {
-      // It ended meanwhile.
+      // The process has ended meanwhile.
     }
   }
   return { node: (user + system) / 1_000, postgres: ticks * 10 };
 }
 
-/** Runs `work` while counting, and tells the rate and the CPU time of each event. */
+/** Runs `work` while counting, and prints the rate and the CPU time per event. */
 async function rated(name: string, postgresPid: number, work: () => Promise<number>): Promise<void> {
   const before = cpuMs(postgresPid);
   const startedMs = performance.now();
@@ -170,8 +170,8 @@ const percentile = (sorted: readonly number[], part: number) =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!;
 
 /**
- * Times reports in several rounds of all kinds, so that what disturbs the machine for a while meets each kind in one of them: medians of
- * the rounds, with the range of the p95. The CPU time tells what a busy machine hides, as long as nothing else runs here.
+ * Times reports in several rounds of all kinds, so that a temporary disturbance affects each kind in one round only: medians of the rounds,
+ * with the range of the p95. CPU time shows what a busy machine hides, as long as nothing else runs here.
  */
 async function timed(kinds: readonly [string, () => Promise<unknown>][], postgresPid: number): Promise<void> {
   const rounds = new Map(
@@ -204,7 +204,7 @@ async function timed(kinds: readonly [string, () => Promise<unknown>][], postgre
   }
 }
 
-/** Reports as people ask for them, of a random organization or of the largest. */
+/** Reports as people request them, for a random organization or the largest. */
 function reports(usage: Usage, nowMs: number): [string, () => Promise<unknown>][] {
   const range = (days: number, timezone = 'UTC') => ({
     startDate: dayOf(nowMs - (days - 1) * dayMs),

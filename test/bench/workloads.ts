@@ -1,9 +1,9 @@
-/** What an answer must be, or the whole run is worth nothing. */
+/** What an answer must be, or the whole run is worthless. */
 export type Expected = {
   status: number;
-  /** Stands in the body, which contenders may write anew with other spacing and order. */
+  /** Text in the body, which contenders may rewrite with other spacing and order. */
   text: string;
-  /** How often it stands there; undefined: at least once. */
+  /** How often the text occurs; undefined: at least once. */
   times?: number;
   /** Whether the body is a stream of events that ends with `[DONE]`. */
   stream?: boolean;
@@ -13,17 +13,17 @@ export type BenchRequest = { path: string; body: string; expected: Expected };
 
 export type Workload = {
   name: string;
-  /** As tables call it. */
+  /** Its name in tables. */
   title: string;
   /** Sent in turn. */
   requests: readonly BenchRequest[];
   connections: number;
-  /** What a cost is told per, and how many of them a request has. */
+  /** The unit of its cost, and how many of them a request has. */
   unit: 'request' | 'chunk';
   unitsPerRequest: number;
-  /** Takes contenders that check keys, and gives each of them as many as --keys says. */
+  /** Only for contenders that check keys; each of them gets as many as --keys says. */
   manyKeys?: boolean;
-  /** The pace is the upstream's, so nobody's core is full and no rate at saturation can be told. */
+  /** The pace is the upstream's, so no core is full and there is no rate at saturation. */
   paced?: boolean;
 };
 
@@ -38,7 +38,7 @@ export const models = {
 export const chunksPerStream = 100;
 /** Tells upstream.ts to refuse a request with status 400. */
 export const failureMark = 'This one must fail.';
-/** In answers of upstream.ts. */
+/** Occur in answers of upstream.ts. */
 export const marks = {
   answer: 'How can I help you today?',
   delta: ' word',

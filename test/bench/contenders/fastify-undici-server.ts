@@ -1,7 +1,7 @@
 import fastify from 'fastify';
 import { Pool } from 'undici';
 
-// The least that a gateway on Fastify and undici can do: pass bytes between a client and a pooled upstream, without any duty.
+// The least that a gateway on Fastify and undici can do: pass bytes between a client and a pooled upstream, without any duties.
 
 const [upstreamUrl, port] = process.argv.slice(2);
 const pool = new Pool(upstreamUrl!, { connections: 256 });

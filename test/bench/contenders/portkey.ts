@@ -4,12 +4,14 @@ import { installFromNpm } from '../install.ts';
 
 const version = '1.15.2';
 /**
- * Of @hono/node-server, in the range that Portkey names. From 1.14.2 on, Portkey answers all streams and embeddings with 500
+ * The version of @hono/node-server, in the range that Portkey names. From 1.14.2 on, Portkey answers all streams and embeddings with 500
  * ("TypeError: immutable", Portkey-AI/gateway issue 1389).
  */
 const nodeServerVersion = '1.14.1';
 
-/** Portkey's open gateway in the Node that runs the benchmark. It knows neither keys nor metering: those are in its hosted product. */
+/**
+ * Portkey's open-source gateway, in the Node that runs the benchmark. It has neither keys nor metering: those are in its hosted product.
+ */
 export const portkey: Contender = {
   name: 'portkey',
   title: `Portkey ${version}`,
