@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** A key and a certificate for 127.0.0.1 and localhost that signs itself, as PEM. `ca` is what a client trusts. */
+/** A key and a self-signed certificate for 127.0.0.1 and localhost, as PEM. `ca` is what a client trusts. */
 export type TestCertificate = { key: string; cert: string; ca: string };
 
 /** Makes a self-signed certificate (X.509 v3, RFC 5280), valid from an hour ago for a day, or until a moment. */
@@ -55,7 +55,7 @@ function oid(dotted: string): Buffer {
   return tagged(0x06, Buffer.from([first! * 40 + second!, ...rest.flatMap(base128)]));
 }
 
-/** An object identifier's arc: seven bits a byte, the highest bit set on all but the last. */
+/** An arc of an object identifier: seven bits per byte, the highest bit set on all but the last. */
 function base128(value: number): number[] {
   const bytes = [value & 0x7f];
   for (let left = value >> 7; left > 0; left >>= 7) bytes.unshift((left & 0x7f) | 0x80);

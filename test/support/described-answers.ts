@@ -5,22 +5,22 @@ type Description = {
   paths: Readonly<Record<string, Readonly<Record<string, { responses: Record<string, Response> }>>>>;
 };
 
-/** What came back; `type` is the header with its parameters, as far as there is one. */
+/** An answer; `type` is its content type with parameters, if there is one. */
 type DescribedAnswer = { status: number; type: string | null | undefined; text: string };
 type CheckAnswer = (method: string, path: string, answer: DescribedAnswer) => void;
 
-/** Of the first gateway of this process: all are described alike. */
+/** From the first gateway of this process: all have the same description. */
 let ofGateway: Promise<CheckAnswer> | undefined;
 
-/** Fails when an answer of a gateway is not what its /openapi.json says of the route. */
+/** Fails if an answer of a gateway is not what its /openapi.json says about the route. */
 export async function checkAnswer(url: string, ...answer: Parameters<CheckAnswer>): Promise<void> {
   ofGateway ??= fetch(`${url}/openapi.json`).then(async (response) => checkDescribed(await response.json()));
   (await ofGateway)(...answer);
 }
 
-/** Fails when an answer is not what the description says of its route. Routes that it leaves out may answer anything. */
+/** Fails if an answer is not what the description says about its route. Routes that it leaves out may answer anything. */
 export function checkDescribed(description: unknown): CheckAnswer {
-  // What is not described is not answered either, though clients must bear it.
+  // Anything undescribed may not be sent either, though clients must tolerate it.
   const document = JSON.parse(JSON.stringify(description), (_name, value) =>
     value?.type === 'object' && 'properties' in value ? { additionalProperties: false, ...value } : value,
   ) as Description;
@@ -34,7 +34,7 @@ export function checkDescribed(description: unknown): CheckAnswer {
     validateSchema: false,
   }).addSchema(document, 'openapi');
   const routes = Object.keys(paths)
-    // A name in the path that has a route of its own comes before the parameter.
+    // A name in the path that has its own route takes precedence over a parameter.
     .sort((a, b) => a.split('{').length - b.split('{').length)
     .map((route) => ({ route, pattern: pattern(route) }));
   return (method, path, answer) => {

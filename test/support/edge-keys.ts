@@ -8,7 +8,7 @@ import { silentLogger, testPeppers } from './keys.ts';
 import { waitFor } from './wait-for.ts';
 
 export type TestEdge = KeyCredentials & {
-  /** What a request with the secret meets: `accepted`, or the reason's name. */
+  /** The outcome of a request with the secret: `accepted`, or the name of the reason. */
   decide(secret: string): Promise<string>;
 } & AsyncDisposable;
 

@@ -1,7 +1,7 @@
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
 import { createLogger } from '#shared/logger.ts';
 
-// A stand-in for a gateway that a test can kill: starts Postgres on the folder given, says where, and stays.
+// A stand-in for a gateway that a test can kill: starts Postgres on the given folder, says where, and stays running.
 const postgres = await startEmbeddedPostgres({
   dataDir: process.argv[2]!,
   logger: createLogger({ level: 'error', name: 'embedded-gateway' }),

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 import { waitFor } from './wait-for.ts';
 
-/** Sends back whatever it gets; at the end of its client's bytes it says goodbye. */
+/** Sends back whatever it gets; when its client ends, it says goodbye. */
 async function echoServer(listen: { port: number } | { path: string }): Promise<Server> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on('error', () => {});
@@ -54,7 +54,7 @@ class Client {
   }
 }
 
-describe('a fault proxy before a TCP server', () => {
+describe('a fault proxy in front of a TCP server', () => {
   let server: Server;
   let proxy: FaultProxy;
   const clients: Client[] = [];
@@ -74,7 +74,7 @@ describe('a fault proxy before a TCP server', () => {
     server.close();
   });
 
-  test('passes bytes both ways, half-closes included', async () => {
+  test('passes bytes both ways, including half-closes', async () => {
     const one = client();
     await one.says('hello');
     one.socket.end();
@@ -111,7 +111,7 @@ describe('a fault proxy before a TCP server', () => {
     const other = client();
     other.socket.write('c');
     await once(other.socket, 'connect');
-    // What is said past the proxy goes to and fro meanwhile.
+    // Meanwhile, a direct connection that bypasses the proxy works.
     const direct = client((server.address() as AddressInfo).port);
     for (let times = 0; times < 10; times += 1) await direct.says('x');
     expect([one.received, other.received]).toEqual(['a', '']);
@@ -120,7 +120,7 @@ describe('a fault proxy before a TCP server', () => {
     await other.got('c');
   });
 
-  test('a black hole swallows; what lost bytes is reset afterwards, the rest goes on', async () => {
+  test('a black hole swallows bytes; a connection that lost some is reset afterwards, the others go on', async () => {
     const idle = client();
     await idle.says('a');
     const losing = client();
@@ -137,7 +137,7 @@ describe('a fault proxy before a TCP server', () => {
     await idle.says('still here');
   });
 
-  test('refuses new connections, keeps the present ones, and listens at the same port again', async () => {
+  test('refuses new connections, keeps existing ones, and listens at the same port again', async () => {
     const one = client();
     await one.says('a');
     await proxy.set({ kind: 'refuse' });
@@ -149,7 +149,7 @@ describe('a fault proxy before a TCP server', () => {
     await one.says('d');
   });
 
-  test('reset ends present and new connections with RST', async () => {
+  test('reset ends existing and new connections with RST', async () => {
     const one = client();
     await one.says('a');
     await proxy.set({ kind: 'reset' });
@@ -169,7 +169,7 @@ describe('a fault proxy before a TCP server', () => {
     expect(one.error).toBeUndefined();
   });
 
-  test('cut lets exactly so many bytes through', async () => {
+  test('cut lets exactly the given number of bytes through', async () => {
     const one = client();
     await one.says('before');
     await proxy.set({ kind: 'cut', afterBytes: 4, direction: 'to-client' });
@@ -178,7 +178,7 @@ describe('a fault proxy before a TCP server', () => {
     expect(one.received).toBe('beforeabcd');
   });
 
-  test('throttle slows down, and lifting it lets go', async () => {
+  test('throttle slows down, and lifting it lets everything through', async () => {
     const one = client();
     await one.says('a');
     await proxy.set({ kind: 'throttle', bytesPerSecond: 2000, direction: 'to-client' });
@@ -191,14 +191,14 @@ describe('a fault proxy before a TCP server', () => {
     await waitFor(() => one.received.length === 1_000_201, { description: 'all of it' });
   });
 
-  test('a target that is not there resets the client', async () => {
+  test('a missing target resets the client', async () => {
     server.close();
     const one = client();
     await waitFor(() => one.error === 'ECONNRESET', { description: 'the reset' });
   });
 });
 
-test('stands before a Unix socket as well', async () => {
+test('works in front of a Unix socket as well', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'proxy-'));
   const server = await echoServer({ path: join(folder, 'echo') });
   {

@@ -2,23 +2,23 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What happens to the bytes. `direction` limits a fault to the bytes towards one side; without it, both. */
+/** What happens to the bytes. `direction` limits a fault to the bytes sent towards one side; without it, it applies to both. */
 export type Fault =
   | { kind: 'pass' }
-  /** Each piece arrives this much later; throughput is the same. */
+  /** Each piece arrives this much later; the throughput is the same. */
   | { kind: 'latency'; ms: number; direction?: Direction }
   | { kind: 'throttle'; bytesPerSecond: number; direction?: Direction }
-  /** No byte passes until the fault is lifted; then all do. A process that was stopped looks like this. */
+  /** No byte passes until the fault is lifted; then all do. A process that was paused looks like this. */
   | { kind: 'freeze'; direction?: Direction }
-  /** Bytes vanish, connections stay. A connection that lost bytes is reset when the fault is lifted. */
+  /** Bytes vanish, but connections stay. A connection that lost bytes is reset when the fault is lifted. */
   | { kind: 'blackhole'; direction?: Direction }
-  /** New connections are refused, as by a host without a listener; those which exist go on. */
+  /** New connections are refused, as by a host without a listener; existing ones go on. */
   | { kind: 'refuse' }
-  /** All connections, present and new, end in RST. */
+  /** All connections, existing and new, end with RST. */
   | { kind: 'reset' }
   /** The client gets FIN; what it sends is still passed on. */
   | { kind: 'half-close' }
-  /** Each connection passes this many bytes more and is then reset. */
+  /** Each connection passes this many more bytes and is then reset. */
   | { kind: 'cut'; afterBytes: number; direction?: Direction };
 
 export type Direction = 'to-client' | 'to-target';
@@ -27,30 +27,30 @@ export type Target = { host: string; port: number } | { path: string };
 
 export type FaultProxyOptions = {
   target: Target;
-  /** Where to listen: a Unix socket; without it, a free port of 127.0.0.1. */
+  /** Where to listen, a Unix socket; without it, a free port of 127.0.0.1. */
   listen?: { path: string };
 };
 
 export type FaultProxy = AsyncDisposable & {
   host: string;
-  /** 0 on a Unix socket. */
+  /** 0 for a Unix socket. */
   port: number;
-  /** From now on, for present and new connections. */
+  /** Sets the fault from now on, for existing and new connections. */
   set(fault: Fault): Promise<void>;
-  /** Connections which are open now. */
+  /** The number of open connections. */
   readonly connections: number;
-  /** Connections accepted so far. */
+  /** The number of connections accepted so far. */
   readonly accepted: number;
-  /** Bytes a black hole has swallowed so far. */
+  /** The number of bytes that a black hole has swallowed so far. */
   readonly lostBytes: number;
-  /** Ends all present connections with RST. */
+  /** Ends all existing connections with RST. */
   resetAll(): void;
-  /** Leads new connections to another target, as an address does that moves in a failover; present ones go on. */
+  /** Leads new connections to another target, like an address that moves in a failover; existing ones go on. */
   moveTo(target: Target): void;
   close(): Promise<void>;
 };
 
-/** Puts a proxy in front of a TCP port or a Unix socket (Postgres, an upstream, a service) that can misbehave on command. */
+/** Starts a proxy that can misbehave on command in front of a TCP port or a Unix socket (Postgres, an upstream, a service). */
 export async function startFaultProxy({ target: firstTarget, listen }: FaultProxyOptions): Promise<FaultProxy> {
   let target = firstTarget;
   let fault: Fault = { kind: 'pass' };
@@ -110,7 +110,7 @@ export async function startFaultProxy({ target: firstTarget, listen }: FaultProx
     },
     async set(next) {
       if (fault.kind === 'refuse' && next.kind !== 'refuse') await open();
-      // Takes the listener away at once; `close` would only be complete when all connections have ended.
+      // Removes the listener at once; `close` only completes when all connections have ended.
       if (fault.kind !== 'refuse' && next.kind === 'refuse') server.close();
       fault = next;
       for (const link of links) link.faultSet(next);
@@ -128,7 +128,7 @@ export async function startFaultProxy({ target: firstTarget, listen }: FaultProx
 
 type FaultView = { current(): Fault; changed(): Promise<void>; lost(bytes: number): void };
 
-/** One connection of a client, and its twin to the target. */
+/** A client's connection and its counterpart to the target. */
 class Link {
   readonly #client: Socket;
   readonly #target: Socket;
@@ -175,7 +175,7 @@ class Link {
 /** The bytes of one connection in one direction, in order. */
 class Lane {
   readonly direction: Direction;
-  /** What a `cut` still lets through. */
+  /** How many bytes a `cut` still lets through. */
   bytesLeft: number | null = null;
   readonly #to: Socket;
   readonly #view: FaultView;
@@ -234,7 +234,7 @@ class Lane {
     await Promise.race([delay((slice.length / bytesPerSecond) * 1000), this.#view.changed()]);
     await this.#write(slice);
     const rest = bytes.subarray(slice.length);
-    // By whatever fault is set then.
+    // Under whatever fault is set by then.
     if (rest.length > 0) await this.#pass(rest, performance.now());
   }
 
@@ -261,7 +261,7 @@ function appliesTo<Kind extends Fault['kind']>(
 
 function resetSocket(socket: Socket): void {
   if (socket.destroyed) return;
-  // A Unix socket knows no RST, and a connecting one has none to send.
+  // A Unix socket has no RST, and a connecting one has none to send.
   if (socket.remotePort === undefined) socket.destroy();
   else socket.resetAndDestroy();
 }

@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
-// Loaded ahead of a gateway in a process of its own (NODE_OPTIONS=--import): its metering journal and its uploads are then on a disk that does what
-// the file DISK_FAULT says, for as long as it is there. `full`: takes no byte; `failing`: cannot confirm what it took.
+// Preloaded into a separate gateway process (NODE_OPTIONS=--import): its metering journal and its uploads are then on a disk that behaves
+// as the file DISK_FAULT says, for as long as that file exists. `full`: accepts no bytes; `failing`: cannot confirm what it accepted.
 
 const journal = join(process.env.DATA_DIR!, 'journal');
 const uploads = join(process.env.DATA_DIR!, 'uploads');

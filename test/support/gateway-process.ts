@@ -1,7 +1,7 @@
 import { owner } from './gateway.ts';
 import { type StartedProcess, startProcess } from './processes.ts';
 
-/** Boots the whole gateway in a process of its own, on free ports; `env` says where its data is, and whatever else matters. */
+/** Starts the whole gateway in a separate process, on free ports; `env` says where its data is, and whatever else matters. */
 export async function startGatewayProcess(
   env: Record<string, string | undefined>,
 ): Promise<{ child: StartedProcess; url: string }> {
@@ -19,6 +19,6 @@ export async function startGatewayProcess(
   return { child, url: await urlOf(child) };
 }
 
-/** Where a gateway answers, as soon as it says so. */
+/** The URL of a gateway, once it prints it. */
 export const urlOf = async (gateway: StartedProcess): Promise<string> =>
   `http://127.0.0.1:${await gateway.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/)}`;

@@ -25,15 +25,15 @@ export type TestGateway = AsyncDisposable & {
   gateway: Gateway;
   env: Env;
   /**
-   * A REST call with a bearer token (none when it is empty). A form or bytes are sent as they are, a text as JSON, the rest in JSON. Fails
-   * when the answer is not as /openapi.json describes it.
+   * A REST call with a bearer token (none if it is empty). A form or bytes are sent as they are, a string as JSON text, anything else is
+   * serialized as JSON. Fails if the answer does not match /openapi.json.
    */
   call(method: string, path: string, token?: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** An access token of the first owner, or of somebody else. */
+  /** An access token of the first owner, or of someone else. */
   login(credentials?: { email: string; password: string }): Promise<string>;
   /** A new API key's secret and id. */
   createKey(token: string, fields?: Record<string, unknown>): Promise<{ id: string; key: string }>;
-  /** The unmodified client, without retries unless asked for. */
+  /** The unmodified client, without retries unless requested. */
   openai(key: string, options?: { maxRetries?: number; prefix?: '/v1' | '/api/v1' }): OpenAI;
 };
 
@@ -48,17 +48,17 @@ export type Answer = {
 export type TestGatewayOptions = {
   env?: Record<string, string>;
   clock?: Clock;
-  /** Shares the database of another gateway: a further replica. */
+  /** Uses the database of another gateway, as a further replica. */
   databaseUrl?: string;
-  /** False: background jobs wait for a worker elsewhere. */
+  /** False if background jobs wait for a worker elsewhere. */
   worker?: boolean;
-  /** Takes every line of the log, down to traces. */
+  /** Collects every log line, down to traces. */
   logLines?: string[];
-  /** The folder of the built portal; absent: none is served. */
+  /** The folder of the built portal; if missing, none is served. */
   portal?: Promise<string>;
 };
 
-/** Boots the whole gateway in this process, on a database of its own and free ports. */
+/** Starts the whole gateway in this process, on a database of its own and free ports. */
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const database = options.databaseUrl === undefined ? await createTestDatabase() : undefined;
   const dataDir = mkdtempSync(join(tmpdir(), 'gateway-'));

@@ -11,14 +11,14 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** Where the tests' Postgres is. */
     postgresUrl: string;
-    /** The migrated database which each test's own is copied from. */
+    /** The migrated database of which each test gets a copy. */
     templateDatabase: string | undefined;
     /** Why there is no such database. */
     templateFailure: string | undefined;
   }
 }
 
-/** One Postgres for the whole run: TEST_DATABASE_URL's or DATABASE_URL's, otherwise an embedded one that is thrown away. */
+/** One Postgres for the whole run: TEST_DATABASE_URL's or DATABASE_URL's, otherwise a temporary embedded one. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const givenUrl = process.env.TEST_DATABASE_URL || process.env.DATABASE_URL;
   const folder = quickestFolder();
@@ -29,7 +29,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const url = givenUrl || embedded!.url;
   const template = await createTemplateDatabase(url, logger).catch((error: Error) => error);
   project.provide('postgresUrl', url);
-  // A migration that fails must not keep the tests from running which need none.
+  // A failing migration must not prevent tests that need none from running.
   if (template instanceof Error) project.provide('templateFailure', template.message);
   else project.provide('templateDatabase', template.name);
 
@@ -51,7 +51,7 @@ function removeLeftovers(folder: string): void {
 /** Room for a few hundred databases of 8 MB. */
 const memoryBytesMin = 4 * 1024 ** 3;
 
-/** Where memory serves as a disk, copying the template takes 40 ms; on an ordinary disk up to ten times that. */
+/** In a memory file system, copying the template takes 40 ms; on an ordinary disk up to ten times as long. */
 function quickestFolder(): string {
   const memory = '/dev/shm';
   if (!existsSync(memory)) return tmpdir();

@@ -23,10 +23,7 @@ import { systemClock } from '#shared/clock.ts';
 import { type Caller, CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 
-/**
- * A service as @grpc/grpc-js describes one, so that a client which shares no code with ours can call it. Requests may
- * be plain init objects.
- */
+/** A service in the form that @grpc/grpc-js needs, for a client that shares no code with ours. Requests may be plain init objects. */
 export function grpcServiceDefinition(service: DescService): ServiceDefinition {
   const methods = service.methods.map((method) => [
     method.localName,
@@ -48,11 +45,11 @@ function serialization(side: 'request' | 'response', schema: DescMessage) {
   };
 }
 
-/** The bare gRPC client for a base URL as createRpcServer answers it; close() it after use. */
+/** A plain gRPC client for a base URL as returned by createRpcServer; close() it after use. */
 export function grpcClient(url: string, ca?: string): Client {
   const { host, protocol } = new URL(url);
   if (protocol === 'http:') return new Client(host, credentials.createInsecure());
-  // TLS allows no server name that is an address, so grpc-js has to be told the name in the certificate.
+  // TLS does not allow an address as server name, so grpc-js has to be told the name in the certificate.
   const options = { 'grpc.ssl_target_name_override': 'localhost' };
   return new Client(host, credentials.createSsl(ca === undefined ? null : Buffer.from(ca)), options);
 }
@@ -68,7 +65,7 @@ export const rpcServices: readonly DescService[] = [
   JobsService,
 ];
 
-/** The caller that the first operator's session is, who owns its organization. */
+/** The caller in the session of the first operator, who owns its organization. */
 export function callerOfSession(session: string): Caller {
   const claims = decodeJwt<{ sub: string; sid: string; tenant_id: string }>(session);
   return create(CallerSchema, {
@@ -81,13 +78,13 @@ export function callerOfSession(session: string): Caller {
   });
 }
 
-/** The caller that a key of a session is. */
+/** The caller for a key of that user. */
 export function callerOfKey(session: string, apiKeyId: string): Caller {
   const { sub: userId, tenant_id: tenantId } = decodeJwt<{ sub: string; tenant_id: string }>(session);
   return create(CallerSchema, { kind: CallerKind.API_KEY, apiKeyId, userId, tenantId, role: Role.OWNER });
 }
 
-/** Begins a model call on behalf of a caller. */
+/** Starts a model call on behalf of a caller. */
 export async function invokeByGrpc(
   client: Client,
   { caller, secrets }: { caller: Caller; secrets: readonly string[] },

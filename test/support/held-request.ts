@@ -4,7 +4,10 @@ import { text } from 'node:stream/consumers';
 
 type HeldRequest = { method: string; path: string; token: string; body: string; contentType?: string };
 
-/** Sends the head of a request and holds its body back; the edge has decided on the head when this resolves. What is answered sends the body. */
+/**
+ * Sends the head of a request and holds its body back; when this resolves, the edge has decided on the head. The returned function sends
+ * the body.
+ */
 export async function heldRequest(
   url: string,
   { method, path, token, body, contentType = 'application/json' }: HeldRequest,
@@ -15,11 +18,11 @@ export async function heldRequest(
       authorization: `Bearer ${token}`,
       'content-type': contentType,
       'content-length': Buffer.byteLength(body),
-      // Node tells the client to go on in the same breath as it hands the head to the edge.
+      // Node tells the client to continue at the same time as it passes the head to the edge.
       expect: '100-continue',
     },
   });
-  // One that a failed test leaves behind ends with its gateway.
+  // A request left behind by a failed test ends with its gateway.
   held.on('error', () => {});
   held.flushHeaders();
   await once(held, 'continue');

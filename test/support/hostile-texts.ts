@@ -17,7 +17,7 @@ export const hostileTexts = [
   '-1e400',
 ];
 
-/** Where a client's text goes: the request that brings it there. */
+/** Where a client's text goes, with the request that brings it there. */
 export const placesOfText: Readonly<Record<string, (text: string) => [method: string, path: string, body?: object]>> = {
   'an id': (text) => ['GET', `/api/v1/api-keys/${encodeURIComponent(text)}`],
   'a key of analytics': (text) => ['GET', `/api/v1/usage/api-keys/${encodeURIComponent(text)}/analytics`],

@@ -10,11 +10,11 @@ export type InferenceBench = AsyncDisposable & {
   session: string;
   key: { id: string; key: string };
   client: OpenAI;
-  /** A key of its own tells a test's events apart. */
+  /** Replaces the key, which distinguishes a test's events. */
   renew(): Promise<void>;
-  /** What an operator's call below /api/v1/admin answers; fails when it is refused. */
+  /** The answer to an operator's call below /api/v1/admin; fails if it is refused. */
   admin(method: string, path: string, body?: unknown): Promise<Answer['json']>;
-  /** The last usage event of the key, as soon as it is stored with these fields. */
+  /** The last usage event of the key, once it is stored with these fields. */
   event(fields?: Record<string, unknown>): Promise<Record<string, unknown>>;
 };
 
@@ -64,7 +64,7 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
   return bench;
 }
 
-/** Renews a bench with a success in between, so that the failures of many tests do not add up to an open breaker. */
+/** Renews a bench after a successful call, so that the failures of many tests do not add up and open the breaker. */
 export async function renewBehindSuccess(bench: InferenceBench): Promise<void> {
   bench.simulator.reset();
   const messages = [{ role: 'user' as const, content: 'Hi' }];
@@ -72,7 +72,7 @@ export async function renewBehindSuccess(bench: InferenceBench): Promise<void> {
   await bench.renew();
 }
 
-/** The operations of one call each: all but realtime sessions. */
+/** The operations that consist of a single call: all but realtime sessions. */
 export const operationsOfCalls = [
   'chat_completions',
   'completions',
@@ -83,14 +83,14 @@ export const operationsOfCalls = [
   'audio_translations',
 ] as const;
 
-/** Limits the organization's rates so far beyond a test that none of its calls is refused for them. */
+/** Raises the organization's rate limits so far that none of a test's calls is refused for them. */
 export async function liftRateLimits(bench: InferenceBench): Promise<void> {
   const [organization] = (await bench.admin('GET', '/organizations')).data;
   const limits = { requests_per_minute: 1_000_000, tokens_per_minute: 1_000_000_000, concurrent_requests: 1_000 };
   await bench.admin('PATCH', `/organizations/${organization.id}`, { rate_limits: limits });
 }
 
-/** Makes a model for realtime transcription whose retirement came a moment ago, by the gateway's clock; answers its name. */
+/** Creates a realtime transcription model that retired a moment ago, by the gateway's clock; returns its name. */
 export async function retiredModel(bench: InferenceBench, clock: ClockAhead, name: string): Promise<string> {
   await bench.admin('POST', '/models', { name, operations: ['realtime_transcription'] });
   await bench.admin('POST', '/retirements', {

@@ -19,7 +19,7 @@ export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a peppe
 
 export const silentLogger: Logger = createLogger({ level: 'silent', name: 'test' });
 
-/** The part of Auth which takes audit events over. */
+/** The part of Auth that takes over audit events. */
 export type AuditTaker = Parameters<typeof startKeys>[0]['auth'];
 
 /** Leaves the events in the outbox, where a test can read them. */
@@ -52,7 +52,7 @@ export async function startTestKeys(
   };
 }
 
-/** Somebody signed in; each call makes another user of another organization unless told otherwise. */
+/** Someone signed in; each call makes a new user of a new organization unless told otherwise. */
 export const sessionOf = (fields: Partial<Pick<Caller, 'tenantId' | 'userId' | 'role' | 'operator'>> = {}): Caller =>
   create(CallerSchema, {
     kind: CallerKind.SESSION,
@@ -65,10 +65,10 @@ export const sessionOf = (fields: Partial<Pick<Caller, 'tenantId' | 'userId' | '
     ...fields,
   });
 
-/** Call options on somebody's behalf. */
+/** Call options on someone's behalf. */
 export const as = (caller: Caller): CallOptions => ({ contextValues: callerContext(caller) });
 
-/** The digests by which an edge asks whose secret this is: one for each pepper. */
+/** The digests with which an edge asks whose secret this is: one for each pepper. */
 export const digestsOf = (secret: string, peppers = testPeppers) =>
   peppers.map((pepper) => ({ pepperVersion: pepper.version, digest: keyDigest(secret, pepper) }));
 
@@ -81,7 +81,7 @@ export const reasonOf = (call: Promise<unknown>): Promise<unknown> =>
 
 export type KeysBench = AsyncDisposable & {
   keys: TestKeys['keys'];
-  /** Stands at `startMs`; Keys and its database follow it. */
+  /** Starts at `startMs`; Keys and its database follow it. */
   clock: ManualClock;
   startMs: number;
   database: TestDatabase;
@@ -90,16 +90,16 @@ export type KeysBench = AsyncDisposable & {
   /** The rows of a query as Keys may make it. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read rows of every shape; the assertions are the types.
   rows(text: string, values?: unknown[]): Promise<any[]>;
-  /** Whose a secret is, as an edge is told; undefined: nobody's. */
+  /** Whose a secret is, as an edge is told; undefined if nobody's. */
   authenticate(secret: string): Promise<Awaited<ReturnType<TestKeys['keys']['authenticate']>>['principal']>;
-  /** What waits in the outbox for Auth about a key or an organization, oldest first. */
+  /** The events about a key or organization that wait in the outbox for Auth, oldest first. */
   auditEvents(targetId: string): Promise<TestAuditEvent[]>;
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read changes of every shape; the assertions are the types.
 type TestAuditEvent = { type: string; tenantId: string; actor: AuditActorType; before: any; after: any };
 
-/** A Keys process at a clock that is set by hand, on a database of its own. */
+/** A Keys process with a manually set clock, on a database of its own. */
 export async function startKeysBench(): Promise<KeysBench> {
   const startMs = Date.parse('2026-06-01T12:00:00Z');
   const clock = new ManualClock(startMs);

@@ -8,7 +8,7 @@ import { createLocalTransport } from '#shared/rpc/local-transport.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
 import { validateMessage } from '#shared/rpc/validation.ts';
 
-/** A client of a service in this process, which it calls as the parts of one gateway call each other. */
+/** A client of a service in this process, called as the parts of one gateway call each other. */
 export const localClient = <Service extends DescService>(
   service: Service,
   implementation: Partial<ServiceImpl<Service>>,

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * The most memory that this process holds during a run, in bytes above what it held before. Garbage does not count; nor does what stays
+ * The most memory that this process holds during a run, in bytes above what it held before. Garbage does not count, nor does what stays
  * below the bound, since collecting takes longer than what is measured.
  */
 export async function memoryGrowth(boundBytes: number, run: () => Promise<unknown>): Promise<number> {
@@ -12,7 +12,7 @@ export async function memoryGrowth(boundBytes: number, run: () => Promise<unknow
   };
   const held = (): number => {
     collectGarbage();
-    // Buffers are freed behind a collection, by another thread; the next one waits until they are.
+    // Buffers are freed after a collection, by another thread; the next collection waits until they are.
     collectGarbage();
     return used();
   };
@@ -31,7 +31,7 @@ export async function memoryGrowth(boundBytes: number, run: () => Promise<unknow
   return most - before;
 }
 
-/** Frees at once what nothing refers to, except for what WeakRefs showed in this turn. */
+/** Frees at once what is no longer referenced, except what WeakRefs revealed in this turn. */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();

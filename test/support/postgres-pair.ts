@@ -17,15 +17,15 @@ const socketName = '.s.PGSQL.5432';
 
 /** A primary and a standby that follows it, behind one address. */
 export type PostgresPair = AsyncDisposable & {
-  /** Leads to the primary, and behind a failover to what was the standby. */
+  /** Leads to the primary, and after a failover to the former standby. */
   url: DatabaseUrl;
-  /** From now on the standby hears of nothing, and commits do not wait for it. */
+  /** From now on the standby receives nothing, and commits do not wait for it. */
   cutOffStandby(): Promise<void>;
-  /** Kills the primary as a power cut would, makes the standby the primary and lets the address lead there. */
+  /** Kills the primary as a power cut would, makes the standby the primary and redirects the address to it. */
   failOver(): Promise<void>;
 };
 
-/** Starts both. A commit is answered when the standby has it, too. */
+/** Starts both. A commit is answered only when the standby has it too. */
 export async function startPostgresPair(): Promise<PostgresPair> {
   await using starting = new AsyncDisposableStack();
   const directory = mkdtempSync(join(tmpdir(), 'pg-pair-'));
@@ -73,7 +73,7 @@ export async function startPostgresPair(): Promise<PostgresPair> {
       await primary.kill();
       address.moveTo(socketOf(openDataFolder(folders.standby).home));
       address.resetAll();
-      // As a name that moves first: for a moment those who come back find a standby.
+      // Like a name that moves first: for a moment, returning clients find a standby.
       await waitFor(() => address.connections > 0, { description: 'somebody to come back' });
       await rowsOf(standby.url, 'select pg_promote()');
     },
@@ -86,7 +86,7 @@ const urlOf = (folder: string): DatabaseUrl =>
 
 type Server = AsyncDisposable & { url: DatabaseUrl; kill(): Promise<void> };
 
-/** Starts Postgres on a folder that was one of the embedded; nobody starts it again when it ends. */
+/** Starts Postgres on a folder that belonged to an embedded one; nothing restarts it when it ends. */
 async function startServer(dataDir: string): Promise<Server> {
   const folder = openDataFolder(dataDir);
   const binaries = findPostgresBinaries();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts';
 
-/** A test's database behind a proxy that can misbehave: the same URL, another server. */
+/** A test's database behind a proxy that can misbehave: the same URL with another server. */
 export async function startPostgresProxy(url: DatabaseUrl): Promise<FaultProxy & { url: DatabaseUrl }> {
   const behind = new URL(url);
   const folder = behind.searchParams.get('host');

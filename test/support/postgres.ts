@@ -14,8 +14,8 @@ export type TestDatabase = {
 } & AsyncDisposable;
 
 /**
- * A database of the test's own, migrated, in some tens of milliseconds. `await using database = await createTestDatabase()`
- * drops it at the end of the block; otherwise call `drop` in afterAll.
+ * A migrated database of the test's own, in some tens of milliseconds. `await using database = await createTestDatabase()` drops it at the
+ * end of the block; otherwise call `drop` in afterAll.
  */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const template = inject('templateDatabase');
@@ -23,14 +23,14 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   return createDatabase(inject('postgresUrl'), template);
 }
 
-/** A database of the test's own with nothing in it. */
+/** An empty database of the test's own. */
 export const createEmptyDatabase = (): Promise<TestDatabase> => createDatabase(inject('postgresUrl'), 'template0');
 
-/** Makes the database that is copied; global-setup.ts calls it once in a run. */
+/** Creates the database that is copied; global-setup.ts calls it once per run. */
 export async function createTemplateDatabase(serverUrl: DatabaseUrl, logger: Logger): Promise<TestDatabase> {
   const template = await createDatabase(serverUrl, 'template0');
   await migrateAll(template.url, serviceMigrations, logger);
-  // The browser tests make one further database to copy.
+  // The browser tests create one further database to copy.
   const drop = async (): Promise<void> => {
     await rowsOf(serverUrl, `drop database if exists ${template.name}_world with (force)`);
     await template.drop();
@@ -47,7 +47,7 @@ async function createDatabase(serverUrl: DatabaseUrl, template: string): Promise
   return { url: withDatabase(serverUrl, name), name, drop, [Symbol.asyncDispose]: drop };
 }
 
-/** The rows that one statement answers, on a connection of its own. */
+/** The rows returned by one statement, on a separate connection. */
 // biome-ignore lint/suspicious/noExplicitAny: tests read rows of every shape; the assertions are the types.
 export async function rowsOf(url: DatabaseUrl, statement: string, values: unknown[] = []): Promise<any[]> {
   const client = new pg.Client({ connectionString: url });

@@ -24,7 +24,7 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
-test('environment, output of both kinds, port and exit code are there', async () => {
+test('it provides environment, both kinds of output, port and exit code', async () => {
   await using child = startProcess({
     script: script(`
       process.stdout.write('listening at port ' + process.env.SOME_PORT + '\\n');

@@ -6,21 +6,21 @@ import { waitFor } from './wait-for.ts';
 /** The folder of package.json. */
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** As `npm start` has it: with less room, V8 collects garbage all the time while modules are loaded. */
+/** As in `npm start`: with less room, V8 collects garbage constantly while modules are loaded. */
 const roomFromTheStart = '--min-semi-space-size=16';
 
-/** A gateway's first start, with migrations, takes some seconds; on a busy machine several times that. */
+/** A gateway's first start, with migrations, takes some seconds; on a busy machine several times as long. */
 const lineTimeoutMs = 60_000;
 
 type ProcessOptions = {
   /** The script, from the repository's root: `services/cmd/all.ts`. */
   script: string;
-  /** What runs it, in place of Node. */
+  /** What runs it, instead of Node. */
   command?: string[];
   args?: string[];
-  /** Added to the test's own environment; undefined takes a variable away. */
+  /** Added to the test's own environment; undefined removes a variable. */
   env?: Record<string, string | undefined>;
-  /** Leads a process group of its own, as what a terminal starts; the group is `-pid`. */
+  /** Makes it the leader of a process group of its own, like what a terminal starts; the group is `-pid`. */
   detached?: boolean;
 };
 
@@ -37,13 +37,13 @@ export type StartedProcess = AsyncDisposable & {
   signal(signal: NodeJS.Signals): void;
   /** Waits for its end. */
   exited(timeoutMs?: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  /** kill -9, and its end. Does nothing when it has ended. */
+  /** kill -9, and waits for its end. Does nothing if it has ended. */
   kill(): Promise<void>;
 };
 
 /**
- * Starts a script in a Node process of its own. `await using` kills it at the end of the scope; should the test process
- * end without that, it is killed then.
+ * Starts a script in a separate Node process. `await using` kills it at the end of the scope; if the test process ends without that, it is
+ * killed then.
  */
 export function startProcess({
   script,
@@ -74,7 +74,7 @@ export function startProcess({
     process.off('exit', killAtEnd);
     return exit;
   });
-  // A script that cannot be spawned has no pid; waiting for it then tells.
+  // A script that cannot be spawned has no pid; waiting for it then reports why.
   child.on('error', (error) => collect(`\n${error}`));
 
   const failed = (what: string) => new Error(`${script} (pid ${child.pid}) ${what}. Its output:\n${output}`);

@@ -3,13 +3,13 @@ import fc from 'fast-check';
 export type RandomHistories = {
   /** For a test of them all, in milliseconds. */
   timeoutMs: number;
-  /** Rejects with the history that fails, and the seed to have it again. */
+  /** Rejects with the failing history, and the seed to reproduce it. */
   assert(property: fc.IAsyncProperty<unknown>): Promise<void>;
 };
 
 /**
- * Random histories of something, as many as gate every merge or as the variable `<NAME>_HISTORIES` says: 200 are a night's work. What a
- * failed run prints goes into `<NAME>_SEED` to have it again; then it is shrunk as well, which takes minutes.
+ * Random histories of something, as many as run before every merge, or as the variable `<NAME>_HISTORIES` says: 200 take a night. Put what
+ * a failed run prints into `<NAME>_SEED` to reproduce it; then it is also shrunk, which takes minutes.
  */
 export function randomHistories(name: string, few: number): RandomHistories {
   const count = Number(process.env[`${name}_HISTORIES`] ?? few);
@@ -27,7 +27,7 @@ export function randomHistories(name: string, few: number): RandomHistories {
   };
 }
 
-/** Of a test that passes at its second try nothing is printed but what its error says itself. */
+/** If a test passes at its second try, only what its error itself says is printed. */
 function withCauses(failure: Error): string {
   const texts = [failure.message];
   for (let { cause } = failure; cause instanceof Error; cause = cause.cause) texts.push(cause.stack ?? cause.message);

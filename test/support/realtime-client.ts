@@ -13,7 +13,7 @@ export type RealtimeTalk = AsyncDisposable & {
   /** The code and reason of the close, once it came. */
   closed: { code: number; reason: string } | null;
   say(event: object): void;
-  /** The first event of a type, or the n-th, as soon as it is there. */
+  /** The first event of a type, or the n-th, once it is there. */
   event(type: string, ordinal?: number): Promise<RealtimeEvent>;
   close(): Promise<{ code: number; reason: string }>;
 };
@@ -26,7 +26,7 @@ export type RealtimeOptions = {
   prefix?: string;
 };
 
-/** A refusal to upgrade, as the HTTP response that it is. */
+/** A refusal to upgrade, with the HTTP response. */
 export class UpgradeRefused extends Error {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
@@ -41,7 +41,7 @@ export class UpgradeRefused extends Error {
   }
 }
 
-/** Opens a realtime session. Rejects with UpgradeRefused when it is refused. */
+/** Opens a realtime session. Rejects with UpgradeRefused if it is refused. */
 export async function openTalk(url: string, options: RealtimeOptions = {}): Promise<RealtimeTalk> {
   const { key, query = '?intent=transcription', protocols = [], headers = {}, prefix = '/v1' } = options;
   const socket = new WebSocket(`${url.replace('http', 'ws')}${prefix}/realtime${query}`, protocols, {
@@ -88,7 +88,7 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
   return talk;
 }
 
-/** As openTalk; what a test opens is ended behind it. */
+/** Like openTalk, but what a test opens is closed after it. */
 export function talksOfTests(): typeof openTalk {
   const open: RealtimeTalk[] = [];
   afterEach(() => {
@@ -101,7 +101,7 @@ export function talksOfTests(): typeof openTalk {
   };
 }
 
-/** How opening a session is refused: fails when it is not, or when the refusal is no whole HTTP response of the gateway. */
+/** How opening a session is refused: fails if it is not, or if the refusal is not a complete HTTP response of the gateway. */
 export async function upgradeRefusal(url: string, options: RealtimeOptions): Promise<UpgradeRefused> {
   const error = await openTalk(url, options).then(
     (session) => {
@@ -148,7 +148,7 @@ export const append = (audio: Buffer): object => ({
   audio: audio.toString('base64'),
 });
 
-/** A GA session.update. */
+/** A session.update in the GA shape. */
 export const sessionUpdate = (model: string | null, input: object = {}): object => ({
   type: 'session.update',
   session: {

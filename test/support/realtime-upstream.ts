@@ -10,15 +10,15 @@ import { type InferenceBench, startInferenceBench } from './inference.ts';
 type Event = any;
 
 export type RealtimeUpstream = AsyncDisposable & {
-  /** With /v1. */
+  /** Including /v1. */
   url: string;
-  /** What clients said, in order; one list for each connection. */
+  /** What clients said, in order; one list per connection. */
   connections: { request: IncomingMessage; said: Event[]; socket: WebSocket; closed: boolean }[];
-  /** Usage in completed events; null: none. */
+  /** The usage in completed events; null for none. */
   usage: object | null;
 };
 
-/** An upstream which speaks a realtime protocol as it is published: each commit is transcribed to its length in bytes. */
+/** An upstream that speaks a realtime protocol as published: each commit is transcribed to its length in bytes. */
 async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<RealtimeUpstream> {
   const server = createServer((request, response) => {
     const found = request.url === '/v1/models';
@@ -61,7 +61,7 @@ async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<Realti
 /** With an upstream of each dialect, which forget their connections when the bench is renewed. */
 export type RealtimeBench = InferenceBench & { openai: RealtimeUpstream; vllm: RealtimeUpstream };
 
-/** A gateway in front of upstreams of realtime sessions: the models `relay` and `relay/two:x` of OpenAI's, `vllm` of vLLM's. */
+/** A gateway in front of upstreams of realtime sessions: the models `relay` and `relay/two:x` on OpenAI's, `vllm` on vLLM's. */
 export async function startRealtimeBench(options?: TestGatewayOptions): Promise<RealtimeBench> {
   const bench = await startInferenceBench(options);
   const openai = await startRealtimeUpstream('openai');

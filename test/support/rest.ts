@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 // biome-ignore lint/suspicious/noExplicitAny: tests read answers of every shape; the assertions are the types.
 type Json = any;
 
-/** Calls a gateway in a process of its own over REST, with a bearer token unless it is empty. Whatever is no success fails the test. */
+/** Calls a gateway in another process over REST, with a bearer token unless it is empty. Anything but success fails the test. */
 export const restCalls =
   (url: string) =>
   async (

@@ -5,7 +5,7 @@ import { waitFor } from './wait-for.ts';
 import { wavOf } from './wav.ts';
 
 export const dayMs = 86_400_000;
-/** Where the clock of the gateway stands: noon of today. */
+/** The time on the gateway's clock: noon today. */
 export const startMs = Math.floor(Date.now() / dayMs) * dayMs + dayMs / 2;
 /** When models retire, unless a test says otherwise. */
 export const sunsetMs = startMs + 10 * dayMs;
@@ -19,7 +19,7 @@ const form = (model: string, stream: boolean): FormData => {
   return data;
 };
 
-/** A way in which a client meets a model. */
+/** A way in which a client comes across a model. */
 export type Surface = {
   operation: string;
   upstream: string;
@@ -35,7 +35,7 @@ export const json =
     body: { model, ...fields, ...(stream && { stream: true }) },
   });
 
-/** service.md, Model retirement surfaces: all of them. */
+/** All the surfaces in service.md, Model retirement surfaces. */
 export const surfaces: Readonly<Record<string, Surface>> = {
   'chat completions': {
     operation: 'chat_completions',
@@ -87,11 +87,11 @@ export const surfaces: Readonly<Record<string, Surface>> = {
   },
 };
 
-/** RFC 8288 section 3: links of one header, by their relation. */
+/** RFC 8288 section 3: the links in one header, by their relation. */
 export function linksOf(headers: Headers): Record<string, string> {
   const header = headers.get('link') ?? '';
   const links = [...header.matchAll(/<([^<>\s"]*)>((?:\s*;\s*[a-z-]+="[^"<>]*")+)(?:\s*,\s*|$)/g)];
-  // Nothing stands between or behind the links.
+  // There is nothing between or after the links.
   expect(links.map(([whole]) => whole).join('')).toBe(header);
   return Object.fromEntries(links.map(([, url, parameters]) => [/rel="([^"]*)"/.exec(parameters!)![1], url]));
 }
@@ -103,16 +103,16 @@ export type RetirementBench = AsyncDisposable & {
   clock: ManualClock;
   /** Without limits on models. */
   key: string;
-  /** The operator's session; `signIn` makes another, since sessions end while the clock goes by days. */
+  /** The operator's session; `signIn` starts another, since sessions expire when the clock moves by days. */
   operator: string;
   signIn(): Promise<void>;
-  /** Rate limits refill by the monotonic clock, which stands still as well; the wall clock stays where it is. */
+  /** Rate limits refill by the monotonic clock, which also stands still; the wall clock is not moved. */
   refillRateLimits(): void;
   /** An operator's call below /api/v1/admin. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** What a surface answers of a model. */
+  /** A surface's answer for a model. */
   request(surface: Surface, model: string, options?: { stream?: boolean; key?: string }): Promise<Answer>;
-  /** A model of its own, which a sandbox deployment serves; answers its name. */
+  /** A new model, served by a sandbox deployment; returns its name. */
   createModel(fields?: {
     operations?: string[];
     upstream?: string;
@@ -121,17 +121,17 @@ export type RetirementBench = AsyncDisposable & {
   }): Promise<string>;
   /** Announces a retirement, with a successor unless a note is given. */
   announce(model: string, fields?: Record<string, unknown>): Promise<Answer>;
-  /** As `announce`, which must succeed; the edge knows of it then. */
+  /** Like `announce`, but it must succeed, and waits until the edge knows. */
   announced(model: string, fields?: Record<string, unknown>): Promise<void>;
-  /** Sets the date of an announced retirement; the edge knows of it then. */
+  /** Sets the date of an announced retirement, and waits until the edge knows. */
   dated(model: string, sunsetMs: number): Promise<void>;
-  /** The edge hears of changes within a second, and shows what it knows in the headers of each answer. */
+  /** Waits for the edge, which hears of changes within a second, and shows what it knows in the headers of each answer. */
   edgeKnows(model: string, condition: (headers: Headers) => boolean): Promise<void>;
-  /** Runs at another moment. */
+  /** Runs something at another time. */
   at<Value>(ms: number, work: () => Promise<Value>): Promise<Value>;
 };
 
-/** A gateway whose clock stands, and what a test of retirements does with it. */
+/** A gateway whose clock stands still, and what tests of retirements do with it. */
 export async function startRetirementBench(): Promise<RetirementBench> {
   const clock = new ManualClock(startMs);
   const gateway = await startTestGateway({ clock });

@@ -6,7 +6,7 @@ import { managementBodies } from '../../edge/http/bodies.ts';
 import { installErrors } from '../../edge/http/errors.ts';
 import { installValidation } from '../../edge/http/validation.ts';
 
-/** An edge of some management routes alone, with no more of what it is given than they use. */
+/** An edge with only some management routes, given no more than they use. */
 export async function startRouteEdge(
   routes: readonly Routes[],
   deps: Partial<RouteDeps> & Pick<RouteDeps, 'credentials' | 'clock' | 'logger'>,

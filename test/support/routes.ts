@@ -11,9 +11,9 @@ import { createEdge } from '../../edge/server.ts';
 import { testSecrets } from './gateway.ts';
 import { silentLogger } from './keys.ts';
 
-/** What is to be seen of an edge that takes no request. */
+/** What can be seen of an edge that takes no requests. */
 async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<Seen> {
-  // A folder of its own: the edge empties it of what earlier processes left.
+  // A folder of its own, since the edge removes what earlier processes left in it.
   const uploadsDir = mkdtempSync(join(tmpdir(), 'routes-'));
   const deps: Partial<EdgeDeps> = {
     credentials: { authenticate: neverAsked, onEnded: neverAsked },
@@ -42,7 +42,7 @@ export const declaredRoutes = (): Promise<readonly DeclaredRoute[]> =>
   inspectEdge((app) => {
     const seen = new Set<string>();
     return app.declaredRoutes.filter(({ method, url, access }) => {
-      // The other methods of a known path come last, and are answered by 405.
+      // The remaining methods of a known path come last, and are answered with 405.
       const isOtherMethod = access.surface === 'public' && seen.has(url);
       seen.add(url);
       return method !== 'HEAD' && method !== 'OPTIONS' && !isOtherMethod;

@@ -26,7 +26,7 @@ export type Carrier = (typeof carriers)[number];
 
 export const testServiceSecret = 'a service secret for tests, 32 bytes or more';
 
-/** Tokens as the named service mints and checks them. */
+/** Tokens as the named service creates and checks them. */
 export const testTokens = (issuer: string, options: { secrets?: string[]; clock?: Clock } = {}): ServiceTokens =>
   createServiceTokens({ issuer, secrets: options.secrets ?? [testServiceSecret], clock: options.clock ?? systemClock });
 
@@ -42,16 +42,16 @@ export function logCollector(level = 'debug') {
   return { lines, logger: createLogger({ level, name: 'test', destination }) };
 }
 
-/** A running server for tests; everything is closed with `await using`. */
+/** A running server for tests; `await using` closes everything. */
 export type TestRpcServer = AsyncDisposable & {
   url: string;
   server: RpcServer;
   lines: Record<string, unknown>[];
-  /** The certificate authority to trust, when it speaks TLS. */
+  /** The certificate authority to trust, if it uses TLS. */
   ca: string | undefined;
 };
 
-/** Serves services on a port of loopback: a free one unless one is given. */
+/** Serves services on a loopback port: a free one unless one is given. */
 export async function serveRpc(
   services: readonly RpcService[],
   options: { tls?: boolean; clock?: Clock; drainMs?: number; host?: string; port?: number } = {},
@@ -71,7 +71,7 @@ export async function serveRpc(
   return { url, server, lines, ca: certificate?.ca, [Symbol.asyncDispose]: () => server.close() };
 }
 
-/** The same services by one of the carriers, with the lines which their side logs. */
+/** The same services over one of the carriers, with the log lines of the server side. */
 export type Carried = AsyncDisposable & {
   transport: Transport;
   client<Service extends DescService>(service: Service): Client<Service>;
@@ -102,14 +102,14 @@ const carried = (transport: Transport, lines: Carried['lines'], close: () => Pro
   [Symbol.asyncDispose]: close,
 });
 
-/** A transport to a port as the edge opens it, or with interceptors in place of its tokens; `using` closes it. */
+/** A transport to a port as the edge opens it, or with interceptors instead of its tokens; `using` closes it. */
 export function transportTo(url: string, interceptors?: Interceptor[]): Transport & Disposable {
   const tokens = interceptors === undefined ? testTokens('edge') : undefined;
   const transport = createRpcClientTransport({ url, tokens, interceptors });
   return Object.assign(transport, { [Symbol.dispose]: () => transport.close() });
 }
 
-/** Who calls in the tests: a key of an admin. */
+/** The caller in the tests: an admin's key. */
 export const caller: Caller = create(CallerSchema, {
   kind: CallerKind.API_KEY,
   tenantId: '0197f2a4-0000-7000-8000-00000000000a',
@@ -127,7 +127,7 @@ export const asCaller = (): CallOptions => ({ contextValues: callerContext(calle
 export const keyId = '0197f2a4-0000-7000-8000-000000000001';
 export const invocation = { operation: Operation.CHAT_COMPLETIONS, body: new Uint8Array([1]) };
 
-/** Two services with the given handlers, which the edge may call; what has no handler is unimplemented. */
+/** Two services with the given handlers, which the edge may call; anything without a handler is unimplemented. */
 export const testServices = (handlers: {
   keys?: Partial<ServiceImpl<typeof KeysService>>;
   inference?: Partial<ServiceImpl<typeof InferenceService>>;
@@ -136,17 +136,17 @@ export const testServices = (handlers: {
   rpcService(InferenceService, handlers.inference ?? {}, { callers: ['edge'] }),
 ];
 
-/** For what comes to pass in its own time on a busy machine. */
+/** For what happens in its own time on a busy machine. */
 export const patience = { timeout: 30_000 };
 
-/** Resolves once the signal fires, at once when it has. */
+/** Resolves once the signal fires, at once if it already has. */
 export const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve());
   });
 
-/** What a call failed with; fails when it did not. */
+/** The error with which a call failed; fails if it did not. */
 export async function failureOf(call: Promise<unknown>): Promise<GatewayError> {
   const error = await call.then(
     () => undefined,
@@ -163,7 +163,7 @@ export async function collect<T>(stream: AsyncIterable<T>): Promise<T[]> {
   return messages;
 }
 
-/** Fails each test of the calling file that writes to console.error: connect-fastify writes there what our interceptors missed. */
+/** Fails each test of the calling file that writes to console.error, where connect-fastify reports what our interceptors missed. */
 export function expectSilentConsole(): void {
   let consoleError: MockInstance;
   beforeEach(() => {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Stops or continues a Postgres server with all its sessions, as a hung disk or a paused container would. While the server itself stands
- * still none of them can leave the list, and one that has ended waits there to be reaped: so it is stopped first, and goes on last.
+ * Stops or continues a Postgres server with all its sessions, like a hung disk or a paused container. While the server itself is stopped
+ * none of them can leave the list, and one that has ended waits there to be reaped; so the server is stopped first and continued last.
  */
 export function signalPostgres(pid: number, signal: 'SIGSTOP' | 'SIGCONT'): void {
   if (signal === 'SIGSTOP') process.kill(pid, signal);

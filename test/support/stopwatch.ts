@@ -5,13 +5,13 @@ export type Stopwatch = Disposable & {
   readonly ms: number;
 };
 
-/** Between two looks at the time; an idle process is late by less than this. */
+/** The time between two looks at the clock; an idle process is late by less than this. */
 const tickMs = 5;
 
 /**
- * Measures how long something takes that runs in this process, such as a gateway and its client. While other processes have
- * the machine and this one waits for a core, the watch stands, so that a bound on its time is a bound on the program and not on
- * what else the machine does. Time in which the process itself works counts in full.
+ * Measures how long something takes that runs in this process, such as a gateway and its client. While other processes occupy the machine
+ * and this one waits for a core, the watch stops, so that a bound on its time is a bound on the program and not on the machine's other
+ * work. Time in which the process itself works counts in full.
  */
 export function startStopwatch(): Stopwatch {
   let countedMs = 0;
@@ -34,7 +34,7 @@ export function startStopwatch(): Stopwatch {
   };
 }
 
-/** What this process has worked so far, in milliseconds. */
+/** How long this process has worked so far, in milliseconds. */
 function cpuMs(): number {
   const { user, system } = cpuUsage();
   return (user + system) / 1_000;

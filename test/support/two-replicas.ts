@@ -16,7 +16,8 @@ export class TwoReplicas {
   }
 
   /**
-   * A REST call; they take turns. Each comes from an address of its own, so that nobody who signs in has to wait for others who failed.
+   * A REST call; the replicas take turns. Each call comes from a new address, so that nobody who signs in has to wait because others
+   * failed.
    */
   call(method: string, path: string, token = '', body?: object, headers?: Record<string, string>): Promise<Answer> {
     this.#calls += 1;
@@ -24,7 +25,7 @@ export class TwoReplicas {
     return this.both[this.#calls % 2]!.call(method, path, token, body, { ...headers, 'x-forwarded-for': from });
   }
 
-  /** Makes another organization, and its owner, who can sign in. */
+  /** Creates another organization, and its owner, who can sign in. */
   async makeOrganization(operator: string, name: string): Promise<{ id: string; owner: Credentials }> {
     const email = `${name.toLowerCase()}@example.com`;
     const made = await this.call('POST', '/api/v1/admin/organizations', operator, { name, owner_email: email });
@@ -43,7 +44,7 @@ export async function startTwoReplicas(given: TestGatewayOptions = {}): Promise<
   return new TwoReplicas(first, await startTestGateway({ ...options, databaseUrl: first.env.databaseUrl! }));
 }
 
-/** The one-time token in the latest mail that has one, of an answer of the outbox. */
+/** The one-time token in the latest mail that has one, from an answer of the outbox. */
 export function mailedToken(outbox: Answer): string {
   const texts: (string | null)[] = outbox.json.data.map(({ text }: { text: string | null }) => text);
   return /[?&]token=([\w-]+)/.exec(texts.find((text) => text?.includes('token='))!)![1]!;

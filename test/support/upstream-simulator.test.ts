@@ -15,7 +15,7 @@ afterEach(() => simulator.close());
 const messages = [{ role: 'user' as const, content: 'twelve chars' }];
 const chat = { model: 'sim-chat', messages };
 
-/** A bare exchange, which hides nothing: status, headers, body, and how it ended. */
+/** A raw exchange that hides nothing: status, headers, body, and how it ended. */
 function post(
   path: string,
   body: object,
@@ -73,7 +73,7 @@ describe('each operation, through the real client', () => {
     await simulator.waitFor(({ outcome }) => outcome === 'completed');
   });
 
-  test('chat as a stream, with usage when it is asked for', async () => {
+  test('chat as a stream, with usage if requested', async () => {
     const stream = await client.chat.completions.create({
       ...chat,
       stream: true,
@@ -164,7 +164,7 @@ describe('each operation, through the real client', () => {
 });
 
 describe('how a request is answered', () => {
-  test('a marker in the metadata wins over the model name, that over the line, that over the rule', async () => {
+  test('a marker in the metadata takes precedence over the model name, that over the queue, that over the rule', async () => {
     simulator.otherwise('html-502');
     simulator.next('overloaded', 2);
     expect((await post('/chat/completions', { ...chat, metadata: { sim: 'plain' } })).head?.statusCode).toBe(200);
@@ -176,13 +176,13 @@ describe('how a request is answered', () => {
     expect((await post('/chat/completions', chat)).head?.statusCode).toBe(200);
   });
 
-  test('a behaviour can be written out in the request', async () => {
+  test('a behaviour can be spelled out in the request', async () => {
     const sim = JSON.stringify({ tokens: 2, cachedTokens: 1 });
     const { body } = await post('/chat/completions', { ...chat, metadata: { sim } });
     expect(JSON.parse(body).usage).toMatchObject({ completion_tokens: 2, prompt_tokens_details: { cached_tokens: 1 } });
   });
 
-  test('a name that does not exist is told, not guessed', async () => {
+  test('an unknown name is reported, not guessed', async () => {
     expect(() => simulator.next('no-such' as BehaviourName)).toThrow('no-such');
     const { head, body } = await post('/chat/completions', { ...chat, model: 'm@no-such' });
     expect([head?.statusCode, body]).toEqual([599, 'Error: the simulator knows no behaviour "no-such"']);
@@ -221,12 +221,12 @@ describe('streams with quirks', () => {
     expect(chunks.map(({ usage }) => usage.completion_tokens)).toEqual([0, 0, 0, 0, 2]);
   });
 
-  test('no usage although it was asked for', async () => {
+  test('no usage although it was requested', async () => {
     const { chunks } = await streamed('no-usage', { stream_options: { include_usage: true } });
     expect(chunks.some(({ usage }) => usage != null)).toBe(false);
   });
 
-  test('Ollama: the role in each delta, an id that collides', async () => {
+  test('Ollama: the role in each delta, a colliding id', async () => {
     const { chunks } = await streamed('ollama');
     expect(chunks.every(({ id, choices }) => id === 'chatcmpl-123' && choices[0].delta.role === 'assistant')).toBe(
       true,
@@ -257,14 +257,14 @@ describe('faults', () => {
     simulator.next(name);
     const { head, body, error } = await post('/chat/completions', stream);
     expect(head?.statusCode).toBe(200);
-    // A reset may overtake bytes that were sent before it; with garbage Node's client drops what came in the same read.
+    // A reset may overtake bytes that were sent before it; with garbage, Node's client drops what came in the same read.
     if (name === 'cut-in-stream' || name === 'half-close') expect(events(body)).toHaveLength(3);
     expect(body).not.toContain('[DONE]');
     expect(error).toMatch(/ECONNRESET|HPE_/);
     expect(simulator.requests[0]).toMatchObject({ outcome: 'faulted', chunks: 3, generatedTokens: 2 });
   });
 
-  test('a body that is cut in its middle', async () => {
+  test('a body that is cut in the middle', async () => {
     simulator.next({ fault: { kind: 'cut', afterChunks: 1 } });
     const { head, body, error } = await post('/chat/completions', chat);
     expect(body.length).toBe(Math.floor(Number(head?.headers['content-length']) / 2));
@@ -330,7 +330,7 @@ describe('faults', () => {
   });
 });
 
-test('waiting in vain says what the simulator saw', async () => {
+test('waiting in vain reports what the simulator saw', async () => {
   await post('/chat/completions', chat);
   const vain = simulator.waitFor(({ outcome }) => outcome === 'faulted', { timeoutMs: 20, description: 'a fault' });
   await expect(vain).rejects.toThrow(/waited 20 ms for a fault; the simulator saw: 1 chat completed 16 tokens/);

@@ -26,29 +26,29 @@ export type SimulatorOptions = {
 };
 
 export type UpstreamSimulator = AsyncDisposable & {
-  /** With /v1, as UPSTREAM_BASE_URL wants it. */
+  /** Including /v1, as UPSTREAM_BASE_URL wants it. */
   url: string;
   port: number;
   /** What really happened, in order of arrival; GET /models included. */
   readonly truth: readonly TruthEntry[];
-  /** The inference requests only. */
+  /** Only the inference requests. */
   readonly requests: TruthEntry[];
   waitFor: TruthLog['waitFor'];
-  /** The next request that says nothing itself is answered so; several wait in line. */
+  /** The next request without a behaviour of its own is answered like this; several are queued. */
   next(behaviour: Behaviour | BehaviourName, times?: number): void;
-  /** All requests which say nothing themselves and find nobody in line are answered so. */
+  /** All requests without a behaviour of their own are answered like this while the queue is empty. */
   otherwise(behaviour: Behaviour | BehaviourName | ((entry: TruthEntry) => Behaviour)): void;
-  /** Connections that are open now. */
+  /** The number of open connections. */
   readonly connections: number;
-  /** Forgets the truth, the line and `otherwise`. */
+  /** Clears the truth, the queue and `otherwise`. */
   reset(): void;
   close(): Promise<void>;
 };
 
 /**
- * A real HTTP server which speaks OpenAI's API and keeps a log of what truly happened: what it was sent, what it generated,
- * who ended it. How a request is answered is decided by, first match wins:
- * `metadata.sim` in the request (a name or a behaviour as JSON), a model that ends in `@name`, `next`, `otherwise`.
+ * A real HTTP server that speaks OpenAI's API and keeps a log of what truly happened: what it was sent, what it generated, who ended it.
+ * How a request is answered is decided by, first match wins: `metadata.sim` in the request (a name or a behaviour as JSON), a model that
+ * ends in `@name`, `next`, `otherwise`.
  */
 export async function startUpstreamSimulator(options: SimulatorOptions = {}): Promise<UpstreamSimulator> {
   const { models = ['sim-chat', 'sim-embedding', 'sim-image', 'sim-transcribe', 'sim-speech'] } = options;
@@ -59,7 +59,7 @@ export async function startUpstreamSimulator(options: SimulatorOptions = {}): Pr
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const entry = newEntry(request, ++received);
-    // Logged before its body is there, so that a test can wait for a request whose body never ends.
+    // Logged before its body has arrived, so that a test can wait for a request whose body never ends.
     log.add(entry);
     const body = await readBody(request);
     const contentType = request.headers['content-type'];
@@ -76,7 +76,7 @@ export async function startUpstreamSimulator(options: SimulatorOptions = {}): Pr
 
   const server = createServer({ keepAliveTimeout: 60_000, noDelay: true }, (request, response) => {
     serve(request, response).catch((error: unknown) => {
-      // A mistake in a test, such as a behaviour that does not exist: it must be seen, not waited for.
+      // A mistake in a test, such as an unknown behaviour, must be seen, not waited for.
       if (!response.headersSent) response.writeHead(599, { 'content-type': 'text/plain' });
       response.end(String(error));
     });

@@ -4,7 +4,7 @@ import { createValidator } from '@bufbuild/protovalidate';
 
 const validator = createValidator();
 
-/** Tried one after the other for a text that breaks a rule. */
+/** Tried one after another for a text that breaks a rule. */
 const texts = [
   '0198a000-0000-7000-8000-000000000001',
   'somebody@example.com',

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import { startStopwatch } from './stopwatch.ts';
 import { waitFor } from './wait-for.ts';
 
-test('answers what the condition answers, as soon as it is something', async () => {
+test('returns what the condition returns, as soon as it is truthy', async () => {
   let looks = 0;
   expect(await waitFor(() => ++looks === 3 && `look ${looks}`, { description: 'the third look' })).toBe('look 3');
 });
 
-test('a condition that throws is looked at again', async () => {
+test('a condition that throws is checked again', async () => {
   let looks = 0;
   const condition = async () => {
     if (++looks < 3) throw new Error('not yet');
@@ -25,12 +25,12 @@ test('a failure says what was waited for, how long, and what was seen last', asy
   await expect(waitFor(broken, { description: 'rain', timeoutMs: 20 })).rejects.toThrow('TypeError: no sky');
 });
 
-test('who waits long looks less often, and sees what has come within a tenth of the time', async () => {
+test('a long wait checks less often, and notices a change within a tenth of the time', async () => {
   let looks = 0;
   const startedMs = performance.now();
   using watch = startStopwatch();
   await waitFor(() => ++looks > 0 && performance.now() - startedMs > 400, { description: '400 ms to pass' });
-  // Each 5 ms, it were 80.
+  // Every 5 ms it would be 80.
   expect(looks).toBeLessThan(45);
   expect(watch.ms).toBeLessThan(500);
 });

@@ -5,15 +5,15 @@ import { startStopwatch } from './stopwatch.ts';
 export type WaitOptions = {
   /** Completes the sentence "waited 5000 ms for …". */
   description: string;
-  /** On a stopwatch: what the machine keeps from this process does not count. */
+  /** Measured by a stopwatch: time in which the machine kept this process from running does not count. */
   timeoutMs?: number;
-  /** Between two looks, in milliseconds; by default a tenth of what was waited so far, and at least 5 and at most 100. */
+  /** The time between two checks, in milliseconds; by default a tenth of the time waited so far, but at least 5 and at most 100. */
   intervalMs?: number;
 };
 
 /**
- * Waits until `condition` answers something truthy, and answers that. A condition that throws is not met yet. Fails after
- * `timeoutMs` (15 s) with what was waited for and what was seen last.
+ * Waits until `condition` returns something truthy, and returns that. A condition that throws is not met yet. Fails after `timeoutMs` (15
+ * s) with what was waited for and what was seen last.
  */
 export async function waitFor<Value>(
   condition: () => Value | Promise<Value>,
@@ -33,7 +33,7 @@ export async function waitFor<Value>(
       const last = failure === undefined ? inspect(seen, { depth: 3 }) : String(failure);
       throw new Error(`waited ${timeoutMs} ms for ${description}; last seen: ${last}`, { cause: failure });
     }
-    // A look is often a request, which takes the processor from what is waited for: who waits long looks less often.
+    // A check is often a request, which takes the processor away from what is awaited, so long waits check less often.
     await delay(intervalMs ?? Math.min(Math.max(watch.ms / 10, 5), 100));
   }
 }

@@ -10,7 +10,7 @@ declare module 'ws' {
     send(data: string | Buffer, options?: { fin?: boolean; binary?: boolean }, sent?: (error?: Error) => void): void;
     ping(): void;
     close(code?: number, reason?: string): void;
-    /** Reads nothing more from the network. */
+    /** Stops reading from the network. */
     pause(): void;
     terminate(): void;
     on(event: 'open' | 'ping' | 'pong', listener: () => void): this;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** The times about which months and years have their rules; all are ahead of the machine's clock. */
+/** Times around which the rules for months and years matter; all are ahead of the machine's clock. */
 export const start = fc.constantFrom('2027-01-31T22:10', '2028-02-28T23:20', '2028-12-31T20:00', '2029-02-27T12:00');
 export const zone = fc.constantFrom('UTC', 'Asia/Kathmandu', 'America/Los_Angeles', 'Pacific/Kiritimati');
 

@@ -19,11 +19,11 @@ import { BillingModel, costOf, dayOf, type ModelCall, monthOf, nextMonth, sum } 
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
-/** The third is a session: no key. */
+/** The third is a session, without a key. */
 const keys = [uuidv7(), uuidv7(), ''];
 const models = ['test/model', 'test/model-mini'];
 
-/** Begins the history of one organization, at a time in UTC without its zone: `2027-01-31T22:10`. */
+/** Starts the history of one organization, at a time in UTC without its zone: `2027-01-31T22:10`. */
 export async function startHistory(start: string): Promise<History> {
   let usage!: TestUsage;
   const edge = await startBillingEdge(async ({ database }) => {
@@ -36,7 +36,7 @@ export async function startHistory(start: string): Promise<History> {
   return history;
 }
 
-/** One organization, as the product has it behind REST, and as the model has it. */
+/** One organization, both in the product, behind REST, and in the model. */
 export class History {
   readonly #calls: ModelCall['id'][] = [];
   readonly #users: readonly string[];
@@ -58,7 +58,7 @@ export class History {
     await this.perform({ kind: 'plan', payg: true, creditNanoUsd: 0n, termsDays: 30 });
   }
 
-  /** Does the same here and there; what must be refused must be refused here and there. */
+  /** Does the same in both; what must be refused must be refused in both. */
   async perform(act: Act): Promise<void> {
     const { model } = this;
     await this.#tick();
@@ -148,7 +148,7 @@ export class History {
     }
   }
 
-  /** What is shown without a list. */
+  /** Compares what is shown outside lists. */
   async compareBalances(): Promise<void> {
     await this.#tick();
     const { model } = this;
@@ -178,7 +178,7 @@ export class History {
     expect(account).toMatchObject({ wallet, commitment, payg, receivable_usd: Number(usdText(model.receivable)) });
   }
 
-  /** Invoices with their lines, transactions and PDF, and the list of all transactions. */
+  /** Compares invoices with their lines, transactions and PDF, and the list of all transactions. */
   async compareDocuments(): Promise<void> {
     const { model } = this;
     const months = await this.#invoices();
@@ -218,7 +218,7 @@ export class History {
     }
   }
 
-  /** Usage adds up to what was charged, however it is cut and whoever reads it. */
+  /** Usage adds up to what was charged, however it is split and whoever reads it. */
   async compareUsage(timeZone: string): Promise<void> {
     const { model, edge } = this;
     await this.#tick();
@@ -260,7 +260,7 @@ export class History {
     expect([costs.length, sum(costs)]).toEqual([inRange.length, measures(inRange)[2]]);
   }
 
-  /** Lines sum to the subtotal; each is its quantity times its price, but for what its calls were rounded by. */
+  /** Lines add up to the subtotal; each is its quantity times its price, apart from the rounding of its calls. */
   #compareLines(month: string, lines: readonly Json[]): void {
     const { subtotal } = this.model.invoices.get(month)!;
     expect(sum(lines.map(({ amount_usd }) => nano(amount_usd)))).toBe(subtotal);
@@ -331,7 +331,7 @@ export class History {
       return expect(answer.status === 200, answer.text).toBe(model.pay(invoice.month));
     }
     const { subtotal, credits } = model.invoices.get(invoice.month)!;
-    // Money comes in whole cents.
+    // Payments come in whole cents.
     const total = Number((subtotal - credits + 9_999_999n) / 10_000_000n);
     const cents = Math.max(by === 'cents' ? total : by === 'more' ? total + 123 : total - 1, 1);
     const metadata = { tenant_id: edge.tenantId, invoice_id: invoice.id };
@@ -353,7 +353,7 @@ export class History {
     expect(answer.status, answer.text).toBe(limit === null ? 204 : 200);
   }
 
-  /** A POST and its repeat under one Idempotency-Key, which has to answer the same; answers what it said. */
+  /** Sends a POST and its repeat under one Idempotency-Key, which must have the same answer; returns that answer. */
   async #twice(path: string, body: object, isAllowed = true): Promise<Json> {
     const key = { 'idempotency-key': uuidv7() };
     const first = await this.#call('POST', path, 'operator', body, key);
@@ -382,7 +382,7 @@ export class History {
     return answer.json;
   }
 
-  /** A list to its end, in pages that do not divide it evenly. */
+  /** A whole list, in pages that do not divide it evenly. */
   async #all(path: string): Promise<Json[]> {
     const rows: Json[] = [];
     for (let page = 1; ; page++) {
@@ -392,7 +392,7 @@ export class History {
     }
   }
 
-  /** A call of REST, again while the machine is too busy for it: nothing was done then. */
+  /** A REST call, repeated while the machine is too busy for it: then nothing was done. */
   async #call(...words: Parameters<BillingEdge['call']>): ReturnType<BillingEdge['call']> {
     for (;;) {
       const answer = await this.edge.call(...words);
@@ -412,7 +412,7 @@ export class History {
     this.model.work();
   }
 
-  /** The model's time, and that of Usage, is the database's as Billing sees it. */
+  /** The clocks of the model and of Usage follow the database's, as Billing sees it. */
   async #tick(): Promise<void> {
     const { deps } = this.edge.billing;
     this.model.nowMs = await patiently(() => deps.databaseNow(deps.database.pool));
@@ -420,7 +420,7 @@ export class History {
   }
 }
 
-/** Repeats what found no connection to the database: a busy machine makes nobody one within the time they are given. */
+/** Repeats calls that got no connection to the database: on a busy machine nobody gets one in time. */
 async function patiently<Answer>(work: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     try {
@@ -434,7 +434,7 @@ async function patiently<Answer>(work: () => Promise<Answer>): Promise<Answer> {
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape; the comparisons are the types.
 type Json = any;
 
-/** Amounts are below a million USD, so that a double holds them to the nano-USD. */
+/** Amounts are below a million USD, so a double holds them to the nano-USD. */
 const nano = (usd: number): bigint => BigInt(Math.round(usd * 1e9));
 const usd = (nanoUsd: bigint): number => Number(usdText(nanoUsd));
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
@@ -443,7 +443,7 @@ const add = ([a, b, c]: Json, [d, e, f]: Json): Json => [a + d, b + e, c + f];
 const dayIn = (timeZone: string, ms: number): string =>
   new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short' }).format(ms);
 
-/** The words of a PDF, as pdfkit writes them: in hexadecimal, broken where letters are set closer, in deflated streams. */
+/** The words of a PDF, as pdfkit writes them: in hexadecimal, split where letters are kerned, in deflated streams. */
 function pdfText(pdf: Buffer): string {
   const pieces: string[] = [];
   for (const { index, 0: head } of pdf.toString('latin1').matchAll(/FlateDecode\n>>\nstream\n/g)) {

@@ -1,7 +1,6 @@
 /**
- * Billing of one organization as the specification tells it, in plain arithmetic: lists that are gone through from end to end, and no
- * code of the product. All amounts are nano-USD, all moments milliseconds. Acts that the product has to refuse answer false and
- * change nothing.
+ * Billing of one organization according to the specification, in plain arithmetic: lists that are read from end to end, and none of the
+ * product's code. All amounts are nano-USD, all times milliseconds. Acts that the product must refuse return false and change nothing.
  */
 export class BillingModel {
   nowMs = 0;
@@ -47,7 +46,7 @@ export class BillingModel {
     }
   }
 
-  /** `startsMs`: for calls made before it the credit is not there, however late they are charged. */
+  /** `startsMs`: the credit does not exist for calls made before this, however late they are charged. */
   give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): void {
     this.lots.push({ source, granted: amount, left: amount, expired: 0n, startsMs, expiresMs });
     this.#note(type, amount, null);
@@ -66,7 +65,7 @@ export class BillingModel {
     return true;
   }
 
-  /** Calls of one batch: Billing takes them in the order of their ids, each once, out of what there was at their time. */
+  /** Calls of one batch: Billing takes them in the order of their ids, each once, and pays them from what there was at their time. */
   charge(calls: readonly Omit<ModelCall, 'month' | 'payg' | 'refunded'>[]): void {
     for (const call of calls.toSorted((a, b) => (a.id < b.id ? -1 : 1))) {
       if (this.calls.has(call.id)) continue;
@@ -85,7 +84,7 @@ export class BillingModel {
     }
   }
 
-  /** `amount` null: all that is left. */
+  /** `amount` null means everything that is left. */
   refund(id: string, amount: bigint | null): boolean {
     const call = this.calls.get(id)!;
     const isVoided = this.invoices.get(call.month)!.status === 'voided';
@@ -97,7 +96,7 @@ export class BillingModel {
     return true;
   }
 
-  /** An operator books that an invoice was paid; a repeat changes nothing. */
+  /** An operator records that an invoice was paid; a repeat changes nothing. */
   pay(month: string): boolean {
     const invoice = this.invoices.get(month)!;
     if (invoice.status !== 'finalized') return false;
@@ -105,7 +104,7 @@ export class BillingModel {
     return true;
   }
 
-  /** Money came in for an invoice: what is above its total becomes credit, and so does all that does not cover it. */
+  /** Money came in for an invoice: any excess over its total becomes credit, and so does a payment that does not cover it. */
   receive(month: string, amount: bigint): void {
     const invoice = this.invoices.get(month)!;
     const total = invoice.subtotal - invoice.credits;
@@ -127,7 +126,7 @@ export class BillingModel {
     return true;
   }
 
-  /** What the wallet shows: lots with something left, in the order in which they are drawn. */
+  /** What the wallet shows: lots with something left, in the order in which they are spent. */
   get wallet(): ModelLot[] {
     return this.#lotsAt(this.nowMs).filter(({ left }) => left > 0n);
   }
@@ -136,7 +135,7 @@ export class BillingModel {
     return this.#commitmentsAt(this.nowMs)[0] ?? null;
   }
 
-  /** Those which have begun and are not over at a moment, in the order in which they are drawn. */
+  /** Those that have started and not yet ended at a moment, in the order in which they are spent. */
   #lotsAt(atMs: number): ModelLot[] {
     const isPromotional = ({ source }: ModelLot) => source === 'promotion' || source === 'coupon';
     const until = ({ expiresMs }: ModelLot) => expiresMs ?? Number.MAX_SAFE_INTEGER;
@@ -167,7 +166,7 @@ export class BillingModel {
     this.#note('purchase', total, month);
   }
 
-  /** Takes an amount from what there is, in order; answers what was not there. */
+  /** Takes an amount from what there is, in order; returns what was missing. */
   #draw(amount: bigint, sources: readonly (ModelLot | ModelCommitment)[]): bigint {
     let missing = amount;
     for (const source of sources) {
@@ -189,7 +188,7 @@ export type ModelLot = {
   source: 'purchase' | 'promotion' | 'coupon' | 'adjustment';
   granted: bigint;
   left: bigint;
-  /** What was left when it was written off: calls made before may yet need it. */
+  /** What was left when it was written off: calls made before that may still need it. */
   expired: bigint;
   startsMs: number;
   expiresMs: number | null;
@@ -239,7 +238,7 @@ export const nextMonth = (ms: number): number =>
 /** Rates in nano-USD per million tokens, and per request. */
 export type ModelRates = { input: bigint; cached: bigint; output: bigint; request: bigint };
 
-/** What a call costs: exact to the end, then rounded half up to a whole nano-USD. */
+/** The cost of a call: exact, and rounded half up to a whole nano-USD only at the end. */
 export function costOf(rates: ModelRates, call: { input: number; cached: number; output: number }): bigint {
   const millionths =
     BigInt(call.input - call.cached) * rates.input +

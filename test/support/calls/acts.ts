@@ -42,7 +42,7 @@ const call = fc.record({
   answers: fc.constantFrom(1, 1, 2),
   tokensMax: fc.constantFrom(null, 5),
   attempts: fc.tuple(behaviour, behaviour),
-  /** When it leaves: once its upstream has the call, or behind so many bytes of the answer. */
+  /** When the client leaves: once its upstream has the call, or after this many bytes of the answer. */
   leaves: fc.oneof(
     weighing(8, fc.constant(null)),
     weighing(1, fc.constant('asked' as const)),
@@ -50,7 +50,7 @@ const call = fc.record({
   ),
 });
 
-/** Calls that are made at the same moment. */
+/** Calls made at the same moment. */
 export const calls = fc.array(call, { minLength: 1, maxLength: 4 });
 
 export type Call = typeof call extends fc.Arbitrary<infer One> ? One : never;

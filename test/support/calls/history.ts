@@ -10,7 +10,7 @@ import type { Call } from './acts.ts';
 
 /** Two deployments, for each of which the simulator answers as the call says. */
 const model = 'twofold';
-/** A silence that long is a failure, in milliseconds. */
+/** A silence of this length is a failure, in milliseconds. */
 const patienceMs = 250;
 const usd = { input: 3, cached: 1, output: 7, image: 0.01, second: 0.001, character: 11, request: 0.000_5 };
 const paths = {
@@ -23,10 +23,10 @@ const paths = {
   translations: '/audio/translations',
 } as const;
 
-/** What the last call of a history costs at most. */
+/** The most that the last call of a history costs. */
 const largestLastUsd = 0.002;
 
-/** What a client has of a call. */
+/** What a client received of a call. */
 type Received = { status: number; requestId: string; bytes: Buffer; isWhole: boolean; hasLeft: boolean };
 type Result = { name: string; call: Call; received: Received };
 type UsageEvent = {
@@ -41,7 +41,7 @@ type UsageEvent = {
   characters: number;
   cost_usd: number;
 };
-/** What must become of an attempt: the answer, a refusal that may be tried elsewhere, or one that may not. */
+/** How an attempt must end: with an answer, a refusal that may be tried elsewhere, or one that may not. */
 type Fate = 'whole' | 'broken' | { status: number; mayTryElsewhere: boolean };
 
 export async function startCallsBench(): Promise<InferenceBench> {
@@ -105,7 +105,7 @@ export class History {
     }
   }
 
-  /** Compares all that came of the calls. */
+  /** Compares everything that came of the calls. */
   async finish(): Promise<void> {
     const events = await this.#events();
     for (const result of this.#results) {
@@ -156,7 +156,7 @@ export class History {
       }
       received.isWhole = true;
     } catch (error) {
-      // Nothing but the answer may break off.
+      // Only the answer may break off.
       if (!received.hasLeft && received.status === 0) throw error;
     }
     return received;
@@ -173,7 +173,7 @@ export class History {
     const given = this.#behaviours.get(name)![deployments.indexOf(entry.model)]!;
     const { fault, ...answer } = behaviourOf(given) as Behaviour;
     if (fault === undefined) return answer;
-    // Of a body with a length garbage may be the rest, which makes it whole.
+    // In a body with a length, garbage may stand in for the rest and make it complete.
     const isOfStreams = endsAsStream(fault.kind) || (fault.kind === 'garbage' && fault.afterChunks !== undefined);
     return { ...answer, fault: isOfStreams && !isEventStream(entry) ? { ...fault, kind: 'cut' } : fault };
   }
@@ -213,7 +213,7 @@ export class History {
       expect(received.bytes.toString().endsWith('data: [DONE]\n\n')).toBe(true);
       const usages = frames.flatMap(({ usage }) => usage ?? []);
       if (call.asksForUsage) expect(usages.at(-1)?.completion_tokens).toBe(event.output_tokens);
-      // In chunks with words a usage may stand unasked: they go by untouched.
+      // In chunks with words, usage may appear unasked: they are passed on untouched.
       else expect(frames.filter(({ choices }) => !choices?.length)).toEqual([]);
     }
     const reported = entry.reportedUsage as Record<string, number> | null;
@@ -232,7 +232,7 @@ export class History {
     return JSON.stringify({ name, call, received: { ...received, bytes }, attempts });
   }
 
-  /** The events of all calls, once each of them has one. */
+  /** The events of all calls, once each has one. */
   async #events(): Promise<UsageEvent[]> {
     const { gateway, session, simulator } = this.#bench;
     await waitFor(
@@ -260,7 +260,7 @@ export class History {
     );
   }
 
-  /** All that was held for the calls is free again: a cap with room for one more call lets it pass. */
+  /** Everything held for the calls is free again: a cap with room for one more call lets it through. */
   async #compareCap(events: readonly UsageEvent[]): Promise<void> {
     const { gateway, session } = this.#bench;
     const spent = events.reduce((sum, { cost_usd }) => sum + cost_usd, 0);
@@ -322,14 +322,14 @@ function bodyOf(name: string, call: Call): { body: string | FormData; contentTyp
 }
 
 const names = new WeakMap<TruthEntry, string>();
-/** Of the call that made an attempt; empty as long as its body has not come, for good when it was given up before. */
+/** The name of the call that made an attempt; empty until its body has arrived, and forever if it was given up before that. */
 function nameIn(entry: TruthEntry): string {
   const name = names.get(entry) ?? /call\d+\./.exec(entry.body.toString('latin1'))?.[0] ?? '';
   if (name !== '') names.set(entry, name);
   return name;
 }
 
-/** Whether its client gets a stream, be it that its upstream answers whole. */
+/** Whether the client gets a stream, even if its upstream answers whole. */
 const getsEvents = ({ streamed, operation }: Call): boolean =>
   streamed && operation !== 'embeddings' && operation !== 'translations';
 
@@ -342,17 +342,17 @@ function fateOf(entry: TruthEntry): Fate {
     return { status, mayTryElsewhere: status !== 400 };
   }
   if (fault === undefined || entry.outcome === 'completed' || entry.isWhole) return 'whole';
-  // A stream of which nothing was passed on may as well have been refused.
+  // A stream of which nothing was passed on may just as well have been refused.
   if (endsAsStream(fault.kind) && entry.chunks === 0) return { status: 502, mayTryElsewhere: true };
   if (fault.afterChunks !== undefined || endsAsStream(fault.kind)) return 'broken';
   return fault.kind === 'hang' ? { status: 504, mayTryElsewhere: false } : { status: 502, mayTryElsewhere: true };
 }
 
-/** Whether an upstream broke the connection like one that closes it as idle: a request that crosses that is sent anew. */
+/** Whether an upstream broke the connection as if closing it when idle: a request that crosses such a close is sent again. */
 const isAsIfIdle = ({ behaviour: { fault } }: TruthEntry): boolean =>
   fault?.afterChunks === undefined && ['reset', 'cut', 'half-close'].includes(fault?.kind ?? '');
 
-/** Faults of event streams: the HTTP below them is correct. */
+/** Faults of event streams, in correct HTTP. */
 const endsAsStream = (kind: string): boolean => ['bad-sse', 'early-end', 'error-line'].includes(kind);
 
 function compareBroken(call: Call, entry: TruthEntry, received: Received, event: UsageEvent): void {
@@ -391,7 +391,7 @@ const framesIn = (bytes: Buffer): Json[] =>
     .flatMap((event) => /^data: (?!\[DONE\])(.*)$/m.exec(event)?.[1] ?? [])
     .map((data) => JSON.parse(data));
 
-/** What the client was told, of an answer that is whole or not. */
+/** What the client was told, by an answer that is complete or not. */
 function textIn({ operation, streamed }: Call, bytes: Buffer): string {
   if (operation === 'speech' && !streamed) return bytes.toString('latin1');
   if (operation === 'embeddings' || operation === 'translations' || !streamed) {
@@ -444,7 +444,7 @@ function textAnswerOf(entry: TruthEntry): string | null {
   return [...answer.stream].map(({ text }) => text ?? '').join('');
 }
 
-/** As the simulator speaks. */
+/** The simulator's speech for a text. */
 const audioOf = (input: string): string =>
   Array.from({ length: input.length }, (_, at) => String.fromCharCode(Math.floor(at / 8) + 1).repeat(16)).join('');
 

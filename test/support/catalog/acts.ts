@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Chooses one of what there is then. */
+/** Picks one of what exists at the time. */
 const pick = fc.nat(10_000);
 const model = fc.nat(4);
 const visibility = fc.constantFrom('public', 'private');

@@ -18,7 +18,7 @@ const names = [0, 1, 2, 3, 4].map((number) => `acme/model-${number}`);
 const nameOf = (number: number): string => names[number] ?? 'sandbox-chat';
 const note = 'Nobody needs it any more.';
 
-/** Begins the history of a catalog, as two organizations see it by two replicas. */
+/** Starts the history of a catalog, as two organizations see it through two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
   const history = new History(clock, await startTwoReplicas({ clock }));
@@ -59,7 +59,7 @@ class History {
     }
   }
 
-  /** A key that may ask as often as the comparisons do. */
+  /** A key that may make as many requests as the comparisons need. */
   async #key(person: { email: string; password: string }): Promise<{ id: string; key: string }> {
     const [gateway] = this.#replicas.both;
     const key = await gateway.createKey(await gateway.login(person));
@@ -68,10 +68,10 @@ class History {
     return key;
   }
 
-  /** Does the same here and there; what must be refused must be refused here and there. */
+  /** Does the same in both; what must be refused must be refused in both. */
   async perform(act: Act): Promise<void> {
     const { model } = this;
-    // Before the model reads the time, as it may take some.
+    // Before the model reads the time, since this may take some.
     await this.#token();
     model.nowMs = this.#clock.now();
     if (act.kind === 'wait') {
@@ -81,7 +81,7 @@ class History {
     if (act.kind === 'allow') {
       model.allowlist = act.models.map(nameOf);
       const path = `/api/v1/api-keys/${this.#other.id}`;
-      // Names that nothing has are refused there.
+      // Unknown names are refused there.
       const known = model.allowlist.filter((name) => model.seen(name, 0).get === 200);
       model.allowlist = known;
       const answer = await this.#api('PATCH', path, await this.#token(), { model_allowlist: known });
@@ -171,7 +171,7 @@ class History {
       case 'withdraw': {
         const answer = await this.#operator('DELETE', `/retirements/${path}`);
         const expected = model.withdraw(name);
-        // Withdrawn once already: that is no mistake.
+        // It was withdrawn before, which is no mistake.
         if (expected === 404 && model.models.has(name) && answer.status === 204) return;
         return compare(answer, expected);
       }
@@ -180,7 +180,7 @@ class History {
     }
   }
 
-  /** All that both organizations meet at both replicas is what the model says, within a second or two. */
+  /** Everything that both organizations see at both replicas matches the model, within a second or two. */
   async compare(): Promise<void> {
     const isSame = async (): Promise<true> => {
       for (const replica of this.#replicas.both) {
@@ -197,7 +197,7 @@ class History {
     expect(seen).toEqual(names.map((name) => this.model.seen(name, organization)));
   }
 
-  /** What an organization meets under each name; by one without a key of the second kind its own stands in. */
+  /** What an organization sees under each name; an organization without a second kind of key uses its own. */
   async #see(replica: TestGateway, organization: number): Promise<Seen[]> {
     const { key } = this.#organizations[organization]!;
     const get = async (path: string) => (await replica.call('GET', path, key)).json.data as Json[];
@@ -238,7 +238,7 @@ class History {
     return seen;
   }
 
-  /** As `npm run admin -- models import` does it; answers the status that REST would have. */
+  /** Imports as `npm run admin -- models import` does; returns the status that REST would give. */
   async #import(name: string, visibility: Visibility): Promise<number> {
     const client = this.#replicas.both[0].gateway.switchboard.client('admin', ModelsService);
     const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
@@ -265,7 +265,7 @@ class History {
     return this.#replicas.call(method, path, token, body);
   }
 
-  /** A session of the operator that is not over. */
+  /** An operator's session that has not ended. */
   async #token(): Promise<string> {
     if (this.#clock.now() > this.#session.endsMs) {
       this.#session = { token: await this.#replicas.both[0].login(), endsMs: this.#clock.now() + 20 * 60_000 };
@@ -294,7 +294,7 @@ const inHeaders = ({ deprecatedMs, sunsetMs, successor }: Retirement) => ({
   successor,
 });
 
-/** What the headers of an answer tell of a model's retirement. */
+/** What the headers of an answer say about a model's retirement. */
 function retirementIn(name: string, { headers }: Answer) {
   const deprecation = headers.get('deprecation');
   if (deprecation === null) {

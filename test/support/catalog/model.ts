@@ -1,7 +1,7 @@
 export type Retirement = {
   deprecatedMs: number;
   sunsetMs: number | null;
-  /** Null: a note says why there is none. */
+  /** Null if a note says why there is none. */
   successor: string | null;
 };
 export type Model = {
@@ -12,24 +12,24 @@ export type Model = {
   retirement: Retirement | null;
 };
 
-/** What a user meets under a model's name. */
+/** What a user sees under a model's name. */
 export type Seen = {
   get: number;
   chat: number;
-  /** By a key with an allowlist. */
+  /** The status of a chat with a key that has an allowlist. */
   chatByOther: number;
   isListed: boolean;
   /** In the list of retirements, and in the headers of each answer. */
   retirement: Retirement | null;
-  /** Whether anybody can read the page of its retirement. */
+  /** Whether everyone can read the page of its retirement. */
   hasPage: boolean;
 };
 
-/** The catalog as service.md and decisions.md have it. */
+/** The catalog according to service.md and decisions.md. */
 export class CatalogModel {
   nowMs = 0;
   readonly models = new Map<string, Model>();
-  /** Empty: every model is allowed. */
+  /** Empty means that every model is allowed. */
   allowlist: readonly string[] = [];
 
   create(name: string, isPublic: boolean): 201 | 409 {
@@ -38,7 +38,10 @@ export class CatalogModel {
     return 201;
   }
 
-  /** Changes a model unless users of a retiring one were told then of one that does not exist for them, or not of their own. */
+  /**
+   * Changes a model, unless users of a retiring one would then be referred to a model that does not exist for them, or that is not their
+   * own.
+   */
   change(name: string, done: 200 | 201 | 204, work: (model: Model) => void): number {
     const model = this.models.get(name);
     if (model === undefined) return 404;
@@ -114,7 +117,7 @@ export class CatalogModel {
     return name.startsWith('sandbox-');
   }
 
-  /** Whether each successor exists for everybody for whom the retiring model does. */
+  /** Whether each successor exists for everyone for whom the retiring model does. */
   #isSound(): boolean {
     return [...this.models.values()].every(({ retirement, isPublic, granted }) => {
       if (retirement?.successor == null || this.#isSandbox(retirement.successor)) return true;

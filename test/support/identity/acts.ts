@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Chooses one of what there is then. */
+/** Picks one of what exists at the time. */
 const pick = fc.nat(10_000);
 const role = fc.constantFrom('member', 'admin', 'owner');
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -19,7 +19,7 @@ const scopes = fc.constantFrom(
   ['billing:read_summary', 'usage:read_current'],
 );
 
-/** What people do with what lets them in. `by` is the session that does it. */
+/** What people do with their credentials. `by` is the session that does it. */
 export const act = fc.oneof(
   weighing(9, kind('login', { who: pick, password: fc.constantFrom('right', 'right', 'right', 'former', 'wrong') })),
   weighing(6, kind('refresh', { session: pick, token: fc.constantFrom('current', 'current', 'previous', 'first') })),

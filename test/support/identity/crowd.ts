@@ -6,9 +6,9 @@ import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas
 export type Person = {
   id: string;
   email: string;
-  /** The last of them that was set holds; which one that is, of changes at the same moment, only a login tells. */
+  /** The one set last is valid; which that is, after simultaneous changes, only a login shows. */
   passwords: string[];
-  /** As it was when nobody acted last. Whoever tries to sign in all the same has to wait before the next try. */
+  /** As of the last quiet moment. Someone inactive who tries to sign in has to wait before the next try. */
   isActive: boolean;
 };
 export type Key = { id: string; userId: string /** None has a grace period. */; secrets: string[] };
@@ -28,10 +28,10 @@ const acts = [
   'logout',
 ];
 
-/** What is answered to somebody who comes too late, or at the same moment as others. */
+/** Valid answers to someone who comes too late, or at the same moment as others. */
 const orderly = [200, 201, 204, 400, 401, 403, 404, 409, 429];
 
-/** Begins with a founder, who operates the platform, two further owners, an admin and a member, at two replicas of a gateway. */
+/** Starts with a founder, who operates the platform, two more owners, an admin and a member, at two replicas of a gateway. */
 export async function gatherCrowd(seed: number): Promise<Crowd> {
   const crowd = new Crowd(await startTwoReplicas(), seed);
   await crowd.gather();
@@ -42,7 +42,7 @@ export async function gatherCrowd(seed: number): Promise<Crowd> {
 export class Crowd {
   readonly people: Person[] = [];
   readonly keys: Key[] = [];
-  /** Of all sessions that there ever were. */
+  /** The tokens of all sessions that ever existed. */
   readonly tokens: { access: string; refresh: string }[] = [];
   readonly #replicas: TwoReplicas;
   readonly #numbers: readonly number[];
@@ -74,7 +74,7 @@ export class Crowd {
     return this.#replicas.call(method, `/api/v1${path}`, token, body);
   }
 
-  /** So many acts at the same moment, each by somebody who can sign in. */
+  /** Performs this many acts at the same moment, each by someone who can sign in. */
   async actAtOnce(count: number): Promise<void> {
     const sessions: { person: Person; token: string }[] = [];
     for (const person of this.people) {
@@ -84,7 +84,7 @@ export class Crowd {
     await Promise.all(Array.from({ length: count }, () => this.#act(this.#draw(sessions), this.#draw(acts))));
   }
 
-  /** Signs somebody in whom nobody changes meanwhile; undefined for who was deactivated. */
+  /** Signs in someone whom nobody changes meanwhile; undefined if they were deactivated. */
   async signIn(person: Person): Promise<string | undefined> {
     if (!person.isActive) return undefined;
     for (const password of person.passwords.toReversed()) {
@@ -156,7 +156,7 @@ export class Crowd {
     }
   }
 
-  /** What an answer brought; null for a refusal, which must be one that people can meet. */
+  /** The content of an answer; null for a refusal, which must be one that people can really get. */
   async #done(answer: Promise<Answer>): Promise<Answer['json'] | null> {
     const { status, text, json } = await answer;
     expect(orderly, text).toContain(status);

@@ -19,10 +19,10 @@ import {
 } from './model.ts';
 
 const minuteMs = 60_000;
-/** Credentials that are over stay over: of those only the latest are tried. */
+/** Ended credentials must stay ended; only the latest of them are tried. */
 const triedMax = 12;
 
-/** Begins the history of everybody on a platform, served by two replicas. */
+/** Starts the history of everyone on a platform served by two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
   const history = new History(clock, await startTwoReplicas({ clock }));
@@ -30,7 +30,7 @@ export async function startHistory(): Promise<History> {
   return history;
 }
 
-/** Everybody as the product has them behind REST, and as the model has them. */
+/** Everyone, both in the product, behind REST, and in the model. */
 class History {
   readonly model = new IdentityModel();
   readonly #clock: ClockAhead;
@@ -63,7 +63,7 @@ class History {
     }
   }
 
-  /** Does the same here and there. */
+  /** Does the same in both. */
   async perform(act: Act): Promise<void> {
     const { model } = this;
     model.nowMs = this.#clock.now();
@@ -77,7 +77,7 @@ class History {
           act.password
         ];
         const answer = await this.#call('POST', '/auth/login', '', { email: person.email, password });
-        // Whoever failed often has to wait.
+        // Someone who failed often has to wait.
         if (answer.status === 429) return;
         this.#compare(act, answer, model.login(person, password));
         if (answer.status === 200) this.#opened(person, answer.json);
@@ -202,13 +202,13 @@ class History {
     }
   }
 
-  /** Every session and key is let in where it has to be, and nowhere else, at either replica. */
+  /** Every session and key is accepted where it must be, and nowhere else, at either replica. */
   async compareAccess(): Promise<void> {
     const { model } = this;
     const differences: string[] = [];
     const compare = async (name: string, token: string, expected: (probe: Probe) => Outcome) => {
       const isOver = probes.every((probe) => this.#expected(() => expected(probe)) === 401);
-      // Whatever is over is over for all of them.
+      // Once ended, it is ended for all of them.
       this.#looks += 1;
       for (const probe of isOver ? [chosen(probes, this.#looks)!] : probes) {
         const before = this.#expected(() => expected(probe));
@@ -238,7 +238,7 @@ class History {
     expect(differences).toEqual([]);
   }
 
-  /** What operators are shown of everybody, and the chains of the audit log. */
+  /** Compares what operators are shown about everyone, and the chains of the audit log. */
   async compareLists(): Promise<void> {
     const { model } = this;
     const token = await this.#operator();
@@ -262,7 +262,7 @@ class History {
     }
   }
 
-  /** Every session can be refreshed that has to be, and no other. */
+  /** Every session that must be refreshable can be refreshed, and no other. */
   async compareRefreshes(): Promise<void> {
     for (const session of this.model.sessions.keys()) {
       await this.perform({ kind: 'refresh', session, token: 'current' });
@@ -281,7 +281,7 @@ class History {
     const { refreshTokens } = session;
     const token = { current: refreshTokens.at(-1), previous: refreshTokens.at(-2), first: refreshTokens[0] }[act.token];
     const sinceMs = model.nowMs - session.rotatedMs;
-    // Too near to the end of a predecessor's ten seconds to say what is right.
+    // Too close to the end of a predecessor's ten seconds to know what is right.
     if (token === undefined || (act.token !== 'current' && sinceMs > 5_000 && sinceMs < 10_000)) return;
     const expected = model.refresh(session, token);
     const answer = await this.#call('POST', '/auth/refresh', '', { refresh_token: token });
@@ -340,7 +340,7 @@ class History {
     const key = chosen(model.keys, act.key);
     if (key === undefined) return;
     const path = `/api-keys/${key.id}`;
-    // Half of the time by whoever may.
+    // Half of the time by someone who may.
     const own = act.key % 2 === 0 && act.kind !== 'revoke key' ? key.person : undefined;
     await this.#as(
       act,
@@ -389,7 +389,7 @@ class History {
     );
   }
 
-  /** Does something by a session that is picked, as a rule one that is served, and of `own` where that is given. */
+  /** Does something in a session that is picked, usually one that works, and from `own` if that is given. */
   async #as(
     act: Act & { by: number },
     work: (
@@ -412,7 +412,7 @@ class History {
     this.#compare(act, answered, outcome);
     if (answered.status < 300) await done?.(answered);
     if (answered.status !== 429) return;
-    // Whoever is told to wait does so.
+    // Someone who is told to wait waits.
     this.#clock.aheadMs += minuteMs;
     await this.perform(act);
   }
@@ -425,12 +425,12 @@ class History {
     this.model.sessions.push({ person, refreshTokens: [json.refresh_token], isOver: false, ...this.#pair(json) });
   }
 
-  /** What an answer with tokens says of its session. They hold for as long as service.md has it, from now on. */
+  /** What an answer with tokens says about its session. They are valid for as long as service.md says, from now on. */
   #pair(json: Json): Pick<Session, 'accessToken' | 'accessEndsMs' | 'refreshEndsMs' | 'isCurrent' | 'rotatedMs'> {
     const nowMs = this.#clock.now();
     const [access, refresh] = [json.access_token, json.refresh_token].map((token) => decodeJwt(token));
     expect([access!.exp! - access!.iat!, refresh!.exp! - refresh!.iat!]).toEqual([30 * 60, 7 * 24 * 60 * 60]);
-    // Whole seconds; behind a change of the user ahead of any replica's clock, and by one more for each further change.
+    // In whole seconds; after a change of the user this is ahead of any replica's clock, by one more second for each further change.
     const aheadMs = access!.iat! * 1_000 - nowMs;
     expect(aheadMs).toBeGreaterThan(-10_000);
     expect(aheadMs).toBeLessThan(clockDifferenceMsMax + 10_000);
@@ -448,7 +448,7 @@ class History {
     return mailedToken(await this.#call('GET', `/admin/mail?search=${email}`, await this.#operator()));
   }
 
-  /** A new session's access token, of some operator. */
+  /** The access token of a new session of some operator. */
   async #operator(): Promise<string> {
     const { email, password } = this.model.people.find((person) => person.operator && person.isActive)!;
     return (await this.#call('POST', '/auth/login', '', { email, password })).json.access_token;

@@ -11,14 +11,14 @@ export type Person = {
   operator: boolean;
   password: string;
   formerPassword: string;
-  /** When a link for another password was last mailed. */
+  /** When a link for setting a new password was last mailed. */
   mailedMs: number;
 };
 export type Session = {
   person: Person;
   accessToken: string;
   accessEndsMs: number;
-  /** Nothing of its person has changed since the access token was issued. */
+  /** Nothing about its user has changed since the access token was issued. */
   isCurrent: boolean;
   /** Oldest first; the last is the one to spend. */
   refreshTokens: string[];
@@ -48,12 +48,12 @@ export type Invitation = {
   isPending: boolean;
 };
 
-/** An operation and whom it serves. */
+/** An operation and who may use it. */
 export type Probe = {
   method: 'GET' | 'POST';
   path: string;
   body?: object;
-  /** Absent: keys are not served. */
+  /** If missing, keys may not use it. */
   scope?: Scope;
   role: RoleName;
   isForOperators?: boolean;
@@ -82,11 +82,11 @@ const dayMs = 24 * 60 * minuteMs;
 const roles: readonly RoleName[] = ['member', 'admin', 'owner'];
 export const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
 
-/** What an answer is compared by: its status, and of a 403 its code. */
+/** What answers are compared by: the status, and for a 403 the code. */
 export type Outcome = number | `403 ${string}`;
 const noRole = '403 insufficient_role';
 
-/** Who is let in where, as service.md and decisions.md have it, without caches, replicas or a database. */
+/** Who is accepted where, according to service.md and decisions.md, without caches, replicas or a database. */
 export class IdentityModel {
   nowMs = 0;
   readonly organizations: Organization[] = [];
@@ -121,7 +121,7 @@ export class IdentityModel {
     return person.isActive && password === person.password ? 200 : 401;
   }
 
-  /** `repeat`: the pair before last is answered again. */
+  /** `repeat`: the same pair of tokens is returned again. */
   refresh(session: Session, token: string): 'rotate' | 'repeat' | 401 {
     const place = session.refreshTokens.indexOf(token);
     if (session.isOver || !session.person.isActive || this.nowMs >= session.refreshEndsMs) return 401;
@@ -180,7 +180,7 @@ export class IdentityModel {
     return this.sessions.filter((session) => session.person === person);
   }
 
-  /** Whether a link is mailed: to somebody active, once a minute. */
+  /** Whether a link is mailed: to someone active, once a minute. */
   forgot(person: Person): boolean {
     if (!person.isActive || this.nowMs - person.mailedMs < minuteMs) return false;
     person.mailedMs = this.nowMs;
@@ -205,7 +205,7 @@ export class IdentityModel {
     return invitations.some((sent) => sent.email === email && this.nowMs - sent.sentMs < minuteMs);
   }
 
-  /** Whether an invitation to an address is so nearly a minute old that only the one who sent it can tell. */
+  /** Whether an invitation to an address is so close to a minute old that only its sender can tell. */
   isNearlyAMinuteOld(email: string): boolean {
     return this.invitations.some(
       (sent) => sent.email === email && Math.abs(this.nowMs - sent.sentMs - minuteMs) < 10_000,
@@ -246,7 +246,7 @@ export class IdentityModel {
     return own.length < 10 ? 201 : '403 key_quota_exceeded';
   }
 
-  /** Of those scopes that probes ask for. */
+  /** Only those scopes that probes use. */
   defaultScopes(actor: Person, type: Key['type']): readonly string[] {
     if (type === 'inference') return ['models:list', 'inference:embeddings'];
     const everybody = ['usage:read_current', 'billing:read_current'];
@@ -261,7 +261,7 @@ export class IdentityModel {
     return 200;
   }
 
-  /** Five secrets are valid at a time, of which a grace period ends none at once. */
+  /** At most five secrets are valid at a time, and a grace period ends none of them at once. */
   rotateKey(actor: Person, key: Key, graceMinutes: number): Outcome {
     const outcome = this.changeKey(actor, key);
     if (outcome !== 200 || graceMinutes === 0) return outcome;
@@ -281,17 +281,17 @@ export class IdentityModel {
     return 200;
   }
 
-  /** The active one with an address. */
+  /** The active user with an address. */
   userOf(email: string): Person | undefined {
     return this.people.find((person) => person.email === email && person.isActive);
   }
 
-  /** Whether somebody cannot be made active, since another has joined with their address. */
+  /** Whether someone cannot be reactivated because another user has joined with their address. */
   #isTaken(person: Person, after: Pick<Person, 'isActive'>): boolean {
     return after.isActive && !person.isActive && this.userOf(person.email) !== undefined;
   }
 }
 
-/** Whether a key of a type may have all of the scopes. */
+/** Whether a key of a type may have all of these scopes. */
 const areFor = (type: Key['type'], scopes: readonly string[] | undefined): boolean =>
   scopes === undefined || scopes.every((scope) => /^(billing|usage):/.test(scope) === (type === 'management'));

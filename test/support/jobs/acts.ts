@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 
-/** How the upstream answers: with success, a refusal that is final, or a fault that passes. */
+/** How the upstream answers: with success, a final refusal, or a transient fault. */
 const outcome = fc.constantFrom('ok', 'refused', 'away');
 export type Outcome = typeof outcome extends fc.Arbitrary<infer One> ? One : never;
 
-/** Chooses one of what there is then. */
+/** Picks one of what exists at the time. */
 const pick = fc.nat(10_000);
 const caller = fc.constantFrom('key', 'key', 'key', 'session', 'guest');
 /** The first two are the same person. */
@@ -16,14 +16,14 @@ const kind = <Kind extends string, Fields>(
 ): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
 const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
-/** What a person with a key that has a cap, a guest of another organization, operators and time do to jobs. */
+/** What happens to jobs: by a user with a capped key, a guest from another organization, operators and time. */
 export const act = fc.oneof(
   weighing(
     12,
     kind('submit', {
       caller,
       isPrivate: fc.boolean(),
-      /** Of each call in turn; behind them all are well. */
+      /** For each call in turn; after them all succeed. */
       script: fc.array(outcome, { minLength: 1, maxLength: 3 }),
       repeat: fc.option(fc.record({ key: fc.nat(1), isOther: fc.nat(3).map((drawn) => drawn === 0) }), { nil: null }),
     }),
@@ -33,16 +33,16 @@ export const act = fc.oneof(
   weighing(4, kind('cancel', { pick, caller })),
   weighing(3, kind('delete', { pick, caller })),
   weighing(5, kind('wait', { isDay: fc.nat(4).map((drawn) => drawn === 0) })),
-  /** In place of the key there is another one. */
+  /** Replaces the key with another one. */
   weighing(3, kind('renew', {})),
   weighing(3, kind('scope', { has: fc.boolean() })),
-  /** Of the guest's organization. */
+  /** Suspends the guest's organization. */
   weighing(3, kind('suspend', { is: fc.boolean() })),
-  /** Of the private model, to one of both. */
+  /** Grants the private model to one of the two. */
   weighing(3, kind('grant', { has: fc.boolean(), isGuest: fc.boolean() })),
-  /** All workers end, and others go on. */
+  /** All workers end, and others continue. */
   weighing(2, kind('restart', {})),
-  /** No worker was heard of for the time of its lease. */
+  /** No worker was heard from for the length of its lease. */
   weighing(2, kind('silence', {})),
 );
 export type Act = typeof act extends fc.Arbitrary<infer One> ? One : never;

@@ -33,7 +33,7 @@ const behaviours: Readonly<Record<Outcome, Behaviour>> = {
   },
 };
 
-/** Begins the history of the jobs of two people, which two workers run. */
+/** Starts the history of the jobs of two people, run by two workers. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
   const simulator = await startUpstreamSimulator();
@@ -54,7 +54,7 @@ class History {
   readonly #simulator: UpstreamSimulator;
   readonly #replicas: TwoReplicas;
   readonly #database: ServiceDatabase;
-  /** Opened when the upstream answers the call of this mark and number. */
+  /** Opened when the upstream answers the call with this mark and number. */
   readonly #gates = new Map<string, PromiseWithResolvers<void>>();
   readonly #people = {} as Record<'owner' | 'guest' | 'healer', Member>;
   readonly #sessions = new Map<string, { token: string; endsMs: number }>();
@@ -114,7 +114,7 @@ class History {
     await this.#startWorkers();
   }
 
-  /** Does the same here and there; what must be refused must be refused here and there. */
+  /** Does the same in both; what must be refused must be refused in both. */
   async perform(act: Act): Promise<void> {
     const { model } = this;
     model.nowMs = this.#clock.now();
@@ -192,7 +192,7 @@ class History {
     }
   }
 
-  /** All jobs, their calls in the air, their counts, their charges and the key's budget are what the model says, within a few seconds. */
+  /** All jobs, their calls in flight, their counts, their charges and the key's budget match the model, within a few seconds. */
   async compare(): Promise<void> {
     await waitFor(
       async () => {
@@ -220,7 +220,7 @@ class History {
       const calls = this.#simulator.requests.filter((call) => markOf(call) === job.mark);
       const inTheAir = calls.filter(({ outcome }) => outcome === 'running').length;
       if (job.state === 'running') expect(inTheAir, job.mark).toBeGreaterThan(0);
-      // Of two workers the one that lost it hears of it within a few seconds.
+      // Of two workers, the one that lost the job hears of it within a few seconds.
       else if (!job.isDoubled) expect(inTheAir, job.mark).toBe(0);
       if (job.status !== 'completed') continue;
       const { result } = (await this.#api('GET', `/jobs/${job.id}`, session)).json;
@@ -249,7 +249,7 @@ class History {
     const { model } = this;
     const under = repeat === null ? null : `${caller} ${caller === 'key' ? model.keyNumber : ''} ${repeat.key}`;
     const known = under === null ? undefined : this.#submitted.get(under);
-    // That of a deleted job as well.
+    // Including that of a deleted job.
     const isKnown = known !== undefined && model.nowMs < known.job.createdMs + dayMs;
     const isSame = isKnown && !repeat!.isOther;
     const mark = isSame ? known.mark : `mark-${++this.#marks};`;
@@ -288,7 +288,7 @@ class History {
     if (under !== null) this.#submitted.set(under, { mark, isPrivate: isOfPrivate, job: model.jobs[0]! });
   }
 
-  /** How a submission is answered whose Idempotency-Key stands for a job. */
+  /** The answer to a submission whose Idempotency-Key stands for a job. */
   #repeated(job: ModelJob, isSame: boolean): [number, string | null] {
     if (!isSame) return [400, 'idempotency_key_reused'];
     return this.model.jobs.includes(job) ? [202, null] : [404, 'not_found'];
@@ -319,7 +319,7 @@ class History {
       }
     }
     const ms = isDay ? waits.dayMs : waits.momentMs;
-    // The workers live: what their heartbeats would have written meanwhile.
+    // The workers are alive, so this is what their heartbeats would have written meanwhile.
     const extended = "update jobs set lease_expires_at = lease_expires_at + $1::float8 * interval '1 millisecond'";
     await this.#database.query({ text: extended, values: [ms] });
     this.#clock.aheadMs += ms;
@@ -333,7 +333,7 @@ class History {
     const answered = job?.answered ?? 0;
     const script = this.#scripts.get(mark);
     if (script === undefined) return behaviours.ok;
-    // So that each answer is another one.
+    // Makes each answer a different one.
     const paddingBytes = Number(mark.slice('mark-'.length, -1));
     return {
       ...behaviours[script[answered] ?? 'ok'],
@@ -349,7 +349,7 @@ class History {
     return gate;
   }
 
-  /** Success for each model at each replica, so that no deployment is given up for the faults of a script. */
+  /** A success for each model at each replica, so that no deployment is given up because of a script's faults. */
   async #heal(): Promise<Answer[]> {
     const token = await this.#session('healer');
     const calls = this.#replicas.both.flatMap((replica) =>
@@ -383,7 +383,7 @@ class History {
     return session.token;
   }
 
-  /** What an operator does, and may. */
+  /** What an operator does, and may do. */
   async #operator(method: string, path: string, body?: object): Promise<void> {
     const answer = await this.#api(method, `/admin${path}`, await this.#session('owner'), body);
     expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);

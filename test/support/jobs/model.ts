@@ -2,41 +2,41 @@ import type { Caller, Outcome } from './acts.ts';
 
 export type ModelJob = {
   id: string;
-  /** In its request, and in no other job's. */
+  /** Occurs in its request, and in no other job's. */
   mark: string;
   caller: Caller;
-  /** Its key, of those that there were one after the other. */
+  /** Which of the successive keys it belongs to. */
   keyNumber: number;
   isPrivate: boolean;
   script: readonly Outcome[];
   /** How many of its calls were answered. */
   answered: number;
-  /** Whether two workers had it at once: if both fail, each tells of it. */
+  /** Whether two workers had it at once: if both fail, each reports that. */
   isDoubled: boolean;
   attempts: number;
-  /** With a call in the air, between two calls, or over. */
+  /** With a call in flight, between two calls, or over. */
   state: 'running' | 'waiting' | 'ended';
   status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled';
   code: string | null;
   createdMs: number;
   dueMs: number;
-  /** Of an ended one. */
+  /** Only for an ended one. */
   expiresMs: number;
 };
 
-/** A request in the reports; what costs nothing may be told of twice. */
+/** A request in the reports; one without cost may be reported twice. */
 export type Charge = { success: boolean; costUsd: number; code: string | null; mayBeTwo: boolean };
 
 const attemptsMax = 6;
 const second = 1_000;
 const day = 24 * 3_600 * second;
 
-/** A call's largest cost, and what it costs, in micro-USD: see `prices`. */
+/** The largest cost of a call and its actual cost, in micro-USD: see `prices`. */
 const heldMicroUsd = 10_000;
 const costMicroUsd = 5_000;
 export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.01, retryAfterSeconds: 30 };
 
-/** Jobs and their money as openai-contract.md (section 6) and decisions.md have them. */
+/** Jobs and their money according to openai-contract.md (section 6) and decisions.md. */
 export class JobsModel {
   nowMs = 0;
   jobs: ModelJob[] = [];
@@ -44,15 +44,15 @@ export class JobsModel {
   hasScope = true;
   isSuspended = false;
   readonly granted = { owner: true, guest: true };
-  /** Of the key that there is. Its day does not end: Billing goes by the clock of its database, which stays. */
+  /** Of the current key. Its day does not end: Billing uses its database's clock, which is not moved. */
   spentMicroUsd = 0;
   readonly charges = { owner: [] as Charge[], guest: [] as Charge[] };
 
-  /** What submitting answers: the status and the code of the refusal. */
+  /** The answer to a submission: the status and the code of the refusal. */
   submitted(caller: Caller, isPrivate: boolean): [status: number, code: string | null] {
     const refusal = this.#refusal(caller, this.keyNumber, isPrivate);
     if (refusal !== null) return [statuses[refusal]!, refusal];
-    // The last one may go beyond it.
+    // The last one may exceed it.
     if (caller === 'key' && this.#takenMicroUsd() >= terms.capUsd * 1e6) return [429, 'spend_cap_exceeded'];
     return [202, null];
   }
@@ -111,7 +111,7 @@ export class JobsModel {
     for (const job of this.jobs) if (job.state === 'waiting' && job.dueMs <= this.nowMs) this.#run(job, 1);
   }
 
-  /** Whoever ran the jobs runs them no longer, and has said so or not. */
+  /** The workers stop running their jobs, and have said so or not. */
   runAgain(isSaid: boolean): void {
     for (const job of this.jobs) {
       if (job.state !== 'running') continue;
@@ -146,7 +146,7 @@ export class JobsModel {
     Object.assign(job, { state: 'ended', status, code, expiresMs: this.nowMs + day });
   }
 
-  /** Spent, and held by jobs that have not ended. */
+  /** What is spent, and what jobs that have not ended hold. */
   #takenMicroUsd(): number {
     const isHolding = ({ caller, keyNumber, state }: ModelJob) =>
       caller === 'key' && keyNumber === this.keyNumber && state !== 'ended';

@@ -1,4 +1,4 @@
-/** Random numbers which a seed repeats (mulberry32). */
+/** Random numbers that a seed reproduces (mulberry32). */
 export class SeededRandom {
   #state: number;
 
@@ -15,7 +15,7 @@ export class SeededRandom {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   }
 
-  /** A whole number, both ends included. */
+  /** An integer, with both ends included. */
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1));
   }
@@ -27,7 +27,7 @@ export class SeededRandom {
 
 type Waiter = { atMs: number; order: number; resume: () => void };
 
-/** Time that passes only when everything waits for it, so that a run is decided by its seed alone. */
+/** Time that passes only when everything waits for it, so that a run is determined by its seed alone. */
 export class VirtualTime {
   #nowMs = 0;
   #order = 0;
@@ -45,7 +45,7 @@ export class VirtualTime {
     });
   }
 
-  /** Lets time pass until `isDone`, waking one sleeper after the other. */
+  /** Lets time pass until `isDone`, waking one sleeper after another. */
   async runUntil(isDone: () => boolean): Promise<void> {
     await settled();
     while (!isDone()) {

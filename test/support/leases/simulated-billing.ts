@@ -36,8 +36,8 @@ type SimulatedLease = LeaseAmounts & {
 };
 
 /**
- * Billing's side of the protocol by its own domain functions, with Maps for tables and virtual time: one user with one key. What a
- * transaction does is done in one step here.
+ * Billing's side of the protocol, using its own domain functions, with Maps instead of tables and in virtual time: one user with one key.
+ * What a transaction does happens in one step here.
  */
 export class SimulatedBilling {
   readonly budgets: Map<BudgetKind, BudgetState>;
@@ -165,7 +165,7 @@ export class SimulatedBilling {
     return { response: { leases, costAllowedNanoUsd: request.costMaxNanoUsd } };
   }
 
-  /** Answers the room that the holder should have, if that is less than it says that it needs. */
+  /** Returns the room that the holder should have, if that is less than it says it needs. */
   #keep(
     lease: SimulatedLease,
     told: Pick<LeaseAmounts, 'usedNanoUsd' | 'inFlightNanoUsd' | 'roomNanoUsd'>,
@@ -196,7 +196,7 @@ export class SimulatedBilling {
     }
   }
 
-  /** Slices which may have something to give. */
+  /** Slices that may have something to give. */
   #slices(kind: BudgetKind): SimulatedLease[] {
     return [...this.leases.values()].filter(
       (lease) =>

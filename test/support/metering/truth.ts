@@ -6,13 +6,13 @@ import type { MeteredEvent } from '../../../services/models/metering/metered-eve
 // The enum itself would load the generated code of all messages into each process that is killed.
 const chatCompletions = 1 satisfies Operation;
 
-/** Recognisable ids of the organization, its users and their keys. */
+/** Recognizable ids of the organization, its users and their keys. */
 export const ids = (kind: number, number: number): string =>
   `0197f2a5-000${kind}-7000-8000-${String(number).padStart(12, '0')}`;
 
 export const tenantId = ids(1, 1);
 
-/** What a request uses, whenever and by whomever it is asked: the truth needs no record of its own that a kill could tear. */
+/** What a request uses, whenever and by whomever this is asked: the truth needs no record of its own that a kill could tear. */
 export function truthOf(requestId: string): MeteredEvent {
   const bytes = createHash('sha256').update(requestId).digest();
   const user = bytes[0]! % 3;
@@ -47,7 +47,7 @@ export function truthOf(requestId: string): MeteredEvent {
   };
 }
 
-/** The event of a request which comes late by up to ten days, as far as its id's time goes. */
+/** The event of a request, up to ten days late by the time in its id. */
 export function eventOf(requestId: string): MeteredEvent {
   const lateMs = createHash('sha256').update(`late ${requestId}`).digest().readUInt32LE(0) % (10 * 86_400_000);
   return { ...truthOf(requestId), id: v7({ msecs: Date.now() - lateMs }) };

@@ -1,7 +1,7 @@
 /**
- * A process to kill: argv[2] is the journals' folder, argv[3] its name. It meters requests for ever, names on its standard output each
- * one whose progress was reported as written, behind a plus, and each whose end was, and hands batches to its parent, which answers for
- * Usage. Told to finish, it meters nothing more and ends once all that any process left behind is stored.
+ * A process to kill: argv[2] is the journals' folder, argv[3] its name. It meters requests forever; prints each one whose progress was
+ * reported as written, after a plus, and each whose end was; and passes batches to its parent, which answers for Usage. Told to finish, it
+ * meters no more and ends once everything that any process left behind is stored.
  */
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
@@ -66,7 +66,7 @@ for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, 
   });
 }
 
-// A process that is killed writes nothing at its end, and the next life would compile all anew.
+// A process that is killed writes nothing at its end, and the next life would have to compile everything anew.
 flushCompileCache();
 
 let number = 0;
@@ -78,7 +78,7 @@ function meterSome(): void {
     journal.begin(event.id, { ...event, success: false, outputTokens: 0, costNanoUsd: 0n });
     const progress = { outputTokens: Math.floor(outputTokens / 2), costNanoUsd: '0' };
     journal.progress(event.id, progress, () => void writeSync(1, `+${requestId}\n`));
-    // Every eighth request stays open, as one whose stream the kill cuts.
+    // Every eighth request stays open, like one whose stream the kill cuts off.
     if (number % 8 !== 0) journal.end(event.id, event, () => void writeSync(1, `${requestId}\n`));
   }
 }

@@ -6,7 +6,7 @@ const kind = <Kind extends string, Fields>(
 ): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
 const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
-/** Silence, a word and silence again, in milliseconds; sent in pieces of so many bytes. */
+/** Silence, a word and silence again, in milliseconds, sent in pieces of this many bytes. */
 const sound = kind('append', {
   quietMs: fc.constantFrom(0, 0, 30, 250, 700),
   loudMs: fc.constantFrom(0, 40, 110, 300, 600),
@@ -14,7 +14,7 @@ const sound = kind('append', {
   pieceBytes: fc.constantFrom(1_000_000, 1_000_000, 9_600, 4_801, 997),
 });
 
-/** What the client of a session says; `hasHalf`: half a sample stands before it. */
+/** What the client of a session says; with `hasHalf`, half a sample comes before it. */
 const said = fc.oneof(
   weighing(12, sound),
   weighing(6, kind('commit', { hasHalf: fc.boolean() })),
@@ -27,7 +27,7 @@ const said = fc.oneof(
   weighing(2, kind('mistake', { which: fc.constantFrom('type', 'audio', 'rate', 'base64') })),
 );
 
-/** What becomes of a session; what is said in one breath is sent before any answer has come. */
+/** What happens to a session. Things said together are sent before any answer has come. */
 export const act = fc.oneof(
   weighing(12, kind('say', { events: fc.array(said, { minLength: 1, maxLength: 5 }) })),
   weighing(2, kind('model', { name: fc.constantFrom('files', 'vllm', 'relay') })),

@@ -10,34 +10,40 @@ const modelNames = { files: 'sim-files', vllm: 'vllm', relay: 'relay' } as const
 const transcription = 'conversation.item.input_audio_transcription';
 const frameMs = 20;
 const commitMsMin = 100;
-/** A price at which the longest utterance costs 0.12 USD, and a cap which has room for one of them beside all that a history costs. */
+/**
+ * A price at which the longest utterance costs 0.12 USD, and a cap with room for one of them in addition to everything that a history
+ * costs.
+ */
 const terms = { perSecondUsd: 0.001, capUsd: 0.22 };
 
-/** What was appended in one format to one backend, and the words in it as byte ranges. */
+/** What was appended in one format to one backend, with the words in it as byte ranges. */
 type Stretch = {
   rate: number;
   model: Model;
-  /** Of what the backend had heard before, in milliseconds. */
+  /** How much the backend had heard before, in milliseconds. */
   startMs: number;
   bytes: Buffer;
-  /** The byte up to which all was cleared. */
+  /** The byte up to which everything was cleared. */
   cleared: number;
   words: { from: number; to: number; isExcused: boolean }[];
 };
-/** Audio that waits to be committed, from a byte on. What began by voice activity has an id, and is known to a millisecond only. */
+/**
+ * Audio from a byte on that waits to be committed. If voice activity started it, it has an id, and its start is known only to a
+ * millisecond.
+ */
 type Open = { itemId: string | null; from: number; isExact: boolean };
 type Item = {
   itemId: string;
   model: Model;
   rate: number;
-  /** Null: what the gateway heard in it is known by its length only. */
+  /** Null if only the length of what the gateway heard in it is known. */
   bytes: Buffer | null;
   ms: number;
   isCommitted: boolean;
   end: RealtimeEvent | null;
 };
 
-/** A gateway with one model for each way in which a session is answered. */
+/** A gateway with one model for each way in which a session can be answered. */
 export async function startHistoryBench(): Promise<RealtimeBench> {
   const bench = await startRealtimeBench();
   const { files: model } = modelNames;
@@ -50,7 +56,7 @@ export async function startHistoryBench(): Promise<RealtimeBench> {
   return bench;
 }
 
-/** The sessions of one key, one after the other, and what must come of them. */
+/** The successive sessions of one key, and what must come of them. */
 export class History {
   readonly #bench: InferenceBench;
   #key = { id: '', key: '' };
@@ -63,12 +69,12 @@ export class History {
   readonly #items: Item[] = [];
   /** Those of this session. */
   #heard: Item[] = [];
-  /** Utterances that were begun, and so metered. */
+  /** Utterances that were started, and so metered. */
   #begun = 0;
   /** How many of the next files will not be transcribed. */
   #failures = 0;
   #texts = 0;
-  /** Events of this session that were looked at. */
+  /** How many events of this session were examined. */
   #seen = 0;
   #said = 0;
   #updates = 0;
@@ -83,7 +89,7 @@ export class History {
 
   async begin(): Promise<void> {
     this.#bench.simulator.reset();
-    // Each transcript is one of a kind, by its length.
+    // Each transcript is unique, by its length.
     this.#bench.simulator.otherwise(() => {
       if (this.#failures === 0) return { usage: 'absent', tokens: ++this.#texts, headDelayMs: 5 };
       this.#failures -= 1;
@@ -104,7 +110,7 @@ export class History {
         for (const event of act.events) {
           const wasVad = this.#vad;
           this.#say(event);
-          // What voice activity makes of it is known only when it was heard.
+          // What voice activity makes of it is known only once it was heard.
           if (wasVad || this.#vad || this.#open?.isExact === false) await this.#settle();
         }
         return this.#settle();
@@ -112,7 +118,7 @@ export class History {
         this.#changeModel(act.name);
         return this.#settle();
       case 'fail next':
-        // Five in a row would leave the upstream out for a while.
+        // Five in a row would eject the upstream for a while.
         this.#failures = Math.min(3, this.#failures + 1);
         return;
       case 'leave':
@@ -123,7 +129,7 @@ export class History {
     }
   }
 
-  /** Has what is open transcribed, then a file more, and compares all that was said with what was transcribed and metered. */
+  /** Has what is open transcribed, then one more file, and compares everything that was said with what was transcribed and metered. */
   async finish(): Promise<void> {
     this.#failures = 0;
     await this.#commitOpen();
@@ -145,7 +151,7 @@ export class History {
   async #enter(): Promise<void> {
     const { url } = this.#bench.gateway;
     const query = `?model=${modelNames.files}`;
-    // The session before may still hold the room for what was said in it.
+    // The previous session may still hold the room for what was said in it.
     const open = () => openTalk(url, { key: this.#key.key, query });
     this.#talk = await waitFor(open, { description: 'another session', timeoutMs: 5_000 });
     this.#model = 'files';
@@ -158,7 +164,7 @@ export class History {
     await this.#settle();
   }
 
-  /** Ends the session, in the middle of what is being transcribed when it is left at once. */
+  /** Ends the session; if at once, in the middle of what is being transcribed. */
   async #leave(atOnce: boolean): Promise<void> {
     if (!atOnce) await this.#answered();
     this.#dropOpen();
@@ -208,7 +214,7 @@ export class History {
         this.#dropOpen();
         return;
       case 'listen': {
-        // The upstream of the relay hears no speech by itself.
+        // The relay's upstream does not detect speech by itself.
         if (this.#model === 'relay') return;
         this.#vad = event.silenceMs !== null;
         const detection = { prefix_padding_ms: event.paddingMs, silence_duration_ms: event.silenceMs };
@@ -252,7 +258,7 @@ export class History {
     const parts = [noise(quietMs, stretch.rate, 3), noise(loudMs, stretch.rate, 8_000), noise(restMs, stretch.rate, 3)];
     const before = stretch.bytes.length;
     const from = before + parts[0]!.length;
-    // What is shorter may be a click.
+    // Anything shorter may be a click.
     if (loudMs >= 100) stretch.words.push({ from, to: from + parts[1]!.length, isExcused: false });
     if (!this.#vad && this.#open === null) {
       this.#open = { itemId: null, from: before, isExact: true };
@@ -264,7 +270,7 @@ export class History {
     for (let at = 0; at < said.length; at += pieceBytes) this.#send(append(said.subarray(at, at + pieceBytes)));
   }
 
-  /** A byte that belongs to nothing: what is appended behind it is heard from its own beginning. */
+  /** A byte that belongs to nothing: what is appended after it is heard from its own beginning. */
   #sayHalf(): void {
     if (this.#model !== 'relay') this.#send(append(Buffer.alloc(1)));
   }
@@ -337,7 +343,7 @@ export class History {
     for (const word of this.#stretch.words) word.isExcused = true;
   }
 
-  /** Waits until all that was said so far is answered, transcripts aside, and compares it. */
+  /** Waits until everything said so far is answered, apart from transcripts, and compares it. */
   async #settle(): Promise<void> {
     this.#update({});
     const { events } = this.#talk;
@@ -383,7 +389,7 @@ export class History {
           this.#begun += 1;
           this.#open = { itemId, from, isExact: false };
         } else {
-          // It was begun by what was appended before anybody listened for speech.
+          // It was started by what was appended before anyone listened for speech.
           expect(this.#open.itemId).toBeNull();
           expect(Math.abs(this.#msOf(from - this.#open.from))).toBeLessThanOrEqual(1);
           this.#open = { itemId, from: this.#open.from, isExact: false };
@@ -427,13 +433,13 @@ export class History {
   #byteAt(ms: number): number {
     const { startMs, rate, bytes } = this.#stretch;
     const byte = 2 * Math.round(((ms - startMs) * rate) / 1_000);
-    // Moments are told in whole milliseconds.
+    // Times are reported in whole milliseconds.
     expect(byte).toBeGreaterThanOrEqual(-rate / 500);
     expect(byte).toBeLessThanOrEqual(bytes.length + rate / 500);
     return Math.min(Math.max(0, byte), bytes.length);
   }
 
-  /** Waits for the transcripts of all that was committed, and compares them with what their upstreams heard. */
+  /** Waits for the transcripts of everything committed, and compares them with what their upstreams heard. */
   async #answered(): Promise<void> {
     await waitFor(
       async () => {
@@ -463,7 +469,7 @@ export class History {
     }
   }
 
-  /** Every word was heard once, whole but for the frame in which it began, and nothing was heard twice. */
+  /** Every word was heard once, complete except for the frame in which it began, and nothing was heard twice. */
   #compareWords(): void {
     const calls = this.#bench.simulator.requests.filter(({ operation }) => operation === 'transcriptions');
     const heard = calls.map(({ form }) => {
@@ -489,7 +495,7 @@ export class History {
     }
   }
 
-  /** Each utterance that was begun stands in usage once, with its length, and nothing else does. */
+  /** Each utterance that was started is in usage once, with its length, and nothing else is. */
   async #compareUsage(): Promise<void> {
     const { gateway, session } = this.#bench;
     const path = `/api/v1/usage/history?limit=100&api_key_id=${this.#key.id}`;
@@ -506,7 +512,7 @@ export class History {
     const ended = this.#items.filter(({ end }) => end?.type === `${transcription}.completed`);
     const told = lengths(ended.map(({ ms }) => ms / 1_000));
     const metered = lengths(events.filter(({ success }) => success).map((event) => event.audio_seconds));
-    // Those of a session that was left at once may have ended behind it, one way or the other.
+    // Those of a session that was left at once may have ended after it, in either way.
     const unknown = this.#items.filter(({ end }) => end === null).length;
     expect(metered.length).toBeGreaterThanOrEqual(told.length);
     const failed = this.#items.length - ended.length - unknown;
@@ -519,7 +525,7 @@ export class History {
   }
 }
 
-/** 16-bit samples at random, so that each piece of them is found in one place only. */
+/** Random 16-bit samples, so that each piece of them is found in only one place. */
 function noise(ms: number, rate: number, amplitude: number): Buffer {
   const bytes = Buffer.alloc(2 * Math.round((ms * rate) / 1_000));
   for (let at = 0; at < bytes.length; at += 2) bytes.writeInt16LE(Math.round((2 * Math.random() - 1) * amplitude), at);

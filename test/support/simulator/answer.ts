@@ -6,11 +6,11 @@ export type Piece = {
   /** Output tokens that were generated for it. */
   tokens: number;
   text?: string;
-  /** The usage it reports. */
+  /** The usage that it reports. */
   usage?: ReportedUsage | null;
 };
 
-/** What goes back: a body with its length, or a stream of pieces. */
+/** What is sent back: a body with its length, or a stream of pieces. */
 export type Answer = {
   status: number;
   contentType: string | null;
@@ -29,17 +29,17 @@ export const eventStream = (stream: Iterable<Piece>): Answer => ({
   stream,
 });
 
-/** An error in the shape of OpenAI. */
+/** An error in OpenAI's shape. */
 export const errorAnswer = (status: number, message: string, type = 'invalid_request_error'): Answer => ({
   status,
   contentType: 'application/json',
   body: { bytes: JSON.stringify({ error: { message, type, param: null, code: null } }), tokens: 0 },
 });
 
-/** The seconds which all answers claim to be created at, so that they can be compared. */
+/** The creation time, in seconds, that all answers claim, so that they can be compared. */
 export const createdSeconds = 1_764_000_000;
 
-/** Output tokens of each choice: what the behaviour says, at most what the request allows. */
+/** Output tokens of each choice: as the behaviour says, up to what the request allows. */
 export function tokensOf({ behaviour, json }: TruthEntry): number {
   const allowed = json?.max_completion_tokens ?? json?.max_tokens;
   const wanted = behaviour.tokens ?? 16;

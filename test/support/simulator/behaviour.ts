@@ -4,23 +4,23 @@ export type Behaviour = {
   headDelayMs?: number;
   /** Before each chunk of a stream, in milliseconds. */
   chunkDelayMs?: number;
-  /** Waits for a promise of the test's before the head, or before the chunk behind `afterChunks`. */
+  /** Waits for a promise of the test before the head, or before the chunk after `afterChunks`. */
   hold?: { until: Promise<unknown>; afterChunks?: number };
-  /** Output tokens of each choice; the request's max_tokens may lower it. 16 if absent. */
+  /** Output tokens of each choice; the request's max_tokens may lower it. Default: 16. */
   tokens?: number;
-  /** Input tokens, in place of `promptTokensOf`. */
+  /** Input tokens, instead of `promptTokensOf`. */
   promptTokens?: number;
   cachedTokens?: number;
-  /** Answers with this in place of success: an error, a redirect, an HTML page. Without a `contentType` when it is null. */
+  /** Answers with this instead of success: an error, a redirect, an HTML page. A null `contentType` means none. */
   instead?: { status: number; body?: unknown; contentType?: string | null; headers?: Record<string, string> };
-  /** Breaks the answer: before its head, or behind `afterChunks` chunks of a stream or half of a body. */
+  /** Breaks the answer: before its head, or after `afterChunks` chunks of a stream or half of a body. */
   fault?: { kind: FaultKind; afterChunks?: number };
   /**
-   * Where a stream's usage stands: as the request asked (default), always at the end, nowhere, in each chunk and
-   * cumulative (vLLM's continuous stats), or zeroes in each chunk and the truth at the end. A body has it unless `absent`.
+   * Where a stream's usage is: as the request asked (default), always at the end, nowhere, cumulative in each chunk (vLLM's continuous
+   * stats), or zeroes in each chunk and the truth at the end. A body has it unless `absent`.
    */
   usage?: 'as-asked' | 'always' | 'absent' | 'each-chunk' | 'zeroes-first';
-  /** Reports these numbers whatever it generated, e.g. a zero. */
+  /** Reports these numbers whatever it generated, e.g. zero. */
   usageReported?: { prompt_tokens: number; completion_tokens: number };
   dialect?: Dialect;
   /** Answers whole, though asked for a stream. */
@@ -37,17 +37,17 @@ export type FaultKind =
   | 'reset'
   /** The connection is closed in the middle of the answer. */
   | 'cut'
-  /** Nothing more comes, the connection stays. */
+  /** Nothing more comes, but the connection stays. */
   | 'hang'
   /** FIN from the simulator, which still reads. */
   | 'half-close'
-  /** Bytes which are not HTTP. */
+  /** Bytes that are not HTTP. */
   | 'garbage'
-  /** Events which are not what an OpenAI client can read; the HTTP is correct. Streams only. */
+  /** Events that an OpenAI client cannot read, in correct HTTP. Streams only. */
   | 'bad-sse'
   /** A correct end of the HTTP answer, with no finish_reason and no [DONE] before it. Streams only. */
   | 'early-end'
-  /** An `error: {…}` line as of old llama.cpp builds, then the end. Streams only. */
+  /** An `error: {…}` line as from old llama.cpp builds, then the end. Streams only. */
   | 'error-line';
 
 /** Whose quirks the answer has (openai-contract.md, section 4). */
@@ -114,7 +114,7 @@ export const namedBehaviours = {
 
 export type BehaviourName = keyof typeof namedBehaviours;
 
-/** A behaviour itself, or one by its name. Throws for a name that is none, since a misspelt fault would pass a test. */
+/** A behaviour itself, or one by its name. Throws for an unknown name, since with a misspelt fault a test would pass. */
 export function behaviourOf(given: Behaviour | string): Behaviour {
   if (typeof given !== 'string') return given;
   if (given.startsWith('{')) return JSON.parse(given) as Behaviour;

@@ -82,7 +82,7 @@ export function imagesAnswer(entry: TruthEntry): Answer {
   return jsonAnswer({ created: createdSeconds, data, ...(usage !== null && { usage }) }, { tokens, usage });
 }
 
-/** Bytes of audio in one second, by which the simulator measures what it is sent. */
+/** Bytes per second of audio, by which the simulator measures what it is sent. */
 const audioBytesPerSecond = 32_000;
 
 export function audioTextAnswer(entry: TruthEntry): Answer {
@@ -140,7 +140,7 @@ function wordsOf(text: string, seconds: number): { word: string; start: number; 
   return words.map((word, index) => ({ word, start: index * each, end: (index + 1) * each }));
 }
 
-/** Speech: 16 bytes for each character, in pieces, so that a client can hear before the end. */
+/** Speech: 16 bytes per character, in pieces, so that a client can hear before the end. */
 export function speechAnswer(entry: TruthEntry): Answer {
   const input = typeof entry.json?.input === 'string' ? entry.json.input : '';
   const pieces = Array.from({ length: Math.ceil(input.length / 8) }, (_, index) =>
@@ -172,7 +172,7 @@ export function speechAnswer(entry: TruthEntry): Answer {
   };
 }
 
-/** A model as the simulator lists it: its id, or that and whatever else servers say of theirs. */
+/** A model as the simulator lists it: its id, or an object with it and whatever else servers say about theirs. */
 export type SimulatedModel = string | { id: string; [field: string]: unknown };
 
 export const modelsAnswer = (models: readonly SimulatedModel[]): Answer =>

@@ -22,11 +22,11 @@ const operations: Record<string, SimulatedOperation> = {
   '/models': 'models',
 };
 
-/** The operation behind a path, with or without /v1 before it. */
+/** The operation for a path, with or without /v1 at its start. */
 export const operationAt = (path: string): SimulatedOperation =>
   operations[path.replace(/\?.*$/, '').replace(/^\/v1(?=\/)/, '')] ?? 'unknown';
 
-/** The whole body; empty when the client went away in between. */
+/** The whole body; empty if the client left before its end. */
 export function readBody(request: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];
@@ -47,13 +47,13 @@ export function parseJson(body: Buffer): Record<string, unknown> | null {
 
 export type FormPart = { name: string; fileName: string | null; contentType: string | null; bytes: Buffer };
 
-/** The parts of a multipart/form-data body (RFC 7578), in their order. */
+/** The parts of a multipart/form-data body (RFC 7578), in order. */
 export function parseForm(contentType: string | undefined, body: Buffer): FormPart[] {
   const boundary = /^multipart\/form-data;.*boundary="?([^";]+)/i.exec(contentType ?? '')?.[1];
   if (boundary === undefined) return [];
   const parts: FormPart[] = [];
   const delimiter = Buffer.from(`\r\n--${boundary}`);
-  // The first delimiter lacks the line break before it.
+  // The first delimiter has no line break before it.
   const bytes = Buffer.concat([Buffer.from('\r\n'), body]);
   let start = bytes.indexOf(delimiter);
   while (start !== -1) {
@@ -72,7 +72,7 @@ export function parseForm(contentType: string | undefined, body: Buffer): FormPa
   return parts;
 }
 
-/** Input tokens by a rule that a test can repeat: one for each four characters of the texts in messages, prompt or input. */
+/** Input tokens by a rule that a test can repeat: one for every four characters of the texts in messages, prompt or input. */
 export function promptTokensOf(json: Record<string, unknown> | null): number {
   const characters = charactersIn(json?.messages) + charactersIn(json?.prompt) + charactersIn(json?.input);
   return Math.ceil(characters / 4);

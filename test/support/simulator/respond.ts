@@ -4,7 +4,7 @@ import type { Answer, Piece } from './answer.ts';
 import type { FaultKind } from './behaviour.ts';
 import type { TruthEntry } from './truth-log.ts';
 
-/** Sends an answer as the entry's behaviour says, and keeps the entry true to what was sent. */
+/** Sends an answer as the entry's behaviour says, and updates the entry with what was really sent. */
 export async function respond(
   response: ServerResponse,
   entry: TruthEntry,
@@ -23,7 +23,7 @@ export async function respond(
   if (left()) return settle('client-left');
   response.on('close', () => settle(response.writableFinished ? 'completed' : 'client-left'));
   const breakOff = (kind: FaultKind) => {
-    // What hangs is not over before its client leaves.
+    // A hanging answer is not over before its client leaves.
     if (kind !== 'hang') settle('faulted');
     applyFault(response, kind, 'stream' in answer);
   };

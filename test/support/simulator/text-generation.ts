@@ -85,7 +85,7 @@ function* textStream(entry: TruthEntry, tokens: number, choices: number): Genera
   yield { bytes: 'data: [DONE]\n\n', tokens: 0 };
 }
 
-/** What stands at the head of each body and chunk. */
+/** The beginning of each body and chunk. */
 function envelope(entry: TruthEntry, chunk: boolean): object {
   const kind = chunk && entry.operation === 'chat' ? 'chat.completion.chunk' : 'chat.completion';
   const object = entry.operation === 'chat' ? kind : 'text_completion';

@@ -8,11 +8,11 @@ export type ReportedUsage = Record<string, unknown>;
 
 /** What really happened to one request, as only the upstream can know. */
 export type TruthEntry = {
-  /** Order of arrival, from 1. */
+  /** The order of arrival, from 1. */
   number: number;
   operation: SimulatedOperation;
   method: string;
-  /** With the query. */
+  /** Including the query. */
   path: string;
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -21,22 +21,25 @@ export type TruthEntry = {
   /** The parts of a multipart body. */
   form: FormPart[];
   model: string;
-  /** Whether it is answered by a stream. */
+  /** Whether the answer is a stream. */
   stream: boolean;
   behaviour: Behaviour;
   /** The id in the answer. */
   responseId: string;
   status: number | null;
   promptTokens: number;
-  /** Output tokens generated so far, whether or not anybody was told. */
+  /** Output tokens generated so far, whether or not anyone was told. */
   generatedTokens: number;
   /** Chunks handed to the connection so far. */
   chunks: number;
-  /** Whether those were all of a stream. Who reads its last event need not wait for the connection's end, and may be seen to leave. */
+  /**
+   * Whether those were all of a stream. A client that reads its last event need not wait for the connection's end, and may be seen to
+   * leave.
+   */
   isWhole: boolean;
   /** The text generated so far. */
   text: string;
-  /** The usage in the answer, as last sent; null when none was. */
+  /** The usage in the answer, as last sent; null if none was. */
   reportedUsage: ReportedUsage | null;
   /** `faulted`: the simulator broke it off as told. `client-left`: the connection closed before the answer's end. */
   outcome: 'running' | 'completed' | 'faulted' | 'client-left';
@@ -48,9 +51,9 @@ export type TruthEntry = {
 export type TruthLog = {
   readonly entries: readonly TruthEntry[];
   add(entry: TruthEntry): void;
-  /** Looks again at what is waited for; call it after each change of an entry. */
+  /** Checks again what is waited for; call it after each change of an entry. */
   changed(): void;
-  /** The first entry that satisfies `predicate`, as soon as there is one; `timeoutMs` (15 s) on a stopwatch. */
+  /** The first entry that satisfies `predicate`, once there is one; `timeoutMs` (15 s) is measured by a stopwatch. */
   waitFor(
     predicate: (entry: TruthEntry) => boolean,
     options?: { timeoutMs?: number; description?: string },
