@@ -9,7 +9,7 @@ import { servePortal } from './serve.ts';
 let folder: string;
 let app: FastifyInstance;
 beforeEach(async () => {
-  // The name tells nothing of what is in it.
+  // The name says nothing about what is in it.
   folder = join(mkdtempSync(join(tmpdir(), 'portal-')), 'assets', 'dist');
   mkdirSync(join(folder, 'assets'), { recursive: true });
   writeFileSync(join(folder, 'index.html'), '<title>One</title>');
@@ -38,7 +38,7 @@ test('a file that only another version of the portal has is not remembered as mi
   expect([missing.statusCode, missing.headers['cache-control']]).toEqual([404, 'no-store']);
 });
 
-test('what a process began with is served to its end, whatever is built in its place meanwhile', async () => {
+test('what a process started with is served until its end, whatever is built in its place meanwhile', async () => {
   const page = await get('/');
   rmSync(join(folder, 'assets'), { recursive: true });
   writeFileSync(join(folder, 'index.html'), '<title>Two</title>');
@@ -46,7 +46,7 @@ test('what a process began with is served to its end, whatever is built in its p
   expect((await get('/assets/index-1.js')).body).toBe('1');
 });
 
-test('a page is asked for anew at each visit, and sent again when it is another, be it of the same size and time', async () => {
+test('a page is requested anew at each visit, and sent again if it has changed, even with the same size and time', async () => {
   const time = new Date();
   utimesSync(join(folder, 'index.html'), time, time);
   await start();

@@ -27,7 +27,7 @@ async function start() {
   return { clock, fixture, database, [Symbol.asyncDispose]: close };
 }
 
-/** So many rows, as old as given in days, with ids of their time, as all are. */
+/** This many rows, of the age given in days, with ids of their time, as all ids are. */
 const made = (count: number, days: string) => `from (
   select uuidv7(-age) as id, now() - age as at
   from (select interval '1 day' * (${days}) as age from generate_series(1, ${count}) as nth) as ages) as made`;
@@ -49,7 +49,7 @@ const invitations = (fixture: TestAuth, count: number, days: string) =>
 const rowsIn = async (fixture: TestAuth, table: string): Promise<number> =>
   (await asTableOwner(fixture, `select from ${table}`)).rowCount!;
 
-test('an invitation is listed for ninety days after its end, whatever that was, and its mail for as long; then they go', async () => {
+test('an invitation is listed for ninety days after its end, however it ended, and its mail for as long; then both are removed', async () => {
   await using running = await start();
   const { clock, fixture, database } = running;
   const invite = (email: string) => fixture.auth.createInvitation({ email }, ownerOf(fixture));
@@ -72,7 +72,7 @@ test('an invitation is listed for ninety days after its end, whatever that was, 
   clock.advance(dayMs + 3_600_000);
   await tidyUp({ database, clock });
   expect(await listed()).toEqual([['pending@example.com', InvitationStatus.PENDING]]);
-  // Without a mail server they wait, and may be carried for as long as they are good for something.
+  // Without a mail server they wait, and may be delivered by hand for as long as they are useful.
   clock.advance(90 * dayMs);
   await tidyUp({ database, clock });
   expect((await fixture.auth.listMail({}, operatorOf(fixture))).mails).toMatchObject([
@@ -80,7 +80,7 @@ test('an invitation is listed for ninety days after its end, whatever that was, 
   ]);
 });
 
-test('however many mails and invitations are over, all are removed in one round, and none of the others', async () => {
+test('however many mails and invitations have expired, all are removed in one round, and no others', async () => {
   await using running = await start();
   const { clock, fixture, database } = running;
   await mails(fixture, MailStatus.QUEUED, 1_500, '400');
@@ -92,7 +92,7 @@ test('however many mails and invitations are over, all are removed in one round,
   expect([await rowsIn(fixture, 'mails'), await rowsIn(fixture, 'invitations')]).toEqual([1_510, 10]);
 });
 
-test('the removal of old mails and invitations looks at old ones alone', async () => {
+test('removing old mails and invitations reads only old ones', async () => {
   await using running = await start();
   const { clock, fixture, database } = running;
   await mails(fixture, MailStatus.SENT, 20_000, 'nth / 200.0');

@@ -7,7 +7,7 @@ import { rowsOf } from '../../test/support/postgres.ts';
 import { bootstrap } from './bootstrap.ts';
 import type { Switchboard } from './switchboard.ts';
 
-test('a start that asks again for the first operator, since the answer was lost, tells the password that it made up', async () => {
+test('a start that asks for the first operator again, because the answer was lost, still shows the generated password', async () => {
   await using gateway = await startTestGateway();
   await rowsOf(gateway.env.databaseUrl!, 'update auth.users set operator = false');
   const { switchboard } = gateway.gateway;

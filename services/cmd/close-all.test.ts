@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { closeAll } from './close-all.ts';
 
-test('what fails to close keeps nothing else open, and is told once all is closed', async () => {
+test('something that fails to close keeps nothing else open, and is reported once all is closed', async () => {
   const closed: string[] = [];
   const closing = closeAll([
     () => void closed.push('database'),

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
-/** Imports that are still there when the types are stripped; those by `import()` are made when they are come to. */
+/** Imports that remain when the types are stripped; those by `import()` happen only when reached. */
 const imports = /^(?:import|export)\s(?!type\s)(?:[^';]*?\sfrom\s)?'([^']+)'/gm;
 
-/** The gateway's modules that are loaded with one, and the packages that all of them import. */
+/** The gateway's modules that are loaded with these entries, and the packages that they import. */
 function loadedWith(...entries: string[]): { modules: Set<string>; packages: Set<string> } {
   const modules = new Set<string>();
   const packages = new Set<string>();
@@ -37,7 +37,7 @@ test('a service alone loads nothing of the edge', () => {
   expect(packages).not.toContain('typebox');
 });
 
-test('a command of operators loads neither what the database needs nor what calls upstreams', () => {
+test("an operator's command loads neither what the database needs nor what calls upstreams", () => {
   const { packages } = loadedWith('./admin.ts');
   expect(packages).toContain('yaml');
   expect([...packages].filter((name) => /^(pg|undici|fastify|@mikro-orm)/.test(name))).toEqual([]);

@@ -19,7 +19,7 @@ function write(name: string, text: string): void {
 const revision = () => revisionOf(folder, ['services', 'package-lock.json']);
 const [first, second, third] = ['1', '2', '3'].map((digit) => digit.repeat(40)) as [string, string, string];
 
-test('a revision is the commit that is checked out, by a branch or without one', () => {
+test('a revision is the checked-out commit, whether on a branch or not', () => {
   write('.git/HEAD', 'ref: refs/heads/main\n');
   write(
     '.git/packed-refs',
@@ -32,7 +32,7 @@ test('a revision is the commit that is checked out, by a branch or without one',
   expect(revision()).toBe(third.slice(0, 12));
 });
 
-test('without git it is a hash of the sources, the same for the same and another for others', () => {
+test('without git it is a hash of the sources, which is the same only for the same sources', () => {
   const seen = () => [revision(), revision()];
   const [none] = seen();
   expect(none).toMatch(/^[0-9a-f]{12}$/);
@@ -41,7 +41,7 @@ test('without git it is a hash of the sources, the same for the same and another
   expect([one === again, one === none]).toEqual([true, false]);
   write('services/dist/built.js', 'built');
   write('elsewhere/two.ts', 'two');
-  // Of a worktree, whose repository is somewhere else.
+  // A worktree, whose repository is somewhere else.
   write('.git', `gitdir: ${folder}/nowhere\n`);
   expect(revision()).toBe(one);
   write('services/one.ts', 'two');

@@ -24,7 +24,7 @@ test.each(['auth', 'models', 'billing'] as const)(
       await expect(startServices(base, [name], database.url)).rejects.toThrow(/does not exist/);
       const connections =
         'select application_name from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()';
-      // The server takes a moment to end one that has said goodbye.
+      // The server takes a moment to end a connection that has said goodbye.
       await expect.poll(async () => (await admin.query(connections)).rows).toEqual([]);
     } finally {
       await admin.end();

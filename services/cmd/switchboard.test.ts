@@ -14,7 +14,7 @@ import {
 } from '../../test/support/rpc-carriers.ts';
 import { Switchboard } from './switchboard.ts';
 
-test('services at one address have a connection each, so that what is large on its way to one holds up no other', async () => {
+test('services at the same address have separate connections, so that large messages to one hold up no other', async () => {
   const services = testServices({
     keys: { getKey: () => ({}) },
     inference: {

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => bench[Symbol.asyncDispose]());
 
 describe('whose keys they are', () => {
-  test('nobody but its user sees, changes or ends a key: not a teammate, not an owner, not a stranger', async () => {
+  test('only its user sees, changes or ends a key: no teammate, owner or stranger does', async () => {
     const user = sessionOf();
     const { key, secret } = await keys.createKey({ name: 'mine' }, as(user));
     const keyId = key!.id;
@@ -37,7 +37,7 @@ describe('whose keys they are', () => {
     expect((await bench.authenticate(secret))?.keyId).toBe(keyId);
   });
 
-  test('the operators RPCs refuse everybody else, owners included', async () => {
+  test("the operators' RPCs refuse everyone else, owners included", async () => {
     const owner = as(sessionOf({ role: Role.OWNER }));
     const { key } = await keys.createKey({ name: 'owned' }, owner);
     const keyId = key!.id;
@@ -73,7 +73,7 @@ describe('whose keys they are', () => {
 });
 
 describe('scopes', () => {
-  test('a member’s default management key goes without the breakdown, which they may ask for', async () => {
+  test('a member’s default management key lacks the breakdown scope, which they may still ask for', async () => {
     const member = as(sessionOf());
     const admin = as(sessionOf({ role: Role.ADMIN }));
     const keyType = KeyType.MANAGEMENT;

@@ -15,7 +15,7 @@ afterAll(() => bench[Symbol.asyncDispose]());
 const operator = as(sessionOf({ operator: true }));
 
 describe('audit events', () => {
-  test('tell each change once, with what was before and after, and no secret', async () => {
+  test('record each change once, with the values before and after, and no secret', async () => {
     const caller = sessionOf();
     const user = as(caller);
     const { key, secret } = await keys.createKey({ name: 'audited', scopes: { scopes: ['models:list'] } }, user);
@@ -23,7 +23,7 @@ describe('audit events', () => {
     const paths = ['name', 'scopes', 'spend_cap_nano_usd'];
     const change = { name: 'renamed', scopes: ['models:list', 'inference:chat'], spendCapNanoUsd: 100_000_000n };
     await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
-    // The same again changes nothing, and says nothing.
+    // The same again changes nothing, and is not recorded.
     await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
     const rotated = await keys.rotateKey({ keyId }, user);
     await keys.revokeKey({ keyId, reason: 'leaked' }, operator);
@@ -49,7 +49,7 @@ describe('audit events', () => {
     for (const issued of [secret, rotated.secret]) expect(JSON.stringify(events)).not.toContain(issued);
   });
 
-  test('tell what a change takes from a long list and adds to it, and not the list; a short list they tell whole', async () => {
+  test('record what a change removes from a long list and adds to it, not the list; a short list is recorded whole', async () => {
     const user = as(sessionOf());
     const { key } = await keys.createKey({ name: 'allowing' }, user);
     const allow = (ipAllowlist: string[]) =>

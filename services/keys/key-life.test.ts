@@ -41,7 +41,7 @@ describe('a key’s life', () => {
     expect(await status()).toBe(KeyStatus.EXPIRED);
     expect((await keys.listKeys({ status: KeyStatus.EXPIRED }, user)).keys).toHaveLength(1);
     expect((await keys.listKeys({ status: KeyStatus.ACTIVE }, user)).keys).toHaveLength(0);
-    // The edge is told, so that it can say that the key expired.
+    // The edge is told, so that it can say that the key has expired.
     expect((await bench.authenticate(secret))?.expiresAt).toEqual(expiresAt);
   });
 
@@ -70,7 +70,7 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
   });
 
-  test('it has at most five secrets at a time: a sixth waits for the end of one, or ends them all', async () => {
+  test('it has at most five secrets at a time: a sixth waits until one ends, or ends them all', async () => {
     const user = as(sessionOf());
     const { key, secret: first } = await keys.createKey({ name: 'often rotated' }, user);
     const rotate = (seconds: number, idempotencyKey = '') =>
@@ -78,7 +78,7 @@ describe('a key’s life', () => {
     await rotate(60);
     for (const seconds of [3_600, 3_601]) await rotate(seconds);
     const fifth = await rotate(3_602, 'fifth');
-    // A repeat asks for no further one.
+    // A repeat does not ask for another one.
     expect((await rotate(3_602, 'fifth')).secret).toBe(fifth.secret);
     const refused = await rotate(3_603).catch((error) => error);
     expect([refused.reason, refused.message]).toEqual([
@@ -87,7 +87,7 @@ describe('a key’s life', () => {
     ]);
     clock.advance(60_000);
     await rotate(3_604);
-    // What has ended leaves with the next rotation.
+    // Ended secrets are removed by the next rotation.
     expect(await bench.rows('select from digests where key_id = $1', [key!.id])).toHaveLength(5);
     expect(await bench.authenticate(first)).toBeUndefined();
     const last = await rotate(0);
@@ -95,11 +95,11 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
   });
 
-  test('a secret that has been over for a day is forgotten, a thousand at a time; until then its holder is told that it expired', async () => {
+  test('a secret that ended a day ago is forgotten, a thousand at a time; until then its holder is told that it expired', async () => {
     const user = as(sessionOf());
     const { key, secret } = await keys.createKey({ name: 'rotated once' }, user);
     const rotated = await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
-    // As many as a key could collect in former versions.
+    // As many as a key could collect in earlier versions.
     await bench.service.query({
       text: `insert into digests select tenant_id, key_id, sha256(number::text::bytea), 1, created_at, expires_at
         from digests, generate_series(1, 2500) as number where key_id = $1 and expires_at is not null`,
@@ -118,7 +118,7 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(rotated.secret))?.keyId).toBe(key!.id);
   });
 
-  test('a graced secret never outlives the key, and nobody is told so', async () => {
+  test('a secret in its grace period never outlives the key, and nobody is told so', async () => {
     const user = as(sessionOf());
     const expiresAt = timestampFromMs(startMs + 10_000);
     const { key, secret } = await keys.createKey({ name: 'ending', expiresAt }, user);
@@ -127,7 +127,7 @@ describe('a key’s life', () => {
     expect(rotated.previousSecretExpiresAt).toEqual(expiresAt);
   });
 
-  test('a secret of an earlier pepper goes on while that pepper is known', async () => {
+  test('a secret under an earlier pepper works while that pepper is known', async () => {
     const user = as(sessionOf());
     const { key, secret } = await keys.createKey({ name: 'old pepper' }, user);
     const peppers = [{ version: 2, secret: 'another pepper for tests, also long' }, ...testPeppers];
@@ -139,7 +139,7 @@ describe('a key’s life', () => {
     expect(await bench.authenticate(made.secret)).toBeUndefined();
   });
 
-  test('a digest answers under its own pepper’s version only', async () => {
+  test('a digest only matches under its own pepper’s version', async () => {
     const { secret } = await keys.createKey({ name: 'versioned' }, as(sessionOf()));
     const digests = digestsOf(secret).map((digest) => ({ ...digest, pepperVersion: 9 }));
     expect((await keys.authenticate({ digests }, edge)).principal).toBeUndefined();
@@ -161,7 +161,7 @@ describe('a key’s life', () => {
 });
 
 describe('an Idempotency-Key', () => {
-  test('is honoured for 24 h, each user their own, and then forgotten with its salt', async () => {
+  test('is honoured for 24 h, separately for each user, and then forgotten with its salt', async () => {
     const user = as(sessionOf());
     const request = { name: 'idempotent', idempotencyKey: 'same' };
     const first = await keys.createKey(request, user);
@@ -176,7 +176,7 @@ describe('an Idempotency-Key', () => {
     expect(second.key!.id).not.toBe(first.key!.id);
   });
 
-  test('forgets the expired ones of others a thousand at a time, so that no request waits for all of them', async () => {
+  test("forgets others' expired ones a thousand at a time, so that no request waits for all of them", async () => {
     const user = sessionOf();
     const request = { name: 'again', idempotencyKey: 'again' };
     const first = await keys.createKey(request, as(user));
@@ -191,7 +191,7 @@ describe('an Idempotency-Key', () => {
     await keys.createKey({ name: 'another', idempotencyKey: 'another' }, as(user));
     expect(await expired()).toBe(2_500);
 
-    // The caller's own, which is still there behind older ones, gives way to a new request.
+    // The caller's own, which still exists after older ones, gives way to a new request.
     clock.advance(dayMs);
     const second = await keys.createKey(request, as(user));
     expect(second.key!.id).not.toBe(first.key!.id);
@@ -202,7 +202,7 @@ describe('an Idempotency-Key', () => {
     expect((await keys.createKey(request, as(user))).secret).toBe(second.secret);
   });
 
-  test('answers a repeat even when the request would no longer be acceptable', async () => {
+  test('answers a repeat even if the request would no longer be acceptable', async () => {
     const user = as(sessionOf());
     const request = { name: 'short', idempotencyKey: 'short', expiresAt: timestampFromMs(startMs + 1_000) };
     const first = await keys.createKey(request, user);
@@ -210,7 +210,7 @@ describe('an Idempotency-Key', () => {
     expect((await keys.createKey(request, user)).secret).toBe(first.secret);
   });
 
-  test('of a secret that was rotated away or revoked since says so, and never answers one that opens nothing', async () => {
+  test('of a secret that has since been rotated or revoked says so, and never returns one that no longer works', async () => {
     const user = as(sessionOf());
     const create = () => keys.createKey({ name: 'rotated', idempotencyKey: 'first' }, user);
     const { key, secret } = await create();
@@ -225,7 +225,7 @@ describe('an Idempotency-Key', () => {
     expect(await reasonOf(rotate())).toBe(ErrorReason.CONFLICT);
   });
 
-  test('of a key that was deleted since says so', async () => {
+  test('of a key that has since been deleted says so', async () => {
     const user = as(sessionOf());
     const request = { name: 'gone', idempotencyKey: 'gone' };
     const { key } = await keys.createKey(request, user);

@@ -20,7 +20,7 @@ const edge = asService('edge');
 const operator = as(sessionOf({ operator: true }));
 
 describe('uses', () => {
-  test('add up over batches, a repeated batch counts once, and the last use never goes back', async () => {
+  test('add up over batches, a repeated batch counts once, and the time of last use never goes back', async () => {
     const user = as(sessionOf());
     const { key } = await keys.createKey({ name: 'used' }, user);
     const gone = await keys.createKey({ name: 'gone' }, user);
@@ -57,7 +57,7 @@ describe('other services', () => {
     expect(await principal()).toBeUndefined();
   });
 
-  test('describe one organization’s keys, deleted ones too', async () => {
+  test('describe one organization’s keys, including deleted ones', async () => {
     const caller = sessionOf();
     const { key } = await keys.createKey({ name: 'described' }, as(caller));
     const live = await keys.createKey({ name: 'live' }, as(caller));
@@ -96,7 +96,7 @@ describe('other services', () => {
     expect(await page(second.at(-1)!.userId)).toEqual([]);
   });
 
-  test('a role that Auth told outlives an older token', async () => {
+  test('a role reported by Auth overrides an older token', async () => {
     const caller = sessionOf({ role: Role.OWNER });
     const { tenantId, userId } = caller;
     const { secret } = await keys.createKey({ name: 'before' }, as(caller));
@@ -107,7 +107,7 @@ describe('other services', () => {
     expect((await bench.authenticate(secret))?.role).toBe(Role.MEMBER);
   });
 
-  test('a deactivated user makes no key', async () => {
+  test('a deactivated user creates no key', async () => {
     const caller = sessionOf();
     const { tenantId, userId } = caller;
     const state = { tenantId, userId, role: Role.MEMBER, isActive: false, authVersion: 1n };

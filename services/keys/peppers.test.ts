@@ -24,7 +24,7 @@ const makeKey = ({ keys }: TestKeys) => keys.createKey({ name: 'under a pepper' 
 const isKnown = async ({ keys }: TestKeys, secret: string, ...peppers: KeyPepper[]) =>
   (await keys.authenticate({ digests: digestsOf(secret, peppers) }, asService('edge'))).principal !== undefined;
 
-/** What stops a start with these peppers. */
+/** Why a start with these peppers is refused. */
 const refusal = async (...peppers: KeyPepper[]): Promise<string> => {
   const failure: Error = await start(...peppers).then(
     async (started) => {
@@ -37,7 +37,7 @@ const refusal = async (...peppers: KeyPepper[]): Promise<string> => {
   return failure.message;
 };
 
-test('Keys does not start with another pepper than that under which keys were made, and says which is lost and what to do', async () => {
+test('Keys does not start with a different pepper from that of its keys, and says which is lost and what to do', async () => {
   {
     await using first = await start(kept);
     await makeKey(first);
@@ -48,15 +48,15 @@ test('Keys does not start with another pepper than that under which keys were ma
   );
   expect(line).toMatch(/or give those keys up by setting KEY_PEPPER with another version, such as 2:secret\.$/);
   for (const { secret } of [kept, another]) expect(line).not.toContain(secret);
-  // In whichever place.
+  // In whichever position.
   await refusal(next, another);
-  // Two that were exchanged.
+  // Two that were swapped.
   await refusal({ ...kept, version: 2 }, { ...next, version: 1 });
   await using restored = await start(kept);
   await makeKey(restored);
 });
 
-test('a pepper is replaced step by step, and the keys of both go on until the old one is removed', async () => {
+test('a pepper is replaced step by step, and the keys of both work until the old one is removed', async () => {
   const secrets: string[] = [];
   for (const peppers of [[kept], [kept, next], [next, kept]]) {
     await using keys = await start(...peppers);
@@ -70,7 +70,7 @@ test('a pepper is replaced step by step, and the keys of both go on until the ol
   expect(await isKnown(last, secrets[2]!, next)).toBe(true);
 });
 
-test('a pepper may be another as long as there is no key of it, or no more', async () => {
+test('a pepper may be changed while no key uses it, or once none does any more', async () => {
   {
     await using first = await start(kept);
     const { key } = await makeKey(first);
@@ -82,7 +82,7 @@ test('a pepper may be another as long as there is no key of it, or no more', asy
   await refusal(kept);
 });
 
-test('keys that a former version made are taken to be of the pepper that its database is started with first, by several at once', async () => {
+test('keys made by an earlier version are attributed to the pepper with which the database is first started, even by several at once', async () => {
   {
     await using former = await start(kept);
     await makeKey(former);
@@ -93,7 +93,7 @@ test('keys that a former version made are taken to be of the pepper that its dat
   await refusal(another);
 });
 
-test('a pepper that was wrongly taken for that of keys of a former version is forgotten as README.md says', async () => {
+test('a pepper wrongly attributed to keys of an earlier version can be forgotten as README.md says', async () => {
   let secret: string;
   {
     await using former = await start(kept);
@@ -107,7 +107,7 @@ test('a pepper that was wrongly taken for that of keys of a former version is fo
   expect(await isKnown(restored, secret, kept)).toBe(true);
 });
 
-test('of replicas that start together without keys all make some, and one that has another pepper makes none', async () => {
+test('of replicas that start together without keys, all create some, except one with a different pepper', async () => {
   const replicas = await Promise.all([start(kept), start(kept), start(kept)]);
   await using astray = await start(another);
   try {
@@ -121,7 +121,7 @@ test('of replicas that start together without keys all make some, and one that h
   await makeKey(again);
 });
 
-test('an edge that would refuse keys for its peppers is told no changes, and one has them all while a pepper is replaced', async () => {
+test('an edge whose peppers would refuse keys is told no changes, and one has them all while a pepper is replaced', async () => {
   const edge = asService('edge');
   const following = async (theirs: readonly KeyPepper[], ours: readonly KeyPepper[]): Promise<string> => {
     await using keys = await start(...ours);
@@ -146,7 +146,7 @@ test('an edge that would refuse keys for its peppers is told no changes, and one
       [kept, next],
     ],
     [[next, kept], [next]],
-    // An edge of a former version.
+    // An edge of an earlier version.
     [[], [kept]],
   ]) {
     expect(await following(theirs!, ours!), JSON.stringify([theirs, ours])).toBe('followed');

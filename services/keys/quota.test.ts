@@ -23,7 +23,7 @@ describe('the quota', () => {
     for (let made = 0; made < 9; made++) await keys.createKey({ name: `key ${made}` }, user);
     const reasons = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
-        // Whom the database kept waiting comes again.
+        // Those kept waiting by the database come again.
         reasonOf(patiently(() => keys.createKey({ name: `race ${index}` }, user))),
       ),
     );
@@ -32,7 +32,7 @@ describe('the quota', () => {
     expect((await keys.listKeys({}, user)).page!.total).toBe(10n);
   });
 
-  test('counts expired and revoked keys, and not deleted ones', async () => {
+  test('counts expired and revoked keys, but not deleted ones', async () => {
     const user = as(sessionOf());
     const expiresAt = timestampFromMs(startMs + 1_000);
     for (let made = 0; made < 10; made++) await keys.createKey({ name: 'some', expiresAt }, user);
@@ -45,7 +45,7 @@ describe('the quota', () => {
     expect(await reasonOf(keys.createKey({ name: 'more' }, user))).toBe('it succeeded');
   });
 
-  test('is the organization’s, can be unlimited, and returns to the default', async () => {
+  test('is the organization’s, can be unlimited, and can return to the default', async () => {
     const caller = sessionOf();
     const { tenantId } = caller;
     const set = (quota: Parameters<typeof keys.setKeyQuota>[0]['quota']) =>

@@ -3,7 +3,7 @@ import { EndOfTurn } from './end-of-turn.ts';
 
 const turnEnds = () => new Promise(setImmediate);
 
-test('what is asked for in one turn of the event loop is done once, at its end, and again in the next turn', async () => {
+test('what is requested in one turn of the event loop is done once, at its end, and again in the next turn', async () => {
   let done = 0;
   const work = new EndOfTurn(60_000, () => done++);
   for (const total of [1, 2]) {

@@ -14,20 +14,20 @@ beforeEach(() => {
 afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
 const read = () => readEnv({ DATA_DIR: dataDir });
 
-test('secrets that were made up are the same ever after, and nothing else is left of their making', () => {
+test('generated secrets stay the same ever after, and nothing else is left of their creation', () => {
   const { keyPeppers, serviceSecrets } = read();
   expect(keyPeppers[0]!.secret).toHaveLength(64);
   expect(read()).toMatchObject({ keyPeppers, serviceSecrets });
   expect(readdirSync(secrets).sort()).toEqual(['key_pepper', 'service_secret']);
 });
 
-test.each(['', 'cut'])('a secret of which %j is left stops the start, instead of being none', (left) => {
+test.each(['', 'cut'])('a secret of which only %j is left stops the start, instead of counting as none', (left) => {
   mkdirSync(secrets);
   writeFileSync(join(secrets, 'key_pepper'), left);
   expect(read).toThrow(/^KEY_PEPPER in .*key_pepper is shorter than 32 characters/);
 });
 
-test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its key, stops the start by the name', () => {
+test('half of RPC_TLS_CERT and RPC_TLS_KEY, or anything but a certificate and its key, stops the start, naming the variable', () => {
   const file = (name: string, text: string): string => {
     writeFileSync(join(dataDir, name), text);
     return join(dataDir, name);
@@ -57,11 +57,11 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
 const secret = 'a secret for tests that is long enough';
 
 test.each([
-  // Headers hold no such letters.
+  // Headers cannot hold such letters.
   ['https://例え.example', 'https://xn--r8jz45g.example'],
   ['HTTPS://Gateway.Example:443/', 'https://gateway.example'],
   ['http:gateway.example:8080', 'http://gateway.example:8080'],
-])('PUBLIC_URL=%s is the origin that clients name: %s', (text, origin) => {
+])('PUBLIC_URL=%s is the origin that clients use: %s', (text, origin) => {
   expect(readEnv({ DATA_DIR: dataDir, PUBLIC_URL: text }).publicUrl).toBe(origin);
 });
 
@@ -92,7 +92,7 @@ test.each([
   ['RPC_URLS', 'keys=http://user:password@a:1'],
   ['RPC_URLS', 'keys=http://a:1?region=eu'],
   ['RPC_URLS', 'keys=http://a:1#keys'],
-])('what would fail later stops the start by its name: %s=%s', (name, value) => {
+])('what would fail later stops the start, naming the variable: %s=%s', (name, value) => {
   expect(() => readEnv({ DATA_DIR: dataDir, KEY_PEPPER: secret, SERVICE_SECRET: secret, [name]: value })).toThrow(
     new RegExp(`^${name} is not valid: expected [^\\n]*\\.$`),
   );
@@ -101,7 +101,7 @@ test.each([
 test.each([
   ['SMTP_URL', 'smtp://user:pass#word@mail.example:587'],
   ['SMTP_URL', 'smtp://user:pass/word@mail.example:587'],
-  // To a URL the host is `user`, and its port 12.
+  // To a URL parser the host is `user`, and its port 12.
   ['SMTP_URL', 'smtp://user:12/word@mail.example:587'],
   ['SMTP_URL', 'smtp://user:12#word@mail.example:587'],
   ['DATABASE_URL', 'postgresql://user:pass#word@db.example/gateway'],
@@ -116,18 +116,18 @@ test.each([
   'postgresql://user@a:5432,b:5432/db?target_session_attrs=read-write',
   'postgresql://user@a,b/db',
   'postgresql:///db?user=user&host=/a,/b',
-])('a DATABASE_URL of several hosts stops the start, which says that one is taken: %s', (url) => {
+])('a DATABASE_URL with several hosts stops the start, which says that only one is accepted: %s', (url) => {
   expect(() => readEnv({ DATA_DIR: dataDir, DATABASE_URL: url })).toThrow(
     /^DATABASE_URL is not valid: expected a single host; [^\n]*\.$/,
   );
 });
 
-test('a comma in a password or the name of a database is no list of hosts', () => {
+test('a comma in a password or the name of a database does not make a list of hosts', () => {
   const url = 'postgresql://user:a,b@host:5432/c,d?application_name=e,f';
   expect(readEnv({ DATA_DIR: dataDir, DATABASE_URL: url }).databaseUrl).toBe(url);
 });
 
-test('PGSSLMODE counts where DATABASE_URL has no sslmode, as to libpq', () => {
+test('PGSSLMODE counts if DATABASE_URL has no sslmode, as with libpq', () => {
   const read = (url: string) => readEnv({ DATA_DIR: dataDir, DATABASE_URL: url, PGSSLMODE: 'require' }).databaseUrl;
   const url = 'postgresql://user:a%2Cb@host:5432/db';
   expect(read(url)).toBe(`${url}?sslmode=require`);
@@ -135,7 +135,7 @@ test('PGSSLMODE counts where DATABASE_URL has no sslmode, as to libpq', () => {
   expect(read(`${url}?sslmode=disable`)).toBe(`${url}?sslmode=disable`);
 });
 
-test('origins, senders, peppers and times are taken as operators write them', () => {
+test('origins, senders, peppers and times are accepted as operators write them', () => {
   const env = readEnv({
     DATA_DIR: dataDir,
     PUBLIC_URL: 'https://gateway.example:8443/',
@@ -154,13 +154,13 @@ test('origins, senders, peppers and times are taken as operators write them', ()
   expect(Math.abs(env.clock.now() - Date.parse('2026-01-31T11:00:00Z'))).toBeLessThan(60_000);
 });
 
-test('an origin has brackets around an IPv6 address, and loopback in place of all addresses', () => {
+test('an origin has brackets around an IPv6 address, and loopback instead of all addresses', () => {
   expect(originAt('fd00::1', 8_081, 'https')).toBe('https://[fd00::1]:8081');
   expect(['0.0.0.0', '::'].map((host) => originAt(host, 80))).toEqual(['http://127.0.0.1:80', 'http://127.0.0.1:80']);
   expect(readEnv({ DATA_DIR: dataDir, HOST: '::1' }).publicUrl).toBe('http://[::1]:8080');
 });
 
-test('what `echo` or a mounted file puts around a value is no part of it', () => {
+test('what `echo` or a mounted file adds around a value is not part of it', () => {
   const given = {
     PUBLIC_URL: 'https://gateway.example',
     UPSTREAM_BASE_URL: 'https://host/v1',
@@ -181,11 +181,11 @@ test('what `echo` or a mounted file puts around a value is no part of it', () =>
   expect(readEnv({ DATA_DIR: dataDir, UPSTREAM_API_KEY: '\n' }).upstreamApiKey).toBeUndefined();
 });
 
-test('production is production in capitals too', () => {
+test('production counts in capitals too', () => {
   expect(() => readEnv({ DATA_DIR: dataDir, NODE_ENV: 'Production' })).toThrow(/^KEY_PEPPER is required/);
 });
 
-test('a command asks for the secrets alone that it needs', () => {
+test('a command asks only for the secrets that it needs', () => {
   const given = { DATA_DIR: dataDir, NODE_ENV: 'production', SERVICE_SECRET: secret };
   expect(readEnv(given, ['SERVICE_SECRET'])).toMatchObject({ serviceSecrets: [secret], keyPeppers: [] });
   expect(() => readEnv({ ...given, SERVICE_SECRET: '' }, ['SERVICE_SECRET'])).toThrow(/^SERVICE_SECRET is required/);
@@ -193,7 +193,7 @@ test('a command asks for the secrets alone that it needs', () => {
   expect(readdirSync(dataDir)).toEqual([]);
 });
 
-test('what is not set has the default of the README', () => {
+test('unset variables have the defaults of the README', () => {
   expect(read()).toMatchObject({
     port: 8_080,
     host: '127.0.0.1',
@@ -211,7 +211,7 @@ test('what is not set has the default of the README', () => {
   });
 });
 
-test('no secret is made up in production: each that is missing is named', () => {
+test('no secret is generated in production: each missing one is named', () => {
   const production = (given: object) => () => readEnv({ DATA_DIR: dataDir, NODE_ENV: 'production', ...given });
   expect(production({ SERVICE_SECRET: secret })).toThrow(/^KEY_PEPPER is required/);
   expect(production({ KEY_PEPPER: secret })).toThrow(/^(SERVICE_SECRET|JWT_PRIVATE_KEY) is required/);

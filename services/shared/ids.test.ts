@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { isUuid, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
 
-test('ids are version 7 of the RFC variant, rise without end, and tell their moment', () => {
+test('ids are version 7 of the RFC variant, always increase, and contain their time', () => {
   const before = Date.now();
   const ids = Array.from({ length: 20_000 }, uuidv7);
   expect(ids.every((id) => isUuid(id) && id[14] === '7' && /[89ab]/.test(id[19]!))).toBe(true);
@@ -13,12 +13,12 @@ test('ids are version 7 of the RFC variant, rise without end, and tell their mom
   }
 });
 
-test('the random part of no two ids is the same', () => {
+test('no two ids have the same random part', () => {
   const tails = Array.from({ length: 5_000 }, () => uuidv7().slice(-12));
   expect(new Set(tails).size).toBe(tails.length);
 });
 
-test('a clock that was ahead and is set right dates ids by the right time again; a small step back leaves them in order', () => {
+test('when a clock that was ahead is corrected, ids have the right time again; a small step back leaves them in order', () => {
   const now = Date.now();
   const clock = vi.spyOn(Date, 'now');
   try {
@@ -36,7 +36,7 @@ test('a clock that was ahead and is set right dates ids by the right time again;
   }
 });
 
-test('an id that is made to come after another does, though that one is from a clock that was ahead', () => {
+test('an id created to follow another does, even if the other is from a clock that was ahead', () => {
   const earlier = uuidv7();
   const next = uuidv7After(earlier);
   expect(next > earlier).toBe(true);

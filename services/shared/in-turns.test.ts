@@ -10,6 +10,6 @@ test('other work of the process gets its turn between slices, and every item com
   expect(done).toEqual([1, 2, 'other', 3, 4, 'other', 5]);
 });
 
-test('no items are no slice', async () => {
+test('no items make no slice', async () => {
   expect(await Array.fromAsync(inTurns([], 2))).toEqual([]);
 });

@@ -17,7 +17,7 @@ test(`${count} secrets have the promised form, and no two are equal`, { timeout:
 
 const random = fc.uint8Array({ minLength: 32, maxLength: 32 });
 
-test('different random bits make different secrets, the last bit and the first included', () => {
+test('different random bits make different secrets, including the first and the last bit', () => {
   fc.assert(
     fc.property(random, fc.nat(255), (bytes, bit) => {
       const other = Uint8Array.from(bytes);
@@ -27,7 +27,7 @@ test('different random bits make different secrets, the last bit and the first i
   );
 });
 
-test('a secret with one wrong character is seen to be none, without a look-up', () => {
+test('a secret with one wrong character is recognized as invalid without a look-up', () => {
   fc.assert(
     fc.property(random, fc.nat(56), fc.constantFrom(...'0aZ-_ é'), (bytes, place, character) => {
       const secret = makeKeySecret(bytes);
@@ -37,7 +37,7 @@ test('a secret with one wrong character is seen to be none, without a look-up', 
   );
 });
 
-test('a preview tells the first and the last four characters', () => {
+test('a preview shows the first and the last four characters', () => {
   const secret = makeKeySecret(new Uint8Array(32).fill(9));
   expect(keyPreview(secret)).toBe(`sk-proj-${secret.slice(8, 12)}...${secret.slice(-4)}`);
 });

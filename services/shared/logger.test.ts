@@ -8,7 +8,7 @@ function logged(fields: object): string {
   return lines.join('');
 }
 
-test('an error is logged by what names it and where it happened, its cause too, and by nothing that hangs on it', () => {
+test('an error is logged by its name and where it happened, with its cause, and without anything attached to it', () => {
   const cause = Object.assign(new Error('terminating connection'), {
     code: '57P01',
     client: { _activeQuery: { values: ['a digest of somebody'] }, connectionParameters: { host: '/somewhere' } },
@@ -28,7 +28,7 @@ test('an error is logged by what names it and where it happened, its cause too, 
   expect(JSON.parse(logged({ err: cause })).err.code).toBe('57P01');
 });
 
-test('secrets that the gateway issues do not reach a line, wherever they stand', () => {
+test('secrets issued by the gateway never reach a line, wherever they occur', () => {
   const key = `sk-proj-${'a1B2'.repeat(12)}`;
   const line = logged({
     err: new Error(`refused ${key}`),
@@ -39,7 +39,7 @@ test('secrets that the gateway issues do not reach a line, wherever they stand',
   expect(line).toContain('sk-proj-a1B2[removed]');
 });
 
-test('fields named for secrets are taken out of a line and of what its fields hold, in any case, and of the fields of a child', () => {
+test("fields named like secrets are removed from a line and from nested fields, in any case, and from a child's fields", () => {
   const secret = 'hunter22';
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
@@ -54,7 +54,7 @@ test('fields named for secrets are taken out of a line and of what its fields ho
       'said',
     );
     logger.info(held, 'said');
-    // What was logged is still its owner's.
+    // The logged object itself is unchanged.
     expect(within.deeper.list[0]).toEqual({ [name]: secret, kept: 'kept' });
   }
   expect(lines.join('')).not.toContain(secret);

@@ -24,7 +24,7 @@ describe('a histogram of cells', () => {
     expect(samples(await ours.metrics())).toEqual(samples(await theirs.metrics()));
   });
 
-  it('is there with zeros before anything is observed', async () => {
+  it('exists with zeros before anything is observed', async () => {
     const registry = new Registry();
     new CellHistogram(registry, { name: 'h', help, buckets }).cell();
     expect(await registry.metrics()).toContain('h_bucket{le="+Inf"} 0\nh_sum 0\nh_count 0\n');
@@ -58,7 +58,7 @@ describe('a counter with cells', () => {
   });
 });
 
-/** The lines of an export whatever their order, and that of their labels. */
+/** The lines of an export, ignoring the order of lines and of labels. */
 function samples(text: string): string[] {
   return text
     .split('\n')

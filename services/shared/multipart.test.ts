@@ -32,7 +32,7 @@ const write = (parts: readonly Part[]): Buffer =>
 const formOf = (disposition: string, content: string): Buffer =>
   Buffer.from(`--XYZ\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${content}\r\n--XYZ--\r\n`);
 
-/** Contents that look like boundaries, as far as a client may choose them. */
+/** Contents that look like boundaries, as far as a client can choose them. */
 const contents = fc
   .array(fc.constantFrom('\r\n', '--', 'XY', 'XY Z', 'a', '\0', '\r\n--XY', '--XY\r\n'), { maxLength: 12 })
   .map((pieces) => Buffer.from(pieces.join('')))
@@ -69,7 +69,7 @@ test('a form reads the same byte by byte', () => {
   expect(scan(body, [...body.keys()])).toEqual(scan(body));
 });
 
-describe('what is no form within limits is refused', () => {
+describe('what is not a form within limits is refused', () => {
   const field = (name: string, content: string) => ({ name, fileName: null, content: Buffer.from(content) });
   test.each([
     ['a missing last boundary', write([field('a', '1')]).subarray(0, -8)],
@@ -96,7 +96,7 @@ describe('what is no form within limits is refused', () => {
     expect(() => scan(body)).toThrow();
   });
 
-  test('a file of more than 25 MiB, as soon as it is', () => {
+  test('a file of more than 25 MiB, as soon as it exceeds that', () => {
     const scanner = new FormScanner(contentType);
     scanner.push(Buffer.from('--XYZ\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'));
     scanner.push(Buffer.alloc(audioFileBytesMax));
@@ -121,13 +121,13 @@ describe('what is no form within limits is refused', () => {
   });
 });
 
-test('a boundary with a colon is no header either', () => {
+test('a boundary with a colon is not a header either', () => {
   const body = '--a:b\r\nContent-Disposition: form-data; name="x"\r\n--a:b\r\nX: y\r\n\r\n1\r\n--a:b--';
   const scanner = new FormScanner('multipart/form-data; boundary="a:b"');
   expect(() => scanner.push(Buffer.from(body))).toThrow(/header/);
 });
 
-test('a name that stands within another parameter is none', () => {
+test('a name inside another parameter does not count', () => {
   const [part] = scan(formOf('filename="; name=prompt"; name="model"', '1'));
   expect(part).toMatchObject({ name: 'model', fileName: '; name=prompt' });
 });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createLogger } from './logger.ts';
 import { showOutbox, type Waiting } from './outbox-metrics.ts';
 
-test('a database that does not answer holds no scrape up, is asked once, and what it said last stands', async () => {
+test('a database that does not answer holds up no scrape, is asked once, and its last answer is kept', async () => {
   const registry = new Registry();
   const logger = createLogger({ level: 'silent', name: 'test' });
   const reads: PromiseWithResolvers<Waiting>[] = [];

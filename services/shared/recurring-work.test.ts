@@ -5,7 +5,7 @@ import { startRecurringWork } from './recurring-work.ts';
 const logger = () => ({ warn: vi.fn() });
 const hourMs = 3_600_000;
 
-/** Rounds that last until they are let go. */
+/** Rounds that last until released. */
 function heldRounds() {
   const held: PromiseWithResolvers<void>[] = [];
   const round = (): Promise<void> => {
@@ -16,7 +16,7 @@ function heldRounds() {
   return { held, round };
 }
 
-test('the work is done at once and then again and again, and a round that fails is logged and keeps no other from being done', async () => {
+test('the work is done at once and then repeatedly, and a round that fails is logged and keeps no other from being done', async () => {
   let rounds = 0;
   const log = logger();
   const round = async (): Promise<void> => {
@@ -30,7 +30,7 @@ test('the work is done at once and then again and again, and a round that fails 
   expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it will be retried']]);
 });
 
-test('no two rounds run at the same time, however often the work is woken, and what was woken meanwhile has one more', async () => {
+test('no two rounds run at the same time, however often the work is woken, and waking it meanwhile causes one more', async () => {
   const { held, round } = heldRounds();
   const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });
   work.wake();
@@ -43,7 +43,7 @@ test('no two rounds run at the same time, however often the work is woken, and w
   expect(held).toHaveLength(2);
 });
 
-test('closing waits for the round under way, tells it, and begins no other', async () => {
+test('closing waits for the round in progress, tells it, and starts no other', async () => {
   const { held, round } = heldRounds();
   const log = logger();
   let told: AbortSignal | undefined;
@@ -71,7 +71,7 @@ test('closing waits for the round under way, tells it, and begins no other', asy
   expect(log.warn).not.toHaveBeenCalled();
 });
 
-test('whoever wakes the work in the moment in which a round ends has another one', async () => {
+test('waking the work at the very moment a round ends causes another one', async () => {
   for (let turns = 0; turns < 8; turns += 1) {
     const { held, round } = heldRounds();
     const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { escapeHtml, oneLine } from './safe-text.ts';
 
-test('a text in HTML opens no element, ends no attribute and is what it was to a reader', () => {
+test('text in HTML opens no element, ends no attribute and reads as it was', () => {
   expect(escapeHtml(`<b title="a" lang='b'>&amp;</b>`)).toBe(
     '&#60;b title=&#34;a&#34; lang=&#39;b&#39;&#62;&#38;amp;&#60;/b&#62;',
   );
@@ -12,6 +12,6 @@ test('half a surrogate pair, which UTF-8 cannot carry, is replaced', () => {
   expect(oneLine('a\ud800')).toBe('a\ufffd');
 });
 
-test('one line ends no header and turns no text around', () => {
+test('one line ends no header and reverses no text', () => {
   expect(oneLine(' Acme\r\nBcc: a@b.example\u2028\u202egro ')).toBe('Acme Bcc: a@b.example gro');
 });

@@ -7,7 +7,7 @@ test('what Auth stored under an earlier version still opens', () => {
   expect(box.open(stored, 'mail 1')?.toString()).toBe('what was stored');
 });
 
-test('a box opens under its own secret, purpose and context alone', () => {
+test('a box opens only with its own secret, purpose and context', () => {
   const box = createSecretBox(['a secret'], 'a purpose');
   const sealed = box.seal(Buffer.from('content'), 'a context');
   expect(box.open(sealed, 'a context')?.toString()).toBe('content');

@@ -5,7 +5,7 @@ import { Signal } from './signal.ts';
 
 const never = new AbortController().signal;
 
-test('a wait ends by the signal, by its time or by its abort', async () => {
+test('a wait ends by its signal, its time or its abort', async () => {
   const signal = new Signal();
   const raised = Promise.all([signal.next(60_000, never), signal.next(60_000, never)]);
   signal.raise();
@@ -18,7 +18,7 @@ test('a wait ends by the signal, by its time or by its abort', async () => {
   await signal.next(60_000, aborting.signal);
 });
 
-test('a signal that is never raised keeps nothing of the waits that ended', async () => {
+test('a signal that is never raised retains nothing of waits that have ended', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const signal = new Signal();

@@ -4,7 +4,7 @@ import { logCollector } from '../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { openSnapshotFeed } from './snapshot-feed.ts';
 
-test('a change whose reading fails is read again, without another notification', async () => {
+test('a change that could not be read is read again, without another notification', async () => {
   await using database = await createTestDatabase();
   const { logger, lines } = logCollector();
   const state = { number: 1, isAway: false };

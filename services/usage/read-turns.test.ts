@@ -5,7 +5,7 @@ import { waitFor } from '../../test/support/wait-for.ts';
 import { tenantId, testEvent, testId, userId } from './fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, testNowMs } from './fixtures/test-usage.ts';
 
-test('reads of one organization, however many and slow, leave connections to storing, to grants and to reads of others', async () => {
+test('one organization’s reads, however many and slow, leave connections for storing, grants and others’ reads', async () => {
   await using usage = await startTestUsage();
   const { client } = usage;
   const history = (of: string) =>
@@ -19,7 +19,7 @@ test('reads of one organization, however many and slow, leave connections to sto
   await Promise.all([owner.connect(), watch.connect()]);
   try {
     await owner.query('begin');
-    // Histories ask for it, and of all else only what makes partitions.
+    // Histories use it, and apart from them only what creates partitions.
     await owner.query('lock table usage.events_retention in access exclusive mode');
     let ended = 0;
     const reads = Array.from({ length: 60 }, async () => {

@@ -8,7 +8,7 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 const as = (user: { id: string; tenantId: string; role: Role }) =>
   session({ userId: user.id, tenantId: user.tenantId, role: user.role });
 
-/** An admin, and the token of somebody whom they have invited. */
+/** An admin, and the token of someone they have invited. */
 async function invitedByAdmin(fixture: TestAuth) {
   const admin = await join(fixture, 'admin@example.com', Role.ADMIN);
   await fixture.auth.createInvitation({ email: 'invited@example.com' }, as(admin));
@@ -94,7 +94,7 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
       const passwords = { currentPassword: strongPassword, newPassword: 'Ch4nged-password' };
       const change = () => fixture.auth.changePassword(passwords, as(user));
       const reset = () => fixture.auth.resetPassword({ token, newPassword: 'An0ther-password' }, anonymous());
-      // Whoever is second is refused.
+      // Whoever comes second is refused.
       await atOnce(
         fixture,
         [() => change().catch(() => {}), () => reset().catch(() => {})],
@@ -108,7 +108,7 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
     await using fixture = await startTestAuth({ database });
     await act(fixture);
   }
-  // A connection tells its figures when it ends, at the latest.
+  // A connection reports its figures when it ends, at the latest.
   const others = 'select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()';
   await waitFor(async () => (await rowsOf(database.url, others)).length === 0, { description: 'no connections' });
   const figures = 'select deadlocks from pg_stat_database where datname = current_database()';

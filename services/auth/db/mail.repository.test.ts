@@ -10,7 +10,7 @@ import { claimDueMails, withdrawMails } from './mail.repository.ts';
 const logger = createLogger({ level: 'silent', name: 'test' });
 const now = new Date('2030-01-01T00:00:00Z');
 
-/** Mails of a kind in the outbox, due one second after the other from a moment on. */
+/** Mails of a kind in the outbox, due one second after another from a moment on. */
 const queue = (database: { url: string }, kind: string, count: number, dueFrom: string) =>
   asTableOwner(
     { database },
@@ -21,7 +21,7 @@ const queue = (database: { url: string }, kind: string, count: number, dueFrom: 
     [kind, count, dueFrom],
   );
 
-test('claiming looks at the mails that it takes, first those that people wait for, however many others wait', async () => {
+test('claiming reads only the mails that it takes, those that people wait for first, however many others wait', async () => {
   await using database = await createTestDatabase();
   const service = await openServiceDatabase({ service: 'auth', connection: database.url, entities, logger });
   await using _closed = { [Symbol.asyncDispose]: () => service.close() };

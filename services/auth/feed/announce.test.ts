@@ -7,7 +7,7 @@ import { anonymous, ownerEmail, ownerPassword, startTestAuth } from '../../../te
 import { asTableOwner, join, operatorOf, ownerOf, tokenMailedTo } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
-test('what a call before it has changed already is answered only when every edge decides by it', async () => {
+test('a change that an earlier call already made is answered only when every edge decides by it', async () => {
   await using fixture = await startTestAuth();
   const { auth } = fixture;
   const [leaver, stranger] = [await join(fixture, 'leaver@example.com'), await join(fixture, 'stranger@example.com')];
@@ -40,7 +40,7 @@ test('what a call before it has changed already is answered only when every edge
   await Promise.all(first);
 });
 
-test('a reset of a password is answered, and a new signing key signs, only when every edge decides by it', async () => {
+test('a password reset is answered, and a new signing key signs, only when every edge decides by it', async () => {
   await using fixture = await startTestAuth();
   const { auth } = fixture;
   const { email } = await join(fixture, 'forgetful@example.com');

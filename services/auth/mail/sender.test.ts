@@ -16,7 +16,7 @@ type Received = { to: string[]; raw: string };
 
 type Step = 'AUTH' | 'MAIL FROM' | 'RCPT TO' | 'DATA';
 
-/** A real mail server that keeps what it takes, once `hold` resolves; `refusals` are its answers to the next mails instead. */
+/** A real mail server that keeps what it accepts, once `hold` resolves; `refusals` are its answers to the next mails instead. */
 async function startMailServer(options: { port?: number; hold?: () => Promise<void> } = {}) {
   const received: Received[] = [];
   const refusals: { to?: Step; responseCode: number; message?: string | ((raw: string) => string) }[] = [];
@@ -78,7 +78,7 @@ const listed = async (fixture: TestAuth, kind = '') =>
 const statusIs = (fixture: TestAuth, status: MailStatus) =>
   waitFor(async () => (await listed(fixture))[0]?.status === status, { description: `the mail to be ${status}` });
 
-test('a mail is delivered once, with a stable Message-ID, whatever how often it is handed over', async () => {
+test('a mail is delivered once, with a stable Message-ID, however often it is handed over', async () => {
   await using server = await startMailServer();
   await using fixture = await startTestAuth({ smtpUrl: server.url });
   const first = await fixture.auth.sendMail({ mails: [mail('a'), mail('b')] }, asService('models'));
@@ -112,7 +112,7 @@ test('an invitation arrives with its link, and its token is in no list, no dump 
   await fixture.auth.acceptInvitation({ token, password: 'Str0ng-password' }, anonymous());
 });
 
-test('a refusal for now is tried again later, a refusal for good is not', async () => {
+test('a temporary refusal is retried later, a permanent one is not', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.now());
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
@@ -130,7 +130,7 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   expect(server.received).toHaveLength(1);
 });
 
-test('what a mail server says of the gateway, its login or its sender, ends no mail, but what it says of the recipient does', async () => {
+test('what a mail server says about the gateway, its login or its sender ends no mail, but what it says about the recipient does', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.now());
   const lines: Record<string, unknown>[] = [];
@@ -165,7 +165,7 @@ test('what a mail server says of the gateway, its login or its sender, ends no m
   expect(JSON.stringify(lines)).not.toContain('reader@example.com');
 });
 
-test('what a mail server says is kept and logged without the token of the link that it repeats', async () => {
+test('what a mail server says is kept and logged without the token of a link that it quotes', async () => {
   await using server = await startMailServer();
   const lines: string[] = [];
   const logger = createLogger({ level: 'warn', name: 'auth', destination: { write: (line) => void lines.push(line) } });
@@ -186,7 +186,7 @@ test('what a mail server says is kept and logged without the token of the link t
   expect(lines.join('')).not.toContain(token);
 });
 
-test('a mail is tried until it expires, however long the mail server is not to be had, and one without an expiry for two days', async () => {
+test('a mail is tried until it expires, however long the mail server is unreachable, and one without an expiry for two days', async () => {
   const away = await startMailServer();
   await away.close();
   const clock = new ManualClock(Date.now());
@@ -205,7 +205,7 @@ test('a mail is tried until it expires, however long the mail server is not to b
   expect(Object.fromEntries(statuses)).toEqual({ expires: MailStatus.QUEUED, 'does not': MailStatus.FAILED });
 });
 
-test('the mail of an invitation that was withdrawn, or of a reset that another password made void, does not go out', async () => {
+test('the mail of a withdrawn invitation, or of a reset voided by another new password, is not sent', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.now());
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
@@ -231,10 +231,10 @@ test('the mail of an invitation that was withdrawn, or of a reset that another p
   expect(server.received.map(({ to }) => to)).toEqual([[ownerEmail]]);
 });
 
-test('a mail that was taken goes out no second time while that cannot be noted, and is not taken back', async () => {
+test('a mail that was accepted is not sent again while that cannot be recorded, and cannot be withdrawn', async () => {
   await using server = await startMailServer();
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock: new ManualClock(Date.now()) });
-  // Fails as in a restart of Postgres; a sequence counts what is undone too.
+  // Fails as in a restart of Postgres; a sequence also counts what is rolled back.
   await asTableOwner(
     fixture,
     `create sequence failures;
@@ -255,7 +255,7 @@ test('a mail that was taken goes out no second time while that cannot be noted, 
   expect(server.received).toHaveLength(1);
 });
 
-test('a mail that a slow mail server holds is in nobody else’s hands, however many were due with it', async () => {
+test('a mail held up by a slow mail server is in nobody else’s hands, however many were due with it', async () => {
   const held: (() => void)[] = [];
   await using server = await startMailServer({ hold: () => new Promise((resolve) => held.push(resolve)) });
   const clock = new ManualClock(Date.now());
@@ -286,7 +286,7 @@ test('a mail server that is away delays mails and fails no request', async () =>
   expect(back.received).toHaveLength(1);
 });
 
-test('a stale mail and one to somebody who left are dropped', async () => {
+test('a stale mail, and one to someone who left, is dropped', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
@@ -301,7 +301,7 @@ test('a stale mail and one to somebody who left are dropped', async () => {
   expect(server.received).toHaveLength(0);
 });
 
-test('whoever waits for a mail, to sign in, gets it before the mails that were due earlier', async () => {
+test('someone who waits for a mail in order to sign in gets it before mails that were due earlier', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using carried = await startTestAuth({ clock });
@@ -311,12 +311,12 @@ test('whoever waits for a mail, to sign in, gets it before the mails that were d
   await carried.auth.forgotPassword({ email: ownerEmail }, anonymous());
   await using sending = await startTestAuth({ database: carried.database, clock, smtpUrl: server.url });
   await waitFor(() => server.received.length === 21, { description: 'all mails' });
-  // As many are sent at a time.
+  // As many as are sent at a time.
   expect(server.received.slice(0, 2).flatMap(({ to }) => to)).toContain(ownerEmail);
   expect((await listed({ ...sending, owner: carried.owner }, 'password_reset'))[0]?.status).toBe(MailStatus.SENT);
 });
 
-test('a mail of the future waits for its moment', async () => {
+test('a mail due in the future waits until then', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
@@ -333,7 +333,7 @@ test('names cannot inject headers or HTML', async () => {
   await using server = await startMailServer();
   await using fixture = await startTestAuth({ smtpUrl: server.url });
   const name = 'Evil\r\nBcc: victim@example.com\r\n\r\n<img src=x onerror=alert(1)>';
-  // No such name is taken any more; one may stand there from before.
+  // Such a name is no longer accepted, but one may be left from before.
   await asTableOwner(fixture, 'update organizations set name = $1', [name]);
   await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
   const [arrived] = await waitFor(() => server.received.length === 1 && server.received, { description: 'the mail' });
@@ -343,13 +343,13 @@ test('names cannot inject headers or HTML', async () => {
   expect(html).not.toContain('<img');
 });
 
-test('without a mail server mails stay, and operators carry them', async () => {
+test('without a mail server mails stay, and operators deliver them by hand', async () => {
   await using fixture = await startTestAuth();
   await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
   const [kept] = await listed(fixture, 'password_reset');
   expect(kept).toMatchObject({ status: MailStatus.QUEUED, attempts: 0 });
   expect(kept!.mail!.text).toContain('https://gateway.example/reset-password?token=');
-  // The owner can tell that an operator could have used the link; once, however often the outbox is read.
+  // The owner can see that an operator could have used the link; once, however often the outbox is read.
   await listed(fixture, 'password_reset');
   const { events } = await fixture.auth.listAuditEvents({ type: 'mail_link_shown' }, ownerOf(fixture));
   expect(events.map(({ record }) => record)).toMatchObject([
@@ -362,7 +362,7 @@ test('without a mail server mails stay, and operators carry them', async () => {
   expect(rows[0].body).not.toContain('token=');
 });
 
-test('the mails that are due, and since when the oldest is, are shown on /metrics', async () => {
+test('/metrics shows how many mails are due, and since when the oldest is', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   const registry = new Registry();
   await using fixture = await startTestAuth({ clock, registry });

@@ -14,7 +14,7 @@ beforeEach(() => {
 
 afterEach(() => passwords.close());
 
-it('tells the password of a hash from any other, and accepts none without a hash', async () => {
+it('distinguishes the password behind a hash from others, and accepts none without a hash', async () => {
   const hash = await passwords.hash('Correct-horse-1');
   expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
   expect(await passwords.verify(hash, 'Correct-horse-1')).toBe(true);
@@ -32,14 +32,14 @@ it.runIf(process.platform === 'linux')(
     const givingWay = [...after].filter(([id, { nice }]) => !before.has(id) && nice !== before.get(own)!.nice);
     expect(givingWay.map(([, { nice }]) => nice)).toEqual([getPriority() + 2]);
     for (const [id, { nice }] of before) if (after.has(id)) expect(after.get(id)!.nice).toBe(nice);
-    // The work is that thread's, whatever else this one does meanwhile.
+    // The work is done by that thread, whatever else this one does meanwhile.
     for (let time = 0; time < 30; time++) await passwords.hash('Correct-horse-1');
     const [[hashing, { cpuTicks }]] = givingWay as [[string, Thread]];
     expect(threads().get(hashing)!.cpuTicks - cpuTicks).toBeGreaterThan(5);
   },
 );
 
-it('refuses who comes when the line is full, and who has waited in it for five seconds, without the work', async () => {
+it('refuses whoever comes when the queue is full or has waited for five seconds, without doing the work', async () => {
   const served = passwords.verify(undefined, 'Correct-horse-1');
   const line = Array.from({ length: 64 }, () => passwords.verify(undefined, 'Correct-horse-1'));
   const refusal = 'Too many people are signing in at once.';
@@ -50,21 +50,21 @@ it('refuses who comes when the line is full, and who has waited in it for five s
   expect(await passwords.hash('Correct-horse-1')).toContain('argon2id');
 });
 
-it('answers who waits in turn', async () => {
+it('answers in the order of the queue', async () => {
   const answers: number[] = [];
   const places = Array.from({ length: 8 }, (_, n) => n);
   await Promise.all(places.map((n) => passwords.hash('Correct-horse-1').then(() => answers.push(n))));
   expect(answers).toEqual(places);
 });
 
-it('fails for a hash that cannot be read, and for nobody else', async () => {
+it('fails for an unreadable hash, and for nobody else', async () => {
   const unreadable = passwords.verify('no hash', 'Correct-horse-1');
   const next = passwords.hash('Correct-horse-1');
   await expect(unreadable).rejects.toThrow();
   expect(await next).toContain('argon2id');
 });
 
-it('refuses who waits when it is closed, rather than to leave them waiting', async () => {
+it('refuses those who wait when it is closed, rather than leave them waiting', async () => {
   const waiting = passwords.hash('Correct-horse-1');
   await Promise.all([expect(waiting).rejects.toThrow('has ended'), passwords.close()]);
 });
@@ -75,7 +75,7 @@ type Thread = { nice: number; cpuTicks: number };
 function threads(): Map<string, Thread> {
   const found = new Map<string, Thread>();
   for (const id of readdirSync('/proc/self/task')) {
-    // Fields 3 and on stand behind the name, which ends with a bracket; utime, stime and nice are fields 14, 15 and 19 (proc_pid_stat(5)).
+    // Fields from 3 on come after the name, which ends with a bracket; utime, stime and nice are fields 14, 15 and 19 (proc_pid_stat(5)).
     const fields = readFileSync(`/proc/self/task/${id}/stat`, 'utf8').split(') ').at(-1)!.split(' ').map(Number);
     found.set(id, { nice: fields[19 - 3]!, cpuTicks: fields[14 - 3]! + fields[15 - 3]! });
   }

@@ -27,10 +27,10 @@ const accept = (token: string, fields: object = {}) =>
     anonymous(),
   );
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
-/** From then on an address may be sent a further invitation. */
+/** After this time an address may be sent another invitation. */
 const waitToInviteAgain = () => clock.advance(60_000);
 
-test('an accepted invitation makes a user of the organization who signs in with the invited address', async () => {
+test('an accepted invitation creates a user of the organization, who signs in with the invited address', async () => {
   await fixture.auth.createInvitation({ email: 'New.Person@Example.com', role: Role.ADMIN }, ownerOf(fixture));
   const { user, organizationName } = await accept(await tokenMailedTo(fixture, 'new.person@example.com'));
   expect(user).toMatchObject({
@@ -44,13 +44,13 @@ test('an accepted invitation makes a user of the organization who signs in with 
   expect(tokens?.user?.id).toBe(user!.id);
 });
 
-test('a hundred who accept one invitation at once: exactly one succeeds', async () => {
+test('of a hundred who accept one invitation at once, exactly one succeeds', async () => {
   await fixture.auth.createInvitation({ email: 'race@example.com' }, ownerOf(fixture));
   const token = await tokenMailedTo(fixture, 'race@example.com');
   const results = await Promise.allSettled(Array.from({ length: 100 }, () => accept(token)));
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   const reasons = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.reason] : []));
-  // The line of waiting hashes is bounded, and so are the connections to the database; whoever did not fit in was told to come back.
+  // The queue of hashes is limited, and so are the connections to the database; those who did not fit in were told to come back.
   const told = [
     ErrorReason.INVALID_CODE,
     ErrorReason.RATE_LIMITED,
@@ -62,7 +62,7 @@ test('a hundred who accept one invitation at once: exactly one succeeds', async 
   expect(members).toHaveLength(1);
 });
 
-test('a password of eight characters, with one of each class, is enough', async () => {
+test('a password of eight characters with one of each class is enough', async () => {
   const email = 'brief@example.com';
   await fixture.auth.createInvitation({ email }, ownerOf(fixture));
   await accept(await tokenMailedTo(fixture, email), { password: 'abcde1-A' });
@@ -76,7 +76,7 @@ test.each([
   ['without a lower-case letter', 'PASSWORD-1'],
   ['without a digit', 'Password-x'],
   ['without a special character', 'Password11'],
-])('a password %s is refused and the invitation stays', async (_name, password) => {
+])('a password %s is refused, and the invitation remains', async (_name, password) => {
   const email = 'weak@example.com';
   waitToInviteAgain();
   await fixture.auth.createInvitation({ email }, ownerOf(fixture));
@@ -87,7 +87,7 @@ test.each([
   expect(invitations.map((invitation) => invitation.email)).toContain(email);
 });
 
-test('a token that is invented, replayed, withdrawn, superseded or out of time is refused alike', async () => {
+test('an invented, replayed, withdrawn, superseded or expired token is refused, always in the same way', async () => {
   const email = 'dead@example.com';
   const invited = async () => {
     waitToInviteAgain();
@@ -106,7 +106,7 @@ test('a token that is invented, replayed, withdrawn, superseded or out of time i
   }
 });
 
-test('of invitations that one address is sent at once only one is made, with an organization and without, and none from before is left', async () => {
+test('of simultaneous invitations to one address only one is made, with an organization or without, and none from before is left', async () => {
   const email = 'often@example.com';
   const fiveTimes = async (call: () => Promise<unknown>) => {
     const reasons: (ErrorReason | null)[] = [];
@@ -136,7 +136,7 @@ test('of invitations that one address is sent at once only one is made, with an 
   expect(rows.map(({ name }) => name).toSorted()).toEqual(['First', 'Often', 'none']);
 });
 
-test('nobody who accepts an invitation at the same moment is left with a further one', async () => {
+test('someone who accepts an invitation while another is made is not left with the other one', async () => {
   const { auth } = fixture;
   const email = 'twice@example.com';
   const found = (name: string) => () => auth.adminCreateOrganization({ ownerEmail: email, name }, operatorOf(fixture));
@@ -171,7 +171,7 @@ test('an owner who is invited without an organization names it', async () => {
   expect(user!.tenantId).not.toBe(fixture.owner.tenantId);
 });
 
-test('an address with an account elsewhere can be invited, but not made again', async () => {
+test('an address with an account elsewhere can be invited, but cannot create another account', async () => {
   const email = 'taken@example.com';
   await fixture.auth.adminCreateOrganization({ name: 'Other', ownerEmail: email }, operatorOf(fixture));
   await accept(await tokenMailedTo(fixture, email));
@@ -179,7 +179,7 @@ test('an address with an account elsewhere can be invited, but not made again', 
   expect(await reasonOf(accept(await tokenMailedTo(fixture, email)))).toBe(ErrorReason.CONFLICT);
 });
 
-test('whoever was removed from one organization may join another, and comes back to the first only once they have left it', async () => {
+test('someone removed from one organization may join another, and can return to the first only after leaving it', async () => {
   const { auth } = fixture;
   const email = 'mover@example.com';
   const former = await join(fixture, email);
@@ -214,7 +214,7 @@ test('only an owner invites owners, and members invite nobody', async () => {
   expect(await reasonOf(invite(member, Role.MEMBER))).toBe(ErrorReason.INSUFFICIENT_ROLE);
 });
 
-test('a repeated Idempotency-Key answers the first invitation, with another body it is refused', async () => {
+test('a repeated Idempotency-Key returns the first invitation; with another body it is refused', async () => {
   const invite = (email: string) =>
     fixture.auth.createInvitation({ email, idempotencyKey: 'same-key' }, ownerOf(fixture));
   const [first, second] = await Promise.all([invite('once@example.com'), invite('once@example.com')]);

@@ -29,7 +29,7 @@ const record = (tenantId: string, id = uuidv7(), after = '{"spend_cap_usd":0.000
     beforeJson: '{"spend_cap_usd":25}',
     afterJson: after,
   });
-/** The id of an organization of which nothing is in its chain yet. */
+/** The id of an organization whose chain is still empty. */
 async function newOrganization(): Promise<string> {
   const id = uuidv7();
   const insert = "insert into organizations (id, name, created_at) values ($1, 'Another', now())";
@@ -62,16 +62,16 @@ test('events of other services join the chain, each id once', async () => {
   expect([eventsChecked, firstBrokenSequence]).toEqual([5n, undefined]);
 });
 
-test('a thousand events from many writers make one whole chain', async () => {
+test('a thousand events from many writers form one intact chain', async () => {
   const tenantId = await newOrganization();
   const batches = Array.from({ length: 20 }, () => Array.from({ length: 50 }, () => record(tenantId)));
-  // On a busy machine the last of so many writers is told to come again, and does, as the relay of the other services would.
+  // On a busy machine the last of so many writers are told to come again, and do, as the relay of other services would.
   await Promise.all(batches.map((records) => patiently(() => send(records))));
   const { eventsChecked, firstBrokenSequence } = await verify(tenantId);
   expect([eventsChecked, firstBrokenSequence]).toEqual([1000n, undefined]);
 });
 
-test('the role under which Auth works can neither change, remove nor empty the events', async () => {
+test('the role under which Auth works can neither change, remove nor truncate the events', async () => {
   await send([record(fixture.owner.tenantId)]);
   for (const statement of [
     `update audit_events set after_json = '{}'`,
@@ -89,7 +89,7 @@ test.each([
   ['a removed event', 'delete from audit_events where sequence = 4', 4n],
   ['a cut end', 'delete from audit_events where sequence >= 5', 5n],
   ['an emptied chain', 'delete from audit_events', 1n],
-])('%s shows, even when somebody with every right did it', async (_name, statement, broken) => {
+])('%s is detected, even if done by someone with every right', async (_name, statement, broken) => {
   const tenantId = await newOrganization();
   await send(Array.from({ length: 5 }, () => record(tenantId)));
   await asTableOwner(
@@ -117,7 +117,7 @@ test('a chain that is verified in parts is read only once, and each part continu
   expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 0n], firstBrokenSequence: undefined });
   await send([record(tenantId)]);
   expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 1n], firstBrokenSequence: undefined });
-  // An answer without events would read as a chain that holds.
+  // An answer without events would look like an intact chain.
   const behind = fixture.auth.verifyAuditChain({ tenantId, afterSequence: 6n }, operatorOf(fixture));
   await expect(behind).rejects.toMatchObject({
     reason: ErrorReason.INVALID_REQUEST,
@@ -125,12 +125,12 @@ test('a chain that is verified in parts is read only once, and each part continu
   });
 });
 
-test('the platform has a chain, under the nil UUID too, and an organization that is not there has none', async () => {
+test('the platform has a chain, also under the nil UUID, and a nonexistent organization has none', async () => {
   expect((await verify(NIL)).eventsChecked).toBe((await verify('')).eventsChecked);
   await expect(verify(uuidv7())).rejects.toMatchObject({ reason: ErrorReason.NOT_FOUND });
 });
 
-test('a chain that is longer than one call reads is never said to be whole before its end', async () => {
+test('a chain longer than one call reads is never reported as intact before its end', async () => {
   const tenantId = await newOrganization();
   const length = 20_001;
   for (let sent = 0; sent < length; sent += 1_000) {
@@ -145,7 +145,7 @@ test('a chain that is longer than one call reads is never said to be whole befor
   }
 });
 
-/** How a value becomes another, by the type of its column. */
+/** How to turn a value into another, by the type of its column. */
 const edits: Readonly<Record<string, (column: string) => string>> = {
   uuid: () => 'gen_random_uuid()',
   bigint: (column) => `${column} + 100`,
@@ -155,7 +155,7 @@ const edits: Readonly<Record<string, (column: string) => string>> = {
   'timestamp with time zone': (column) => `${column} + interval '1 ms'`,
 };
 
-test('an edit of any single column of an event shows', async () => {
+test('an edit of any single column of an event is detected', async () => {
   const { rows: columns } = await asTableOwner(
     fixture,
     `select column_name as name, data_type as type from information_schema.columns
@@ -171,7 +171,7 @@ test('an edit of any single column of an event shows', async () => {
   }
 });
 
-test('a change of Auth is in the chain of its organization, with before and after', async () => {
+test('a change made by Auth is in the chain of its organization, with before and after', async () => {
   await fixture.auth.updateOrganization({ name: 'Renamed' }, ownerOf(fixture));
   const { events } = await fixture.auth.listAuditEvents({ type: 'organization_updated' }, ownerOf(fixture));
   expect(events[0]!.record).toMatchObject({
@@ -183,7 +183,7 @@ test('a change of Auth is in the chain of its organization, with before and afte
   expect((await verify(fixture.owner.tenantId)).firstBrokenSequence).toBeUndefined();
 });
 
-test('an organization sees its own events alone', async () => {
+test('an organization sees only its own events', async () => {
   await send([record(uuidv7())]);
   const { events } = await fixture.auth.listAuditEvents({ page: { limit: 100 } }, ownerOf(fixture));
   expect(events.length).toBeGreaterThan(0);

@@ -22,7 +22,7 @@ const refusal = (promise: Promise<unknown>) =>
 const rowsIn = async (fixture: TestAuth, table: string): Promise<number> =>
   (await asTableOwner(fixture, `select from ${table}`)).rowCount!;
 
-test('an organization invites a hundred people an hour and waits for a hundred, which holds back nobody else', async () => {
+test('an organization can invite a hundred people an hour and have a hundred pending, which holds back nobody else', async () => {
   const clock = new ManualClock(startMs);
   await using fixture = await startTestAuth({ clock });
   for (let nth = 0; nth < 100; nth += 1) {
@@ -52,14 +52,14 @@ test('an organization invites a hundred people an hour and waits for a hundred, 
 
   clock.advance(hourMs);
   expect(await refusal(invite(fixture, 'two-more@example.com'))).toMatchObject({ reason: ErrorReason.CONFLICT });
-  // In the place of the one that it had.
+  // In place of the one that it had.
   expect(await refusal(invite(fixture, 'one-more@example.com'))).toBe(null);
   const pending = await fixture.auth.listInvitations({ status: InvitationStatus.PENDING }, ownerOf(fixture));
   await fixture.auth.deleteInvitation({ invitationId: pending.invitations[0]!.id }, ownerOf(fixture));
   expect(await refusal(invite(fixture, 'two-more@example.com'))).toBe(null);
 });
 
-test('an address is sent one invitation a minute by an organization, even when the first was withdrawn', async () => {
+test('an organization can send an address one invitation a minute, even if the first was withdrawn', async () => {
   const clock = new ManualClock(startMs);
   await using fixture = await startTestAuth({ clock });
   const { invitation } = await invite(fixture, 'reader@example.com');
@@ -77,7 +77,7 @@ test('an address is sent one invitation a minute by an organization, even when t
   expect(await refusal(invite(fixture, 'reader@example.com'))).toBe(null);
 });
 
-test('a loop of an operator mails an address once a minute, and leaves no organizations behind', async () => {
+test("an operator's loop mails an address once a minute, and leaves no organizations behind", async () => {
   const clock = new ManualClock(startMs);
   await using fixture = await startTestAuth({ clock });
   await found(fixture, 'founder@example.com', 'Second');
@@ -94,7 +94,7 @@ test('a loop of an operator mails an address once a minute, and leaves no organi
   expect(await refusal(found(fixture, 'founder@example.com'))).toBe(null);
 });
 
-test('what an organization has invited holds back no other that invites the same person', async () => {
+test("an organization's invitations hold back no other that invites the same person", async () => {
   await using fixture = await startTestAuth({ clock: new ManualClock(startMs) });
   await found(fixture, 'founder@example.com', 'Second');
   const token = await tokenMailedTo(fixture, 'founder@example.com');

@@ -30,7 +30,7 @@ const changes: { what: string; change: Change }[] = [
 ];
 
 test.each(changes)(
-  'whoever makes many changes of $what at once waits for their own, and people of other organizations for none of them',
+  'whoever makes many changes of $what at once waits for their own, while people of other organizations wait for none of them',
   async ({ change }) => {
     await using fixture = await startTestAuth();
     const { auth, owner } = fixture;
@@ -54,7 +54,7 @@ test.each(changes)(
   },
 );
 
-test('whoever asks for many pages of the audit trail at once waits for their own, and people of other organizations sign in', async () => {
+test('whoever requests many pages of the audit trail at once waits for their own, and people of other organizations can sign in', async () => {
   await using fixture = await startTestAuth();
   await onDatabase(fixture, async (client) => {
     await client.query('begin');

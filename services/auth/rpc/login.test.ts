@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-test('a login answers tokens with the claims of the decisions', async () => {
+test('a login returns tokens with the claims of the decisions', async () => {
   const { auth, owner } = fixture;
   const { tokens } = await auth.login({ email: ` ${ownerEmail.toUpperCase()}`, password: ownerPassword }, anonymous());
   expect(decodeProtectedHeader(tokens!.accessToken)).toEqual({ alg: 'EdDSA', typ: 'at+jwt', kid: expect.any(String) });
@@ -42,7 +42,7 @@ test('a login answers tokens with the claims of the decisions', async () => {
   expect(tokens!.user).toMatchObject({ email: ownerEmail, isActive: true });
 });
 
-test('an unknown address and a wrong password read the same', async () => {
+test('an unknown address and a wrong password get the same answer', async () => {
   const { auth } = fixture;
   const attempts = [
     { email: ownerEmail, password: 'wrong' },
@@ -66,7 +66,7 @@ test('a second bootstrap changes nothing', async () => {
   expect(again).toMatchObject({ created: false, email: ownerEmail, tenantId: owner.tenantId });
 });
 
-test('a password that the gateway could not judge is not counted as a wrong one', async () => {
+test('a password that the gateway could not check does not count as a wrong one', async () => {
   const { auth } = fixture;
   const address = anonymous('192.0.2.77');
   const right = { email: ownerEmail, password: ownerPassword };

@@ -16,7 +16,7 @@ const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId,
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const lastRefresh = () => fixture.refreshes.at(-1);
 
-test('a deactivated member can neither sign in nor refresh nor reset their password, and Keys knows', async () => {
+test('a deactivated member can neither sign in, refresh nor reset their password, and Keys knows', async () => {
   const { auth } = fixture;
   const user = await join(fixture, 'leaver@example.com');
   const { tokens } = await auth.login({ email: user.email, password: strongPassword }, anonymous());
@@ -55,12 +55,12 @@ test('the last owner stays, even when two owners step down at the same moment', 
   const { members } = await auth.listMembers({ page: { limit: 100 } }, as(first));
   const owners = members.filter((member) => member.role === Role.OWNER);
   expect(owners).toHaveLength(1);
-  // As it was, for the other tests.
+  // Restored for the other tests.
   const survivor = owners[0]!;
   await auth.updateMember({ userId: first.id, role: Role.OWNER }, as(survivor));
 });
 
-test('nobody comes back by an invitation of their own once they are removed, or invites above a role they have lost', async () => {
+test('nobody returns by their own invitation after being removed, or invites above a role they have lost', async () => {
   const { auth } = fixture;
   const admin = await join(fixture, 'inviting-admin@example.com', Role.ADMIN);
   const owner = await join(fixture, 'inviting-owner@example.com', Role.OWNER);
@@ -78,7 +78,7 @@ test('nobody comes back by an invitation of their own once they are removed, or 
   expect(await accept('colleague@example.com')).toBe(null);
 });
 
-test('whoever is removed gets through with nothing that was under way', async () => {
+test('nothing that a removed member had in progress takes effect', async () => {
   const { auth } = fixture;
   const admin = await join(fixture, 'removed-admin@example.com', Role.ADMIN);
   const operator = await join(fixture, 'removed-operator@example.com', Role.ADMIN);
@@ -116,7 +116,7 @@ test.each<[lost: string, change: (auth: TestAuth['auth'], user: Person) => Promi
     'removed by an operator',
     (auth, { id }) => auth.adminUpdateUser({ userId: id, isActive: false }, operatorOf(fixture)),
   ],
-])('whoever is %s at the same moment withdraws no invitation and renames nothing', async (lost, change) => {
+])('someone who is %s at the same moment withdraws no invitation and renames nothing', async (lost, change) => {
   const { auth } = fixture;
   const admin = await join(fixture, `admin-${lost.replaceAll(' ', '-')}@example.com`, Role.ADMIN);
   const email = `wanted-${admin.id}@example.com`;
@@ -135,7 +135,7 @@ test.each<[lost: string, change: (auth: TestAuth['auth'], user: Person) => Promi
   expect((await auth.getOrganization({}, ownerOf(fixture))).organization!.name).toBe(before.organization!.name);
 });
 
-test('operators who are unmade at the same moment withdraw no invitation and rename nothing', async () => {
+test('someone who stops being an operator at the same moment withdraws no invitation and renames nothing', async () => {
   const { auth } = fixture;
   const operator = await join(fixture, 'unmade-operator@example.com');
   await auth.adminUpdateUser({ userId: operator.id, operator: true }, operatorOf(fixture));
@@ -152,7 +152,7 @@ test('operators who are unmade at the same moment withdraw no invitation and ren
   expect(refused).toEqual([ErrorReason.INSUFFICIENT_ROLE, ErrorReason.INSUFFICIENT_ROLE]);
 });
 
-test('an admin manages members but no owners, a member nobody, and nobody another organization', async () => {
+test('an admin manages members but not owners, a member manages nobody, and nobody manages another organization', async () => {
   const { auth, owner } = fixture;
   const admin = await join(fixture, 'admin@example.com', Role.ADMIN);
   const member = await join(fixture, 'member@example.com');
@@ -195,7 +195,7 @@ test('the last operator stays', async () => {
   expect(await reasonOf(auth.updateMember({ userId: owner.userId, isActive: false }, as(other)))).toBe(
     ErrorReason.CONFLICT,
   );
-  // As it was, for the other tests.
+  // Restored for the other tests.
   await auth.updateMember({ userId: other.id, role: Role.MEMBER }, as(other));
 });
 
@@ -217,7 +217,7 @@ test('of two operators whom their organizations remove at the same moment one st
   expect(reasons.toSorted()).toEqual([ErrorReason.CONFLICT, null].toSorted());
 });
 
-test('whoever is no operator is refused by the service itself, whatever the edge let through', async () => {
+test('someone who is not an operator is refused by the service itself, whatever the edge let through', async () => {
   const { auth, owner } = fixture;
   const { tenantId } = owner;
   const calls = [

@@ -40,7 +40,7 @@ test('a reset link ends after an hour', async () => {
   expect(await reasonOf(reset(token))).toBe(ErrorReason.INVALID_CODE);
 });
 
-test('asking for a reset reads the same for anybody and sends a known address one mail a minute', async () => {
+test('asking for a reset gets the same answer for any address, and sends a known one one mail a minute', async () => {
   const { email } = await join(fixture, 'asked@example.com');
   for (const asked of [email, email, 'nobody@example.com']) expect(await forgot(asked)).toMatchObject({});
   const { rows } = await asTableOwner(fixture, `select to_email from mails where kind = 'password_reset'`);
@@ -48,7 +48,7 @@ test('asking for a reset reads the same for anybody and sends a known address on
   expect(rows.filter((row) => row.to_email === 'nobody@example.com')).toHaveLength(0);
 });
 
-test('who asks for a reset of one account at once, from many addresses, sends it one mail', async () => {
+test('simultaneous requests to reset one account, from many addresses, send it one mail', async () => {
   const { email } = await join(fixture, 'asked-at-once@example.com');
   const addresses = [1, 2, 3, 4, 5].map((nth) => `198.51.100.${100 + nth}`);
   await atOnce(
@@ -59,7 +59,7 @@ test('who asks for a reset of one account at once, from many addresses, sends it
   expect((await asTableOwner(fixture, text, [email])).rows).toHaveLength(1);
 });
 
-test('a changed password ends all sessions, and voids links of earlier mails; the wrong current one changes nothing', async () => {
+test('changing the password ends all sessions and voids links in earlier mails; a wrong current one changes nothing', async () => {
   const user = await join(fixture, 'changer@example.com');
   const { refreshToken } = await login(user.email, strongPassword);
   await forgot(user.email);
@@ -78,7 +78,7 @@ test('a changed password ends all sessions, and voids links of earlier mails; th
   await login(user.email, 'Ch4nged-password');
 });
 
-test('guessing the current password is slowed down as a login is, though with a session', async () => {
+test('guessing the current password is slowed down like a login, even within a session', async () => {
   const user = await join(fixture, 'stolen-session@example.com');
   const caller = session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, ip: '198.51.100.30' });
   const reasons: (ErrorReason | null)[] = [];
@@ -90,7 +90,7 @@ test('guessing the current password is slowed down as a login is, though with a 
   expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
 });
 
-test('whoever has set a password by mail gets in at once, however many guessed the old one', async () => {
+test('someone who has set a password by mail can sign in at once, however often the old one was guessed', async () => {
   const { email } = await join(fixture, 'guessed@example.com');
   await forgot(email);
   const token = await tokenMailedTo(fixture, email);
@@ -103,10 +103,10 @@ test('whoever has set a password by mail gets in at once, however many guessed t
   await login(email, 'An0ther-password', '198.18.1.200');
 });
 
-test('a password, or a user, that changes while it is checked opens no session and changes no password', async () => {
+test('a password or user that changes while a password is checked opens no session and changes no password', async () => {
   const { id, tenantId, email } = await join(fixture, 'overtaken@example.com');
   const { rows } = await asTableOwner(fixture, 'select password_hash as hash from users where id = $1', [id]);
-  /** What a call comes to that has read the user before a change, and waits for it then. */
+  /** The outcome of a call that read the user before a change and then waits for it. */
   const overtaken = (change: string, call: () => Promise<unknown>) =>
     onDatabase(fixture, async (client) => {
       await client.query(`begin; update users set ${change} where id = '${id}'`);
@@ -131,7 +131,7 @@ test('a password, or a user, that changes while it is checked opens no session a
   expect(await overtaken(anotherHash, change)).toBe(ErrorReason.INVALID_REQUEST);
 });
 
-test('guessing is slowed down by account from strange addresses, and the owner at a known one gets in', async () => {
+test('guessing from unknown addresses is slowed down per account, and the owner at a known one can sign in', async () => {
   const { email } = await join(fixture, 'target@example.com');
   const home = '198.51.100.7';
   await login(email, strongPassword, home);
@@ -142,7 +142,7 @@ test('guessing is slowed down by account from strange addresses, and the owner a
   expect(reasons.filter((reason) => reason === ErrorReason.INVALID_CREDENTIALS).length).toBeLessThanOrEqual(6);
   expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
   await login(email, strongPassword, home);
-  // Elsewhere the owner waits a minute at most.
+  // From elsewhere the owner waits a minute at most.
   clock.advance(60_000);
   await login(email, strongPassword, '203.0.113.200');
 });
@@ -166,7 +166,7 @@ test('who has guessed wrong five times waits a second, then twice as long each t
   expect(waitsMs).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
 });
 
-test('a thousand guesses from many addresses are refused but for a few, and do not lock the owner out', async () => {
+test('of a thousand guesses from many addresses all but a few are refused, and the owner is not locked out', async () => {
   const { email } = await join(fixture, 'stuffed@example.com');
   const home = '198.51.100.8';
   await login(email, strongPassword, home);
@@ -199,7 +199,7 @@ test('an unknown account is slowed down like a known one', async () => {
   expect(await answersFor('unknown@example.com', '192.0.2')).toEqual(await answersFor(email, '198.18.0'));
 });
 
-test('people who sign in rightly at the same moment do not slow each other down, and no failure is left of it', async () => {
+test('people who sign in correctly at the same moment do not slow each other down, and leave no failure behind', async () => {
   const { email } = await join(fixture, 'busy@example.com');
   const failures = async () =>
     (await asTableOwner(fixture, 'select sum(failures)::int as failures from login_throttles')).rows[0].failures;
@@ -209,7 +209,7 @@ test('people who sign in rightly at the same moment do not slow each other down,
   expect(await failures()).toBe(before);
 });
 
-test('many accounts tried from one address are slowed down, IPv6 by its network', async () => {
+test('trying many accounts from one address is slowed down, for IPv6 by its network', async () => {
   const reasons: (ErrorReason | null)[] = [];
   for (let guess = 0; guess < 30; guess += 1) {
     reasons.push(await reasonOf(login(`victim-${guess}@example.com`, 'guess', `2001:db8:1:2::${guess.toString(16)}`)));
@@ -219,7 +219,7 @@ test('many accounts tried from one address are slowed down, IPv6 by its network'
   expect(await reasonOf(login(ownerEmail, 'guess', '2001:db8:1:3::1'))).toBe(ErrorReason.INVALID_CREDENTIALS);
 });
 
-test('mails asked for from one address are slowed down, whoever they are for', async () => {
+test('requests for mails from one address are slowed down, whoever they are for', async () => {
   const asked = Array.from({ length: 30 }, (_, nth) =>
     fixture.auth
       .forgotPassword({ email: `nobody-${nth}@example.com` }, anonymous('203.0.113.77'))

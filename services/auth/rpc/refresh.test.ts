@@ -22,7 +22,7 @@ async function login() {
 const refresh = async (refreshToken: string) => (await fixture.auth.refresh({ refreshToken }, anonymous())).tokens!;
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 
-test('a refresh token is spent for the next pair of the same session', async () => {
+test('a refresh token is spent on the next pair of the same session', async () => {
   const first = await login();
   const second = await refresh(first.refreshToken);
   expect(second.refreshToken).not.toBe(first.refreshToken);
@@ -40,7 +40,7 @@ test('the immediate predecessor gets the very same pair for ten seconds', async 
 
 test('fifty who spend one token at once all get the same pair', async () => {
   const first = await login();
-  // On a busy machine the last of them is told to come again.
+  // On a busy machine the last of them are told to come again.
   const pairs = await Promise.all(Array.from({ length: 50 }, () => patiently(() => refresh(first.refreshToken))));
   expect(new Set(pairs.map((pair) => pair.refreshToken)).size).toBe(1);
 });
@@ -48,7 +48,7 @@ test('fifty who spend one token at once all get the same pair', async () => {
 test.each([
   ['the predecessor after the grace', 1, 10_000],
   ['an older token', 0, 0],
-])('%s kills the family', async (_name, index, waitMs) => {
+])('%s ends the whole family of tokens', async (_name, index, waitMs) => {
   const tokens = [(await login()).refreshToken];
   tokens.push((await refresh(tokens[0]!)).refreshToken);
   tokens.push((await refresh(tokens[1]!)).refreshToken);
@@ -70,7 +70,7 @@ test('an access token is no refresh token', async () => {
   expect(await reasonOf(refresh(accessToken))).toBe(ErrorReason.INVALID_TOKEN);
 });
 
-test('no issued token stands in the database', async () => {
+test('no issued token is in the database', async () => {
   const tokens = await login();
   const { rows } = await asTableOwner(fixture, 'select sessions::text as row from sessions');
   const dump = rows.map(({ row }) => row).join('\n');

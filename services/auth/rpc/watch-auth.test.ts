@@ -4,7 +4,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { publicUrl, startTestAuth } from '../../../test/support/auth.ts';
 
-test('an edge that would refuse the sessions of this Auth is told no changes, and one of a former version all', async () => {
+test('an edge that would refuse this Auth’s sessions is told no changes, and one of an earlier version all of them', async () => {
   await using fixture = await startTestAuth();
   const following = async (issuer: string): Promise<string> => {
     try {

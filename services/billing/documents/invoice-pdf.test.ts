@@ -5,7 +5,7 @@ import { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { invoicePdf } from './invoice-pdf.ts';
 
-/** The texts of a document in its order: its pages are compressed, and each text stands there in pieces of hexadecimal digits. */
+/** The texts of a document in order: its pages are compressed, and each text is in pieces of hexadecimal digits. */
 const textsOf = (pdf: Buffer): string[] =>
   [...pdf.toString('latin1').matchAll(/stream\n([\s\S]*?)\nendstream/g)]
     .map(([, page]) => inflateSync(Buffer.from(page!, 'latin1')).toString('latin1'))
@@ -29,7 +29,7 @@ const invoice = {
   totalNanoUsd: 1_367_801_500n,
 };
 
-test('quantities stand in the units which a line names, so that with their prices they are the amounts', async () => {
+test('quantities are in the units named in their line, so that multiplied by their prices they give the amounts', async () => {
   const lines = (
     [
       [PriceUnit.MILLION_INPUT_TOKENS, 1_234_567n, 1_000_000_000n, 1_234_567_000n],
@@ -52,7 +52,7 @@ test('quantities stand in the units which a line names, so that with their price
   }
 });
 
-test('a long invoice is drawn in many turns of the event loop, so that the calls of others go on meanwhile', async () => {
+test('a long invoice is drawn in many turns of the event loop, so that other calls continue meanwhile', async () => {
   const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n, amountNanoUsd: 120n };
   const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, model: `model-${index}` }));
   await invoicePdf(invoice, []);

@@ -7,7 +7,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { startTestBilling } from '../fixtures/test-billing.ts';
 import { createRoomBatches } from './room-batches.ts';
 
-/** Asks for room under a key's cap. */
+/** A request for room under a key's cap. */
 const asking = (tenantId: string): LeaseRequest =>
   create(LeaseRequestSchema, {
     holderId: uuidv7(),
@@ -18,7 +18,7 @@ const asking = (tenantId: string): LeaseRequest =>
     demands: [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 10n }],
   });
 
-test('of those who ask together the one whose question fails is refused alone', async () => {
+test('of requests that are batched, only the one that fails is refused', async () => {
   await using started = await startTestBilling();
   const rooms = createRoomBatches(started.deps);
   const [first, broken, last] = await Promise.allSettled(
@@ -30,7 +30,7 @@ test('of those who ask together the one whose question fails is refused alone', 
   }
 });
 
-test('while the database is out of reach those who ask together are refused at once, and it is asked once for all', async () => {
+test('while the database is unreachable, batched requests are refused at once, after a single query for all', async () => {
   await using started = await startTestBilling();
   let asked = 0;
   const rooms = createRoomBatches({

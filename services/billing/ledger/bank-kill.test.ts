@@ -8,7 +8,7 @@ import { service, startTestBilling } from '../fixtures/test-billing.ts';
 const kills = 20;
 const tellers = ['anna', 'bert', 'carl'] as const;
 
-/** The operations that a teller was heard to have done, with their outcomes. */
+/** The operations that a teller reported as done, with their outcomes. */
 const heardOf = ({ output }: StartedProcess): [index: number, outcome: string][] =>
   [...output.matchAll(/^(\d+) (done|refused)$/gm)].map(([, index, outcome]) => [Number(index), outcome!]);
 
@@ -28,7 +28,7 @@ test(`after ${kills} kills in the middle of postings every operation has been po
   };
   const hear = (name: (typeof tellers)[number], teller: StartedProcess): void => {
     for (const [index, outcome] of heardOf(teller)) {
-      // What was not heard of is posted again: had it been refused for want of credit, it may succeed now, but not the other way.
+      // What was not reported is posted again: if it was refused for lack of credit it may succeed now, but not the other way round.
       outcomes.get(name)!.set(index, outcome);
     }
   };
@@ -38,7 +38,7 @@ test(`after ${kills} kills in the middle of postings every operation has been po
       for (; killed < kills; ) {
         killed += 1;
         await using teller = life(name, 1_000_000);
-        // Into the middle of whatever it does then, some operations on.
+        // In the middle of whatever it is doing, after some operations.
         const heard = random.between(1, 8);
         await waitFor(() => heardOf(teller).length >= heard || teller.exit !== null, {
           description: `${name} to post`,

@@ -4,7 +4,7 @@ import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { as, operator, person, service, startTestBilling, usageEvent } from '../fixtures/test-billing.ts';
 
-/** Tries again, as callers are told to when a hundred at once find no connection in time. What is repeated has the same ids. */
+/** Tries again, as callers are told to when a hundred at once get no connection in time. Repeats have the same ids. */
 async function untilServed<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     try {
@@ -15,7 +15,7 @@ async function untilServed<Answer>(ask: () => Promise<Answer>): Promise<Answer> 
   }
 }
 
-test('money is neither made nor lost while charges, grants, adjustments and refunds run against each other', async () => {
+test('money is neither created nor lost while charges, grants, adjustments and refunds run concurrently', async () => {
   await using first = await startTestBilling();
   await using second = await startTestBilling(first.database);
   const processes = [first.billing, second.billing];
@@ -66,7 +66,7 @@ test('money is neither made nor lost while charges, grants, adjustments and refu
   expect((await first.billing.verifyLedger({}, service)).faults).toEqual([]);
 });
 
-test('of 100 who redeem one coupon at once exactly one succeeds, and of 100 tries of one organization as well', async () => {
+test('of 100 who redeem one coupon at once exactly one succeeds, and so does one of 100 tries of a single organization', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const redeem = async (code: string, caller: ReturnType<typeof person>): Promise<string> => {

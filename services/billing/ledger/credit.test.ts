@@ -8,7 +8,7 @@ import { as, operator, person, service, sound, startTestBilling, usageEvent } fr
 
 const dayMs = 86_400_000;
 
-test('a movement of money is known by its request id for good, and another one under it is refused, be it as large', async () => {
+test('a movement of money is known by its request id forever, and another one under it is refused, even of the same amount', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const owner = person();
@@ -41,7 +41,7 @@ test('a movement of money is known by its request id for good, and another one u
   const made: string[] = [];
   for (const { one, requestId } of pairs) made.push(await one(requestId));
   const before = await billing.getWallet({}, as(owner));
-  // Other Idempotency-Keys are forgotten by then.
+  // Other Idempotency-Keys have been forgotten by then.
   started.travel(2 * dayMs);
   for (const [index, { one, others, requestId }] of pairs.entries()) {
     for (const other of others) {

@@ -20,7 +20,7 @@ import {
 import { finalizeInvoices } from '../workers/finalize-invoices.ts';
 import { verifyLedgerOf } from './verify.ts';
 
-test('the ledger is verified to its end, though a statement takes longer than requests may', async () => {
+test('the ledger is verified completely, even if a statement takes longer than requests may', async () => {
   const testDatabase = await createTestDatabase();
   const database = await openServiceDatabase({
     service: 'billing',
@@ -51,7 +51,7 @@ test('the ledger is verified to its end, though a statement takes longer than re
   await testDatabase.drop();
 });
 
-test('the verification finds an invoice that is gone, asks for another sum than was accrued, or counts as paid though nobody paid it', async () => {
+test('the verification finds an invoice that is missing, asks for another sum than was accrued, or counts as paid without a payment', async () => {
   await using broken = await startTestBilling();
   const [gone, dear, unpaid, whole] = [person(), person(), person(), person()].map(({ tenantId }) => tenantId);
   const events = [gone, dear, unpaid, whole].map((tenantId) => usageEvent({ tenantId: tenantId!, costNanoUsd: 9n }));
@@ -86,7 +86,7 @@ test('the verification finds an invoice that is gone, asks for another sum than 
   expect(found(whole)).toEqual([]);
 });
 
-test('the verification finds a transaction that tells another balance of the wallet than follows from the one before it', async () => {
+test('the verification finds a transaction whose wallet balance does not follow from the one before it', async () => {
   await using broken = await startTestBilling();
   const owner = person();
   const { tenantId } = owner;

@@ -56,7 +56,7 @@ test('an organization that nobody set up is charged by PAYG on the default plan'
   await sound(tenantId);
 });
 
-test('usage draws on commitment, then promotional lots by expiry, then paid lots, then PAYG', async () => {
+test('usage is paid from the commitment, then promotional lots by expiry, then paid lots, then PAYG', async () => {
   const owner = person();
   const { tenantId } = owner;
   await grant(tenantId, LotSource.PURCHASE, 10n * usd);
@@ -91,7 +91,7 @@ test('usage draws on commitment, then promotional lots by expiry, then paid lots
   await sound(tenantId);
 });
 
-test('an event is charged once, however often and in however many batches at once it comes', async () => {
+test('an event is charged once, however often and in however many concurrent batches it arrives', async () => {
   const { tenantId } = person();
   const events = Array.from({ length: 50 }, () => usageEvent({ tenantId, costNanoUsd: 1_000n }));
   const answers = await Promise.all(
@@ -124,7 +124,7 @@ test('one bad event is refused and the others of its batch are charged', async (
   expect(answer.refused.map(({ eventId }) => eventId)).toEqual(bad.map(({ id }) => id));
 });
 
-test('a call counts on the day on which room was found for it, or else on which it was made; a clock that is ahead makes it none of tomorrow', async () => {
+test("a call counts on the day when its room was found, or else when it was made; a clock that is ahead does not make it tomorrow's", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -137,7 +137,7 @@ test('a call counts on the day on which room was found for it, or else on which 
     const { spends } = await billing.getSpendToday({ apiKeyIds: [apiKeyId], tenantId: owner.tenantId }, service);
     return [spends[0]?.spentNanoUsd, (await billing.getCostLimit({}, as(owner))).budget!.spentNanoUsd];
   };
-  // Just behind midnight.
+  // Just after midnight.
   started.travel(dayMs - ((await now()) % dayMs));
   await billing.setCostLimit({ limitNanoUsd: usd }, as(owner));
   const demands = [
@@ -158,7 +158,7 @@ test('a call counts on the day on which room was found for it, or else on which 
   expect(await spentToday()).toEqual([2n, 2n]);
 });
 
-test('a call that was charged may be made again without any room, as the job of a worker that died', async () => {
+test('a call that was charged may be made again without any room, for instance as the job of a worker that died', async () => {
   const { billing } = test1;
   const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
   const event = usageEvent({ ...caller, costNanoUsd: 5n });
@@ -207,7 +207,7 @@ test('truth, ledger, counters and invoice lines agree to the nano-USD on a rando
   });
   const batches = [];
   for (let start = 0; start < events.length; start += 170) batches.push(events.slice(start, start + 230));
-  // Each until it is taken, as Usage does: on a busy machine a dozen at once may find no connection in time.
+  // Each is retried until accepted, as Usage does: on a busy machine a dozen at once may get no connection in time.
   const taken = { description: 'a batch that is charged' };
   await Promise.all(batches.map((events) => waitFor(() => test1.billing.charge({ events }, service), taken)));
 
@@ -252,7 +252,7 @@ test('the role under which services work can neither edit nor delete what was po
     await expect(pool.query(`with posted as (${headless(id)}) ${entries(id, ...amounts)}`)).rejects.toThrow(
       'not balanced',
     );
-    // Nor later in the same transaction, to one that is in balance.
+    // Nor later in the same transaction, to a posting that is in balance.
     const later = uuidv7();
     const whole = `with posted as (${headless(later)}) ${entries(later, 9)}, ('${tenantId}', '${later}', 10, 7, -9)`;
     await expect(pool.query(`${whole}; ${entries(later, ...amounts)}`)).rejects.toThrow('not balanced');
@@ -260,7 +260,7 @@ test('the role under which services work can neither edit nor delete what was po
   await sound(tenantId);
 });
 
-test('the verification finds every kind of wrong', async () => {
+test('the verification finds every kind of error', async () => {
   await using broken = await startTestBilling();
   const { tenantId } = person();
   await broken.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 9n })] }, service);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => started?.close());
 
-/** What somebody does, and what they wait for when it is locked. */
+/** What someone does, and what they wait for when it is locked. */
 const changes: { what: string; change(of: Caller): Promise<unknown>; lock: string }[] = [
   {
     what: 'personal limits',
@@ -40,7 +40,7 @@ const changes: { what: string; change(of: Caller): Promise<unknown>; lock: strin
 ];
 
 test.each(changes)(
-  'whoever sends many $what at once waits for their own, and calls of other organizations for none of them',
+  'whoever sends many $what at once waits for their own, while calls of other organizations wait for none of them',
   async ({ change, lock }) => {
     const owner = person();
     await onDatabase(started, async (client) => {
@@ -58,7 +58,7 @@ test.each(changes)(
   },
 );
 
-test('whoever asks for many lists at once waits for their own, and what others ask for has connections', async () => {
+test("whoever requests many lists at once waits for their own, and there are connections for everyone else's requests", async () => {
   const [owner, another] = [as(person()), as(person())];
   await onDatabase(started, async (client) => {
     await client.query('begin');

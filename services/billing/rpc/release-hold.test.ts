@@ -9,10 +9,10 @@ import { service, startTestBilling, type TestBilling, usageEvent } from '../fixt
 import { rememberedMs } from '../leasing/lapse.ts';
 import { tidyLeases } from '../workers/tidy-leases.ts';
 
-/** Two Billing processes on one database: a question and its release may come to either. */
+/** Two Billing processes on one database: a request and its release may go to different ones. */
 let asked: TestBilling;
 let told: TestBilling;
-/** Holds what a question comes to wait for. */
+/** Locks what a request will wait for. */
 let other: pg.Client;
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ const patient = { ...service, timeoutMs: 60_000 };
 const costMaxNanoUsd = 1_000n;
 const limitNanoUsd = 5_000n;
 
-/** A question of a holder for room in a key's budget and in a user's, which has no limit. */
+/** A holder's request for room in a key's budget and in a user's, which has no limit. */
 function newQuestion() {
   const demands = [
     { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd },
@@ -58,7 +58,7 @@ const heldFor = async ({ tenantId }: Question): Promise<bigint> => {
   return rows[0]!.held;
 };
 
-/** Whoever waits for what `other` holds. */
+/** How many wait for what `other` has locked. */
 const waiters = async (): Promise<number> => {
   const { rows } = await other.query(
     'select count(*)::int as count from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
@@ -68,14 +68,14 @@ const waiters = async (): Promise<number> => {
 
 const cancelled = { status: 'rejected', reason: { reason: ErrorReason.CANCELLED } };
 
-test('a lease that its holder gave up before the question came is not granted', async () => {
+test('a lease that its holder gave up before the request arrived is not granted', async () => {
   const question = newQuestion();
   expect(await giveUp(question)).toMatchObject({ released: 0 });
   await expect(asked.billing.lease(question, patient)).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
   expect(await heldFor(question)).toBe(0n);
 });
 
-test('a lease that its holder gave up while the question waits for its budget is not granted, and those who ask beside it are', async () => {
+test('a lease given up while its request waits for the budget is not granted, but those requested alongside are', async () => {
   const [question, beside] = [newQuestion(), newQuestion()];
   for (const { tenantId, apiKeyId } of [question, beside]) {
     const first = { ...newQuestion(), tenantId, apiKeyId };
@@ -122,7 +122,7 @@ test.each(['before', 'after'])(
   },
 );
 
-test('a lease that was given back is not opened by asking for it again, and what was used stays held', async () => {
+test('a request repeated after its lease was returned does not reopen it, and what was used stays held', async () => {
   const question = newQuestion();
   const { holderId, demands, tenantId, userId, apiKeyId } = question;
   await asked.billing.lease(question, patient);
@@ -135,7 +135,7 @@ test('a lease that was given back is not opened by asking for it again, and what
   expect(await heldFor(question)).toBe(0n);
 });
 
-test('what was given up is forgotten like leases that were given back, and leaves nothing', async () => {
+test('what was given up is forgotten like returned leases, and leaves nothing behind', async () => {
   await using billing = await startTestBilling();
   const { holderId, demands } = newQuestion();
   const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));

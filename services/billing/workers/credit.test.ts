@@ -22,7 +22,7 @@ const usd = 1_000_000_000n;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-test('credit expires at its time, by however many workers, and what was spent before is not taken twice', async () => {
+test('credit expires at its time, however many workers there are, and what was spent before is not taken twice', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -35,7 +35,7 @@ test('credit expires at its time, by however many workers, and what was spent be
   );
   await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 4n * usd })] }, service);
   started.travel(dayMs + 1_000);
-  // Before any worker has come by, the rest is neither shown nor drawn.
+  // Before any worker has run, the rest is neither shown nor spent.
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
   const atMs = nowMs + dayMs + 1_000;
   await billing.charge({ events: [usageEvent({ tenantId, atMs, costNanoUsd: 1n * usd })] }, service);
@@ -47,7 +47,7 @@ test('credit expires at its time, by however many workers, and what was spent be
   await sound(started);
 });
 
-test('a call is paid by the credit and commitment of its own time, though they have ended, or were written off, when its charge comes', async () => {
+test('a call is paid from the credit and commitment of its own time, even if they have ended or been written off before it is charged', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -87,7 +87,7 @@ test('a call is paid by the credit and commitment of its own time, though they h
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
 });
 
-test('a call, or a job, that has a hold of its own is paid by the credit in which that was found, though it is made when that has ended', async () => {
+test('a call or job with a hold of its own is paid from the credit in which the hold was made, even if it runs after the credit has ended', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const { tenantId, userId } = person();
@@ -108,7 +108,7 @@ test('a call, or a job, that has a hold of its own is paid by the credit in whic
   await sound(started);
 });
 
-test('a job that nothing limits is paid by the credit of its submission as well, though it runs when that has ended', async () => {
+test('a job that nothing limits is also paid from the credit of its submission, even if it runs after that has ended', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const { tenantId, userId } = person();
@@ -124,7 +124,7 @@ test('a job that nothing limits is paid by the credit of its submission as well,
   await sound(started);
 });
 
-test('a commitment pays for calls from its begin, and what credit there is can be spent though a cap was set below what was spent', async () => {
+test('a commitment pays for calls from its start, and credit can be spent even if a cap is later set below the amount spent', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -147,7 +147,7 @@ test('a commitment pays for calls from its begin, and what credit there is can b
   expect((await ask(9n * usd)).leases).toMatchObject([{ heldNanoUsd: 9n * usd }]);
 });
 
-test('what ends for many organizations at once, as the credit of a month does, is written off in one round, unless its process stops', async () => {
+test("credit that ends for many organizations at once, such as a month's, is written off in one round, unless its process stops", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const plan = { code: 'developer', name: 'Developer', paygEnabled: true, included: { monthlyCreditNanoUsd: usd } };
@@ -179,7 +179,7 @@ test("a plan's credit is given once a month and ends with it", async () => {
   await sound(started);
 });
 
-test('what a plan includes beyond the one before is given in the middle of a month, once, and nothing is taken back by a lower one', async () => {
+test('what a plan includes beyond the previous one is given mid-month, once, and a lower plan takes nothing back', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -199,7 +199,7 @@ test('what a plan includes beyond the one before is given in the middle of a mon
   await assign('small');
   expect(await balance()).toBe(5n);
   await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 2n * usd })] }, service);
-  // Who looks has it, and who does not, by a worker.
+  // Given on reading to whoever looks, and by a worker to whoever does not.
   await assign('large');
   expect(await balance()).toBe(18n);
   await assign('small');
@@ -216,7 +216,7 @@ test('what a plan includes beyond the one before is given in the middle of a mon
   await sound(started);
 });
 
-test('what a redeemed coupon says of the balance is what the wallet shows, though credit has expired that is not written off', async () => {
+test('the balance after redeeming a coupon is what the wallet shows, even with expired credit that is not yet written off', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -229,7 +229,7 @@ test('what a redeemed coupon says of the balance is what the wallet shows, thoug
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
 });
 
-test("a plan's credit is there for the first call of an organization and of a month, and for who looks first, without any worker", async () => {
+test("a plan's credit is there for the first call of an organization or month, and for whoever looks first, without any worker", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const [charged, prepaid, looking] = [person(), person(), person()];
@@ -252,7 +252,7 @@ test("a plan's credit is there for the first call of an organization and of a mo
       service,
     );
     expect(await walletOf(looking), round).toBe(5n * usd);
-    // Who was given it is not given it again.
+    // Whoever was given it is not given it again.
     expect(await grantMonthlyCredit(deps), round).toBe(0);
     expect(await walletOf(prepaid), round).toBe(5n * usd);
     await toNextMonth(started, 1_000);
@@ -260,7 +260,7 @@ test("a plan's credit is there for the first call of an organization and of a mo
   await sound(started);
 });
 
-test('a coupon that is the first thing of a month says a balance with the credit of the plan in it, as the wallet does', async () => {
+test("redeeming a coupon first thing in a month reports a balance that includes the plan's credit, as the wallet does", async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const owner = person();
@@ -275,7 +275,7 @@ test('a coupon that is the first thing of a month says a balance with the credit
   await sound(started);
 });
 
-test("a plan's credit pays for the calls of its month alone: one of the month before that is charged late is not free", async () => {
+test("a plan's credit pays only for the calls of its month: one of the month before that is charged late is not free", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -297,7 +297,7 @@ test("a plan's credit pays for the calls of its month alone: one of the month be
   const { invoices } = await billing.listInvoices({}, as(owner));
   expect(invoices).toMatchObject([{ subtotalNanoUsd: 7n * usd, creditsNanoUsd: 5n * usd, totalNanoUsd: 2n * usd }]);
 
-  // Room was found in this month; the clock of its edge is still in the last.
+  // Room was found in this month, while the edge's clock is still in the last.
   const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7(), sliceNanoUsd: 1n * usd };
   const asked = { holderId: uuidv7(), tenantId, userId, costMaxNanoUsd: 1n * usd, timeToLive: { seconds: 60n } };
   await billing.lease({ ...asked, demands: [demand] }, service);
@@ -306,7 +306,7 @@ test("a plan's credit pays for the calls of its month alone: one of the month be
   await sound(started);
 });
 
-test('an operator takes from the credit that a plan has for a new month before anybody has used or seen it', async () => {
+test("an operator can deduct from a plan's credit for a new month before anyone has used or seen it", async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const owner = person();

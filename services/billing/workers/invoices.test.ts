@@ -25,7 +25,7 @@ const usd = 1_000_000_000n;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-test('on the 1st, an hour on, each draft is finalized by exactly one of many workers, numbered without a gap', async () => {
+test('on the 1st, an hour in, each draft is finalized by exactly one of many workers, numbered without gaps', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owners = Array.from({ length: 12 }, () => person());
@@ -64,7 +64,7 @@ test('on the 1st, an hour on, each draft is finalized by exactly one of many wor
   await sound(started);
 });
 
-test('a draft that is looked at while calls are charged adds up', async () => {
+test('a draft read while calls are charged adds up', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const owner = person();
@@ -92,7 +92,7 @@ test('a draft that is looked at while calls are charged adds up', async () => {
   }
 });
 
-test('what comes after an invoice is fixed goes onto the next one, and the fixed one never changes', async () => {
+test('what arrives after an invoice is final goes on the next one, and the final one never changes', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -113,7 +113,7 @@ test('what comes after an invoice is fixed goes onto the next one, and the fixed
   await sound(started);
 });
 
-test('an invoice is overdue after its due date, is paid once, and can be voided only while unpaid', async () => {
+test('an invoice is overdue after its due date, can be paid once, and can be voided only while unpaid', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const [paying, voided] = [person(), person()];
@@ -145,7 +145,7 @@ test('an invoice is overdue after its due date, is paid once, and can be voided 
   await sound(started);
 });
 
-/** An organization which was charged so much beyond its credit, on an invoice that is finalized. */
+/** An organization that was charged this much beyond its credit, on a finalized invoice. */
 async function invoiced(started: TestBilling, { creditNanoUsd = 0n, costNanoUsd = 4n * usd } = {}) {
   const { billing, deps } = started;
   const owner = person();
@@ -161,7 +161,7 @@ async function invoiced(started: TestBilling, { creditNanoUsd = 0n, costNanoUsd 
   return { owner, tenantId, invoice: invoices[0]! };
 }
 
-test('an invoice is paid at no moment before it was issued, nor in the future', async () => {
+test('an invoice is never paid before it was issued, nor in the future', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const { tenantId, invoice } = await invoiced(started);
@@ -175,12 +175,12 @@ test('an invoice is paid at no moment before it was issued, nor in the future', 
       details: { param: 'paid_at' },
     });
   }
-  // A clock that is a little ahead is no future.
+  // A clock that is slightly ahead does not count as the future.
   const paid = await pay((await deps.databaseNow(deps.database.pool)) + 10_000);
   expect(paid.invoice!.paymentStatus).toBe(PaymentStatus.PAID);
 });
 
-test('a payment in whole cents pays the invoice that it covers, and what is above becomes credit; one that falls short is credit', async () => {
+test('a payment in whole cents pays an invoice that it covers, and the excess becomes credit, as does a payment that falls short', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const { owner, tenantId, invoice } = await invoiced(started, { costNanoUsd: 4_123_456_789n });
@@ -201,7 +201,7 @@ test('a payment in whole cents pays the invoice that it covers, and what is abov
   await sound(started);
 });
 
-test('a voided invoice is not paid, though there was nothing to pay', async () => {
+test('a voided invoice is not paid, even if nothing was due', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const { tenantId, invoice } = await invoiced(started, { creditNanoUsd: 4n * usd });
@@ -211,7 +211,7 @@ test('a voided invoice is not paid, though there was nothing to pay', async () =
   expect(voided.paidAt).toBeUndefined();
 });
 
-test('a refund gives back what credit paid for, and nothing of what a voided invoice asked for', async () => {
+test('a refund returns what credit paid for, and nothing that a voided invoice asked for', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const { owner, tenantId, invoice } = await invoiced(started, { creditNanoUsd: 3n * usd });
@@ -228,7 +228,7 @@ test('a refund gives back what credit paid for, and nothing of what a voided inv
   await sound(started);
 });
 
-test('a refund gives back a charge of one month whole, though the invoice of another was voided', async () => {
+test('a refund returns a charge of one month in full, though the invoice of another was voided', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const { owner, tenantId, invoice } = await invoiced(started);
@@ -253,10 +253,10 @@ const ordersOf = <Thing>(things: readonly Thing[]): Thing[][] =>
     ? [[]]
     : things.flatMap((first, index) => ordersOf(things.toSpliced(index, 1)).map((rest) => [first, ...rest]));
 
-test('an invoice is voided in any order with refunds, and what they gave back of it counts as given, not as revenue', async () => {
+test('an invoice can be voided in any order with refunds, and what they refunded of it counts as given, not as revenue', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
-  // Credit pays 3 of the first charge, the invoice asks for 1 of it and for all of the second.
+  // Credit pays 3 of the first charge; the invoice asks for 1 of it and for all of the second.
   const cases = ordersOf([['refund', 0, 2n], ['refund', 0, 2n], ['refund', 1, 3n], ['void']] as const).map((order) => ({
     order,
     owner: person(),

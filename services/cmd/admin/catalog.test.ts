@@ -43,7 +43,7 @@ const json = async (...argv: string[]) => {
   expect([exitCode, stderr]).toEqual([0, '']);
   return JSON.parse(stdout);
 };
-/** How many imports the audit trail tells of, once it has been told of all. */
+/** How many imports the audit trail shows, once it has received all. */
 const importsTold = async (): Promise<number> => {
   const isToldAll = async () =>
     /^gateway_outbox_waiting\{service="models",outbox="audit_events"\} 0$/m.test(
@@ -114,7 +114,7 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
-test('an import makes no model private that users of a retiring one are told to go to', async () => {
+test('an import makes no model private that users of a retiring one are told to use instead', async () => {
   const models = (visibility: string) => `
 models:
   - { name: acme/retiring, deployments: [{ dialect: sandbox, upstream_model: sandbox-chat }] }
@@ -131,7 +131,7 @@ models:
   expect(data).toMatchObject([{ visibility: 'public', display_name: 'public' }]);
 });
 
-test('an import changes of a deployment what it names, and leaves the rest as an operator has set it', async () => {
+test('an import changes of a deployment only what it names, and keeps the rest as an operator has set it', async () => {
   const file = (fields: object) =>
     catalogFile(
       JSON.stringify({
@@ -165,7 +165,7 @@ test('the catalog that README.md shows can be imported', async () => {
   });
 });
 
-test('an import is told by one audit event, and a trial of it by none', async () => {
+test('an import is recorded as one audit event, and a dry run as none', async () => {
   const file = catalogFile('models: [{ name: acme/told, operations: [embeddings] }]');
   await json('models', 'import', file, '--dry-run');
   await json('models', 'import', file);
@@ -205,7 +205,7 @@ test.each([
   ['models: [{ name: a, deployments: [{ weight: no }] }]', 'models[0].deployments[0].weight: expected number'],
   ['models: [{ name: a, deployments: [{ dialect: x }] }]', 'models[0].deployments[0].dialect: expected one of'],
   ['models: [{ name: a, price: { per_image_usd: 1e300 } }]', 'models[0].price.per_image_usd'],
-])('the file %j is refused with the place of the mistake', async (text, told) => {
+])('the file %j is refused with the position of the mistake', async (text, told) => {
   const outcome = await admin('models', 'import', catalogFile(text));
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
   expect(outcome.stderr).toContain(told);
@@ -236,14 +236,14 @@ test.each([
     ['{ name: acme/twice, price: { per_request_usd: 1 } }', '{ name: acme/twice, price: { per_request_usd: 2 } }'],
   ],
   ['a deployment', ['{ name: acme/twice, deployments: [{ base_url: "https://x/v1" }, { base_url: "https://x/v1" }] }']],
-])('a file that names %s twice makes none of its models', async (_what, models) => {
+])('a file that names %s twice creates none of its models', async (_what, models) => {
   const text = ['models:', ...models.map((model) => `  - ${model}`)].join('\n');
   const { exitCode, stderr } = await admin('models', 'import', catalogFile(text));
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining('twice')]);
   expect(await json('models', 'list', '--search', 'acme/twice')).toEqual([]);
 });
 
-test('a file with a model whose path would be that of something else makes none of its models', async () => {
+test('a file with a model whose path would collide with something else creates none of its models', async () => {
   const models = ['acme/first', 'acme/../second'].map((name) => `  - { name: ${name}, operations: [embeddings] }`);
   const { exitCode, stderr } = await admin('models', 'import', catalogFile(['models:', ...models].join('\n')));
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining('acme/../second')]);

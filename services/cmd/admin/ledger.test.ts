@@ -8,7 +8,7 @@ import { runCommand } from './run-command.ts';
 
 const operator: Caller = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
 
-test("an organization's rate limits are set, shown and taken back from a shell", async () => {
+test("an organization's rate limits are set, shown and removed from a shell", async () => {
   await using started = await startTestBilling();
   const { tenantId } = person();
   const limits = async (...argv: string[]) => {
@@ -34,7 +34,7 @@ test("an organization's rate limits are set, shown and taken back from a shell",
   expect(await limits('--plan-limits')).toEqual(standard);
 });
 
-test('a sound ledger is said to be sound, and a wrong one fails the command with what is wrong', async () => {
+test('a sound ledger is reported as sound, and a wrong one fails the command with what is wrong', async () => {
   await using started = await startTestBilling();
   const verify = () =>
     runCommand(commands, ['ledger', 'verify', '--json'], {

@@ -44,7 +44,7 @@ const json = async (...argv: string[]) => {
   return JSON.parse(stdout);
 };
 
-test('an organization is made, suspended and restored from a shell', async () => {
+test('an organization is created, suspended and restored from a shell', async () => {
   const made = await json('organizations', 'create', 'founder@example.com', '--name', 'Shell made');
   expect(await json('organizations', 'list', '--search', 'shell')).toMatchObject([
     { name: 'Shell made', status: 'active' },
@@ -56,7 +56,7 @@ test('an organization is made, suspended and restored from a shell', async () =>
   expect(await json('organizations', 'restore', made.organization)).toMatchObject({ status: 'active' });
 });
 
-test('an operator is told which of several services is out of reach, and to start none that answers', async () => {
+test('an operator is told which of several services is unreachable, and not to start one that answers', async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const away = createRpcClientTransport({ url, tokens: testTokens('admin') });
   const services = ['http://127.0.0.1:8081', url];
@@ -71,7 +71,7 @@ test('an operator is told which of several services is out of reach, and to star
   expect(await withAuth({ ...auth.auth, adminListUsers })).toBe('The gateway is overloaded.\n');
 });
 
-test('an organization is renamed, its quota set, and its invitation carried from a shell', async () => {
+test('an organization is renamed, given a quota, and its invitation delivered from a shell', async () => {
   const made = await json('organizations', 'create', 'carried@example.com', '--name', 'To be renamed');
   const id = made.organization;
   expect(await json('organizations', 'rename', id, 'Renamed')).toMatchObject({ id, name: 'Renamed' });
@@ -93,7 +93,7 @@ test('a key is found and revoked from a shell', async () => {
   expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
 });
 
-test("a key's rate limits are set, shown and given back to its organization's from a shell", async () => {
+test("a key's rate limits are set, shown and reset to its organization's from a shell", async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'limited' }, as(owner));
   expect(await json('keys', 'limits', key!.id, '--requests', '30', '--concurrent', '2')).toMatchObject({
@@ -107,7 +107,7 @@ test("a key's rate limits are set, shown and given back to its organization's fr
   }
   const limits = { requests_per_minute: 30, tokens_per_minute: 9, concurrent_requests: 2 };
   expect(await json('keys', 'limits', key!.id, '--tokens', '9')).toMatchObject(limits);
-  // To look changes nothing.
+  // Reading changes nothing.
   for (let look = 0; look < 2; look++) expect(await json('keys', 'limits', key!.id)).toMatchObject(limits);
   expect(await json('keys', 'limits', key!.id, '--organization-limits')).toMatchObject({
     requests_per_minute: 0,
@@ -136,7 +136,7 @@ test("of two operators who set different limits of a key at once, neither loses 
   });
 });
 
-test("before a Keys of a former version, which knows whole limits only, those that are not given stay a key's", async () => {
+test("with a Keys of an earlier version, which only knows complete limits, those not given stay the key's", async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'limited by a former version' }, as(owner));
   await json('keys', 'limits', key!.id, '--concurrent', '2');
@@ -155,20 +155,20 @@ test('a broken audit chain fails the command, a whole one does not', async () =>
     tenantId,
   ]);
   const broken = [{ chain: 'broken', organization: tenantId, first_broken_sequence: 1 }];
-  // Without an organization it is all chains.
+  // Without an organization, all chains are meant.
   for (const which of [['--organization', tenantId], []]) {
     const { exitCode, stdout } = await admin('audit', 'verify', ...which, '--json');
     expect([exitCode, JSON.parse(stdout)]).toEqual([1, broken]);
   }
 });
 
-test.each(['audit', 'ledger'])('%s verify does not find sound what it did not find at all', async (what) => {
+test.each(['audit', 'ledger'])('%s verify does not call sound what it could not find at all', async (what) => {
   const { exitCode, stdout, stderr } = await admin(what, 'verify', '--organization', uuidv7());
   expect([exitCode, stdout]).toEqual([1, '']);
   expect(stderr).toContain('No such organization');
 });
 
-test('an operator is made from a shell', async () => {
+test('a user is made an operator from a shell', async () => {
   const [owner] = await json('users', 'list');
   expect(owner).toMatchObject({ id: auth.owner.userId, operator: true, role: 'owner' });
   const refused = await admin('users', 'demote', auth.owner.userId);
@@ -181,13 +181,13 @@ test.each([
   [['help'], 'organizations suspend <id>'],
   [['--help'], 'organizations suspend <id>'],
   [['organizations', 'suspend', '--help'], 'Usage: npm run admin -- organizations suspend <id> [--reason text]'],
-])('%j is help, and no mistake', async (argv, text) => {
+])('%j prints help, and is no mistake', async (argv, text) => {
   const outcome = await admin(...argv);
   expect([outcome.exitCode, outcome.stderr]).toEqual([0, '']);
   expect(outcome.stdout).toContain(text);
 });
 
-test('the password that a bootstrap makes up is told', async () => {
+test('the password that a bootstrap generates is shown', async () => {
   expect(await json('bootstrap')).toEqual({ operator: 'first@example.com', created: true, password: 'made up' });
 });
 

@@ -5,7 +5,7 @@ import { rememberUnlimited } from './remember-unlimited.ts';
 
 const request = { tenantId: 'tenant', userId: 'user', apiKeyId: 'key' };
 
-test('that a job was charged already says nothing of the limits of its caller’s others', async () => {
+test('that a job was already charged says nothing about the limits of its caller’s other jobs', async () => {
   const answers = [
     { leases: [{ unlimited: true }], isCharged: true },
     { leases: [{ id: 'room' }] },
@@ -18,6 +18,6 @@ test('that a job was charged already says nothing of the limits of its caller’
     { monotonic: () => 0 },
   );
   for (const answer of answers) expect(await billing.lease(request)).toBe(answer);
-  // Nothing limits them, as was just said: nobody asks.
+  // Nothing limits them, as was just answered, so nobody asks.
   expect(await billing.lease(request)).toBe(answers.at(-1));
 });

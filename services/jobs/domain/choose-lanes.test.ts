@@ -6,7 +6,7 @@ const wide = { perSubject: 100, perModel: 100 };
 const anyModel = new Map<string, number>();
 const inOrder = () => 0.5;
 
-test('each organization is given a slot in turn, the one that waits the longest first', () => {
+test('organizations get slots in turn, the one that has waited longest first', () => {
   const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide, anyModel, inOrder);
   expect(lanes.map(({ tenantId, slots }) => [tenantId, slots])).toEqual([
     ['a', 2],
@@ -22,14 +22,14 @@ test('an organization’s turns are shared among its callers and models', () => 
   expect(Object.fromEntries(lanes.map(({ subjectId, slots }) => [subjectId, slots]))).toEqual({ k1: 1, k2: 1, b: 2 });
 });
 
-test('whose turn it is in an organization is chance, so that nobody has all of one slot', () => {
+test('within an organization the next turn is random, so that nobody has all of one slot', () => {
   const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('a', 'k3')];
   const firstOf = (...draws: number[]) =>
     chooseLanes(lanes, [], 1, wide, anyModel, () => draws.shift()!).lanes[0]!.subjectId;
   expect([firstOf(0, 0.3, 0.6), firstOf(0.6, 0, 0.3), firstOf(0.3, 0.6, 0)]).toEqual(['k1', 'k2', 'k3']);
 });
 
-test('whoever is at a bound is left out, and the choice says so', () => {
+test('whoever has reached a bound is left out, and the choice says so', () => {
   const running = [{ subjectId: 'k1', model: 'm', count: 2 }];
   const bounded = chooseLanes(
     [lane('a', 'k1'), lane('b')],
@@ -45,7 +45,7 @@ test('whoever is at a bound is left out, and the choice says so', () => {
   expect(model.lanes.map(({ slots }) => slots)).toEqual([1, 1]);
 });
 
-test('of a model with so many slots no more are chosen, whoever asks, and others go past it', () => {
+test('no more jobs of a model are chosen than it has slots, whoever asks, and others pass by', () => {
   const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('b'), lane('b', 'b', 'n'), lane('c', 'c', 'stopped')];
   const slots = new Map([
     ['m', 2],
@@ -60,7 +60,7 @@ test('of a model with so many slots no more are chosen, whoever asks, and others
   expect(isBounded).toBe(true);
 });
 
-test('of no lanes, or for no slots, nothing is chosen', () => {
+test('with no lanes or no slots, nothing is chosen', () => {
   expect(chooseLanes([], [], 9, wide, anyModel, inOrder)).toEqual({ lanes: [], served: [], isBounded: false });
   expect(chooseLanes([lane('a')], [], 0, wide, anyModel, inOrder).lanes).toEqual([]);
 });

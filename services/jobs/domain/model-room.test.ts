@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ModelRoom } from './model-room.ts';
 
-test('a model that refused a job is given none for a second, then one at a time, and more the more of them pass', () => {
+test('a model that refused a job gets none for a second, then one at a time, then more as they succeed', () => {
   const room = new ModelRoom();
   const slots = (nowMs: number) => Object.fromEntries(room.slots(nowMs));
   room.passed('m');
@@ -10,7 +10,7 @@ test('a model that refused a job is given none for a second, then one at a time,
   room.refused('other', 5_500);
   expect(slots(5_999)).toEqual({ m: 0, other: 0 });
   expect(slots(6_000)).toEqual({ m: 1, other: 0 });
-  // Its calls end: it has room at once.
+  // Its calls end, so it has room at once.
   room.passed('m');
   expect(slots(5_999)).toEqual({ m: 2, other: 0 });
   room.passed('m');

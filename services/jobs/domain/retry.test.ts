@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { attemptsMax, backoffMs, isRetried } from './retry.ts';
 
-test('only faults that pass by themselves are tried again, later each time, and not before the upstream says', () => {
+test('only transient faults are retried, at growing intervals, and not before the upstream allows it', () => {
   const reasons = [ErrorReason.UPSTREAM_ERROR, ErrorReason.UPSTREAM_TIMEOUT, ErrorReason.OVERLOADED];
   for (const reason of reasons) {
     expect(isRetried(gatewayError(reason, ''), attemptsMax - 1)).toBe(true);

@@ -13,7 +13,7 @@ import { startJobs } from '../start.ts';
 
 const { database, url } = await ownJobsDatabase();
 
-test('operators alone see jobs of others, one organization’s where they say so, and nothing of what was asked', async () => {
+test("only operators see others' jobs, of one organization if they name it, and never what was requested", async () => {
   const billing = { lease: null, settle: null, releaseHold: null } as never;
   const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
   const started = await startJobs(options);
@@ -34,7 +34,7 @@ test('operators alone see jobs of others, one organization’s where they say so
   const { jobs: listed, pageInfo } = await jobs.adminListJobs({ tenantId }, operator);
   expect(listed).toMatchObject([{ job: { id: publicJobId(mine!), metadata: {} }, ...person, apiKeyId: '' }]);
   expect([pageInfo?.total, JSON.stringify(listed[0]!.job!.metadata)]).toEqual([1n, '{}']);
-  // To their owner they are.
+  // To their owner they are visible.
   const { job } = await jobs.getJob({ jobId: publicJobId(mine!) }, as(person));
   expect(job!.metadata).toEqual({ patient: '17' });
   await started.close();

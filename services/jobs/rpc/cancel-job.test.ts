@@ -27,7 +27,7 @@ const { database, url } = await ownJobsDatabase();
 beforeEach(() => database.pool.query('delete from jobs'));
 
 const released: string[] = [];
-/** Billing that hears of no room that is given back. */
+/** A Billing that never hears of returned room. */
 const billing: HoldingBilling = {
   lease: () => Promise.reject(new Error('nothing is leased')),
   settle: () => Promise.reject(new Error('nothing is renewed')),
@@ -51,7 +51,7 @@ const as = (person: Person) => ({
   contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, ...person })),
 });
 
-/** A job that waits with room that is due to be renewed. */
+/** A waiting job whose room is due for renewal. */
 async function waitingJob(of: Person): Promise<string> {
   const [id] = await queueJobs(database, 1, of);
   const hold = create(JobHoldSchema, { holderId: id!, leases: [{ leaseId: uuidv7(), fencingToken: 1n }] });
@@ -65,7 +65,7 @@ async function waitingJob(of: Person): Promise<string> {
 const statusOf = async (id: string): Promise<JobStatus> =>
   (await database.pool.query('select status from jobs where id = $1', [id])).rows[0].status;
 
-test('nobody but its user cancels a job: for others it is not found, goes on, and keeps its room', async () => {
+test('only its user can cancel a job: for others it is not found, goes on, and keeps its room', async () => {
   await using jobs = await startedJobs();
   const owner = somebody();
   const id = await waitingJob(owner);
@@ -79,7 +79,7 @@ test('nobody but its user cancels a job: for others it is not found, goes on, an
   expect([await statusOf(id), released.includes(id)]).toEqual([JobStatus.CANCELLED, true]);
 });
 
-test('what a cancelled job asked for is forgotten at once, however large, and of no other job', async () => {
+test('the request of a cancelled job is deleted at once, however large, and of no other job', async () => {
   await using jobs = await startedJobs();
   const owner = somebody();
   const [small, large, other] = await queueJobs(database, 3, owner);
@@ -91,12 +91,12 @@ test('what a cancelled job asked for is forgotten at once, however large, and of
   expect(await kept('select job_id as id from job_bodies')).toEqual([other]);
 });
 
-test('the room of a cancelled job is renewed no more, though Billing could not be told: it lapses', async () => {
+test('the room of a cancelled job is no longer renewed, even if Billing could not be told, and so lapses', async () => {
   const owner = somebody();
   const [cancelled, waiting] = [await waitingJob(owner), await waitingJob(owner)];
   const jobs = await startedJobs();
   await jobs.cancelJob({ jobId: publicJobId(cancelled) }, as(owner));
-  // With its housekeeping, which noted the renewal that it tried.
+  // With its housekeeping, which recorded the renewal it attempted.
   await jobs[Symbol.asyncDispose]();
   await database.pool.query('update jobs set hold_expires_at = now() where hold_expires_at is not null');
   const renewed: string[] = [];
@@ -108,12 +108,12 @@ test('the room of a cancelled job is renewed no more, though Billing could not b
   expect(renewed).toEqual([waiting]);
 });
 
-test('a job that is cancelled while its large result is being stored has that result, or was cancelled without one', async () => {
+test('a job cancelled while its large result is being stored either has that result or was cancelled without one', async () => {
   await using jobs = await startedJobs();
   const owner = somebody();
   const [id] = await queueJobs(database, 1, owner);
   const disk = await database.pool.connect();
-  // As of a disk that stands still.
+  // As if the disk had stalled.
   await disk.query('begin');
   await disk.query('lock table job_bodies in exclusive mode');
   const worker = new JobWorker(

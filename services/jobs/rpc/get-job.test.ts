@@ -12,7 +12,7 @@ const { database } = await ownJobsDatabase();
 
 const result = Buffer.alloc(20 * 1024 * 1024, 'x');
 
-/** A job that has ended with a result of twenty parts, which are read sixteen at a time. */
+/** A finished job with a result of twenty parts, which are read sixteen at a time. */
 async function endedJob() {
   const owner = { tenantId: uuidv7(), userId: uuidv7() };
   const [id] = await queueJobs(database, 1, owner);
@@ -25,13 +25,13 @@ async function endedJob() {
   return { ...owner, id: id! };
 }
 
-test('a large result is read whole', async () => {
+test('a large result is read completely', async () => {
   const job = await readJob({ database, clock: systemClock }, await endedJob());
   expect(job.result!.body.byteLength).toBe(result.byteLength);
   expect(result.equals(job.result!.body)).toBe(true);
 });
 
-test('a result that is larger than the caller takes is left out, and its length is told', async () => {
+test('a result larger than the caller accepts is left out, and its length is given', async () => {
   const job = await endedJob();
   const deps = { database, clock: systemClock };
   const leftOut = await readJob(deps, job, { resultBytesMax: BigInt(result.byteLength) - 1n });
@@ -41,7 +41,7 @@ test('a result that is larger than the caller takes is left out, and its length 
 });
 
 test.each([0, 1])(
-  'a job that is removed after %d reads of its result is not found, and never has half a result',
+  'a job removed after %d reads of its result is not found, and never returns half a result',
   async (reads) => {
     const job = await endedJob();
     let done = 0;

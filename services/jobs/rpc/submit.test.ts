@@ -17,7 +17,7 @@ import { startJobs } from '../start.ts';
 
 const { database, url } = await ownJobsDatabase();
 
-/** A process with Jobs, whose Billing leases as it is told. */
+/** A process with Jobs, whose Billing leases as told. */
 async function jobsWith(
   lease: HoldingBilling['lease'],
   releaseHold: HoldingBilling['releaseHold'] = async () => ({}) as never,
@@ -51,7 +51,7 @@ const as = (person: ReturnType<typeof somebody>) => ({
   contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, ...person })),
 });
 
-test('a repeat at another process that is refused the room of the first, queued meanwhile, is answered with its job', async () => {
+test("a repeat at another process that is refused the first one's room, queued meanwhile, is answered with its job", async () => {
   const caller = as(somebody());
   const submission = { ...chat, idempotencyKey: 'twice' };
   const isAsked = Promise.withResolvers<void>();
@@ -69,7 +69,7 @@ test('a repeat at another process that is refused the room of the first, queued 
   expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
 });
 
-test('a repeat that comes while the first still asks for room asks for none beside it, and is answered with its job', async () => {
+test('a repeat that arrives while the first still asks for room asks for none itself, and is answered with its job', async () => {
   const caller = as(somebody());
   const isAsked = Promise.withResolvers<void>();
   const hasRoom = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ test('a repeat that comes while the first still asks for room asks for none besi
   const first = jobs.submit(submission, caller);
   await isAsked.promise;
   const repeat = jobs.submit(submission, caller);
-  // By then the repeat has been taken up: another submission, which came behind it, has asked.
+  // By then the repeat has been processed: another submission, which came after it, has asked.
   const other = jobs.submit(chat, caller);
   await waitFor(() => asked >= 2, { description: 'the other submission to ask' });
   hasRoom.resolve();
@@ -113,7 +113,7 @@ test.each([
   expect(released).toEqual(isGivenUp ? asked : []);
 });
 
-test('an Idempotency-Key is of the key or session that sent it: a teammate’s, and that of another key, make jobs of their own', async () => {
+test('an Idempotency-Key belongs to the key or session that sent it: for a teammate or another key it stands for a job of their own', async () => {
   await using jobs = await jobsWith(leasing);
   const owner = somebody();
   const mate = { ...owner, userId: uuidv7() };
@@ -130,7 +130,7 @@ test('an Idempotency-Key is of the key or session that sent it: a teammate’s, 
   const made = await ids();
   expect(new Set(made).size).toBe(callers.length);
   expect(await ids()).toEqual(made);
-  // Nor does the deletion of one end the others' keys.
+  // Nor does deleting one end the others' keys.
   await jobs.cancelJob({ jobId: made[0]! }, as(owner));
   await jobs.deleteJob({ jobId: made[0]! }, as(owner));
   await database.pool.query('delete from jobs where tenant_id = $1', [owner.tenantId]);
@@ -189,7 +189,7 @@ describe('an organization', () => {
   );
 });
 
-/** As if its jobs that have ended had so many bytes of results. */
+/** As if its finished jobs had results of this many bytes. */
 const setKeptBytes = (tenantId: string, bytes: number) =>
   database.pool.query(
     `with counted as (update jobs set result_bytes = $2 where tenant_id = $1 and status = 3)

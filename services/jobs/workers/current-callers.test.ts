@@ -7,7 +7,7 @@ import { ErrorReason } from '#shared/errors.ts';
 import { CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
 
-/** Whoever submitted a job in a session, as Auth knows them when it runs. */
+/** The user who submitted a job in a session, as Auth knows them when it runs. */
 function callerNow(user: { isActive: boolean; role?: Role } | null, status: OrganizationStatus) {
   const auth: CurrentCallersDeps['auth'] = {
     getUsers: async () => create(GetUsersResponseSchema, { users: user === null ? [] : [user] }),
@@ -19,7 +19,7 @@ function callerNow(user: { isActive: boolean; role?: Role } | null, status: Orga
 }
 const { ACTIVE, SUSPENDED } = OrganizationStatus;
 
-test('a job of a session runs for a user who is active now, in the role of now, and not for a suspended organization', async () => {
+test("a session's job runs for a user who is still active, in their current role, and not for a suspended organization", async () => {
   expect((await callerNow({ isActive: true, role: Role.MEMBER }, ACTIVE)).role).toBe(Role.MEMBER);
   for (const user of [{ isActive: false }, null]) {
     await expect(callerNow(user, ACTIVE)).rejects.toMatchObject({ reason: ErrorReason.INVALID_TOKEN });

@@ -7,7 +7,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { createEndBatches } from './end-batches.ts';
 
-test('an answer is given up once its lease has long lapsed, so that a worker can end though the database stays away', async () => {
+test('an answer is given up once its lease has long lapsed, so that a worker can stop even if the database stays away', async () => {
   let waitedMs = 0;
   let tries = 0;
   const away = async () => {

@@ -44,18 +44,18 @@ describe('a job whose call cannot be made or breaks off', () => {
     ErrorReason.COST_LIMIT_EXCEEDED,
     ErrorReason.PAYG_CAP_EXCEEDED,
     ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-  ])('fails where a budget refuses it (%d)', async (reason) => {
+  ])('fails if a budget refuses it (%d)', async (reason) => {
     const prepare = 'update jobs set cost_max_nano_usd = 1';
     expect(await failed(refusing(reason), prepare)).toEqual({ status: JobStatus.FAILED, attempts: 1, reason });
   });
 
-  test('waits, without an attempt, while Billing is out of reach', async () => {
+  test('waits, without using up an attempt, while Billing is unreachable', async () => {
     const prepare = 'update jobs set cost_max_nano_usd = 1';
     const outcome = await failed(refusing(ErrorReason.OVERLOADED), prepare);
     expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 0, reason: null });
   });
 
-  test('fails where its user is no longer active', async () => {
+  test('fails if its user is no longer active', async () => {
     const outcome = await failed((deps) => ({
       ...deps,
       auth: { ...deps.auth, getUsers: async () => ({ users: [{ isActive: false }] }) as never },
@@ -93,7 +93,7 @@ describe('a job whose call cannot be made or breaks off', () => {
     expect(outcome).toMatchObject({ status: JobStatus.FAILED, reason: ErrorReason.DEADLINE_EXCEEDED });
   });
 
-  test('fails at once where the next attempt would come too late', async () => {
+  test('fails at once if the next attempt would come too late', async () => {
     const outcome = await failed(
       (deps) => ({
         ...deps,
@@ -101,13 +101,13 @@ describe('a job whose call cannot be made or breaks off', () => {
           throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'broken');
         }),
       }),
-      // The second attempt would come behind three quarters of a second.
+      // The second attempt would come after three quarters of a second.
       `update jobs set deadline_at = now() + interval '500 milliseconds'`,
     );
     expect(outcome).toEqual({ status: JobStatus.FAILED, attempts: 1, reason: ErrorReason.UPSTREAM_ERROR });
   });
 
-  test('fails with what the upstream said, as the call at once does', async () => {
+  test('fails with what the upstream said, as the direct call does', async () => {
     const upstream = { status: 400, type: 'BadRequestError', code: 'bad_thing' };
     await failed((deps) => ({
       ...deps,

@@ -24,13 +24,13 @@ const tenant = { tenantId: uuidv7(), userId: uuidv7() };
 const count = async (table: 'jobs' | 'job_bodies'): Promise<number> =>
   (await database.pool.query(`select count(*)::int as count from ${table}`)).rows[0].count;
 
-/** How many bytes of results the organization has by its counter. */
+/** How many bytes of results the organization has, according to its counter. */
 const keptBytes = async (): Promise<number> =>
   Number(
     (await database.pool.query('select bytes from kept_results where tenant_id = $1', [tenant.tenantId])).rows[0].bytes,
   );
 
-/** Answers each job with so many bytes. */
+/** Answers each job with this many bytes. */
 const answering = (bytes: number): JobWorkerDeps => ({
   ...workerDeps(database, () => {}),
   inference: {
@@ -44,7 +44,7 @@ const answering = (bytes: number): JobWorkerDeps => ({
   },
 });
 
-/** The id of a job that ended with so many bytes; `before` is done to it first. */
+/** The id of a job that ended with this many bytes; `before` is run on it first. */
 async function endWith(bytes: number, before = 'select'): Promise<string> {
   const [id] = await queueJobs(database, 1, tenant);
   await database.pool.query(before);
@@ -57,7 +57,7 @@ async function endWith(bytes: number, before = 'select'): Promise<string> {
   return id!;
 }
 
-test('a result is whole for 24 hours, in the row of its job or in parts, and then all of it is removed', async () => {
+test('a result is complete for 24 hours, in the row of its job or in parts, and then removed completely', async () => {
   const largeBytes = 3 * 1024 * 1024 + 1;
   const sizes = [inRowBytesMax, inRowBytesMax + 1, largeBytes];
   const ids: string[] = [];
@@ -84,7 +84,7 @@ test('a result is whole for 24 hours, in the row of its job or in parts, and the
   expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
 });
 
-test('the room of a job that has ended is renewed no more', async () => {
+test('the room of a job that has ended is no longer renewed', async () => {
   const id = await endWith(1, `update jobs set hold_expires_at = now()`);
   const billing = { settle: () => Promise.reject(new Error('nothing is to be renewed')) } as never;
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(0);
@@ -103,7 +103,7 @@ test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not 
   expect(await kept()).toBe(0);
 });
 
-test('however many have expired, one round removes them all', async () => {
+test('one round removes all expired jobs, however many', async () => {
   await queueJobs(database, 1_201, tenant);
   await database.pool.query(
     'update jobs set status = 4, ended_at = now(), expires_at = now() - random() * interval $$1 day$$',

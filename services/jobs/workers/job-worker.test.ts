@@ -54,11 +54,11 @@ describe('two workers', () => {
       counts.set(tenantId, counts.get(tenantId)! + 1);
       apart = Math.max(apart, Math.max(...counts.values()) - Math.min(...counts.values()));
     }
-    // What two workers take at once is shared out evenly; within that the order is chance.
+    // What two workers take at once is shared out evenly; within that the order is random.
     expect(apart).toBeLessThanOrEqual(10);
   });
 
-  test('a newcomer does not wait for a long queue of somebody else', async () => {
+  test("a newcomer does not wait for someone else's long queue", async () => {
     const greedy = { tenantId: uuidv7(), userId: uuidv7() };
     await queueJobs(database, 300, greedy);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -76,7 +76,7 @@ describe('two workers', () => {
     await worker.close(5_000);
   });
 
-  test('the jobs of an organization with as many results as it may have wait until some are gone', async () => {
+  test('jobs of an organization that has as many results as it may wait until some are gone', async () => {
     const full = { tenantId: uuidv7(), userId: uuidv7() };
     const [ended] = await queueJobs(database, 1, full);
     await database.pool.query(
@@ -105,7 +105,7 @@ describe('two workers', () => {
   test.each([
     ['two keys of an organization', (tenantId: string) => tenantId],
     ['two organizations', () => uuidv7()],
-  ])('where a model takes one call at a time, %s take turns', async (_, otherOf) => {
+  ])('if a model takes one call at a time, %s take turns', async (_, otherOf) => {
     const tenantId = uuidv7();
     await queueJobs(database, 40, { tenantId, userId: uuidv7() });
     const others = await queueJobs(database, 40, { tenantId: otherOf(tenantId), userId: uuidv7() });
@@ -119,18 +119,18 @@ describe('two workers', () => {
       isFull = false;
     });
     const worker = new JobWorker({ ...deps, random: Math.random }, workerDefaults);
-    // A worker looks again each second at a model that had no room.
+    // A worker checks a model without room again every second.
     const look = setInterval(() => worker.wake(), 200);
     await waitFor(() => order.length >= 20, { description: 'twenty jobs' });
     clearInterval(look);
     await worker.close(1_000);
     const ofOthers = order.slice(0, 20).filter((id) => others.includes(id)).length;
-    // Of two keys chance decides each time.
+    // Between two keys chance decides each time.
     expect(ofOthers).toBeGreaterThanOrEqual(3);
     expect(ofOthers).toBeLessThanOrEqual(17);
   });
 
-  test('no caller and no model has more jobs running than its bound, and others go past them', async () => {
+  test('no caller and no model has more jobs running than its bound, and others pass them by', async () => {
     const running = new Map<string, number>();
     const most = new Map<string, number>();
     const tenant = { tenantId: uuidv7(), userId: uuidv7() };
@@ -151,7 +151,7 @@ describe('two workers', () => {
     });
     const options = { concurrency: 32, bounds: { perSubject: 5, perModel: 3 } };
     const workers = [new JobWorker(deps, options), new JobWorker(deps, options)];
-    // A worker looks again each second at lanes that another has kept full.
+    // A worker checks lanes that another has kept full again every second.
     const look = setInterval(() => {
       for (const worker of workers) worker.wake();
     }, 20);
@@ -163,7 +163,7 @@ describe('two workers', () => {
   });
 });
 
-test('what a job asked for is forgotten with its end, however large', async () => {
+test("a job's request is deleted when it ends, however large", async () => {
   const tenant = { tenantId: uuidv7(), userId: uuidv7() };
   const ids = await queueJobs(database, 2, tenant);
   const large = ids[1]!;
@@ -224,7 +224,7 @@ test('an answer is kept while the database is away, and stored once it is back: 
   expect([isAway, runs]).toEqual([false, 1]);
 });
 
-test('a model that had no room for a moment gets more and more calls at a time from then on', async () => {
+test('a model that briefly had no room gets more and more calls at a time afterwards', async () => {
   await queueJobs(database, 60, { tenantId: uuidv7(), userId: uuidv7() });
   // All that are taken together find no room.
   const concurrency = 30;
@@ -249,7 +249,7 @@ test('a model that had no room for a moment gets more and more calls at a time f
   expect(most).toBeGreaterThanOrEqual(8);
 });
 
-test('a worker that stops gives back what has not ended, and another goes on at once', async () => {
+test('a worker that stops returns unfinished jobs, and another continues at once', async () => {
   await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
   const deps = workerDeps(database, async (_request, signal) => {
     await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
@@ -269,10 +269,10 @@ test('a worker that stops gives back what has not ended, and another goes on at 
   expect(rows).toEqual([{ attempts: 1 }, { attempts: 1 }]);
 });
 
-test('a result that cannot be stored keeps no other job from its end', async () => {
+test('a result that cannot be stored does not keep another job from ending', async () => {
   const [, culprit] = await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
   const deps = workerDeps(database, () => {});
-  // Postgres has no such character in a text.
+  // Postgres cannot store this character in text.
   const invoke: typeof deps.inference.invoke = async function* (request, options) {
     for await (const part of deps.inference.invoke(request, options)) {
       if (request.jobId === culprit) part.head!.contentType = 'text/\0';
@@ -286,7 +286,7 @@ test('a result that cannot be stored keeps no other job from its end', async () 
   expect(rows).toEqual([{ id: culprit }]);
 });
 
-test('jobs are found without a notification, by the look once a second', async () => {
+test('jobs are found without a notification, by checking once a second', async () => {
   const deps = workerDeps(database, () => {});
   const worker = await startJobWorker({
     ...deps,

@@ -23,7 +23,7 @@ import { startJobWorker } from './start.ts';
 const { database, url, statuses, completed } = await ownJobsDatabase();
 beforeEach(() => database.pool.query('delete from jobs'));
 
-/** How a job ceases to be its worker's without a word. */
+/** How a job stops belonging to its worker without notice. */
 const endings: [what: string, end: string][] = [
   [
     'was cancelled, unheard of',
@@ -34,7 +34,7 @@ const endings: [what: string, end: string][] = [
 ];
 
 describe('a worker that falls silent', () => {
-  test('has its jobs run by another once its leases have lapsed; what it still says of them counts for nothing', async () => {
+  test('has its jobs run by another once its leases have lapsed, and nothing it says about them counts any more', async () => {
     await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const clock = new ClockAhead();
@@ -64,7 +64,7 @@ describe('a worker that falls silent', () => {
     );
     third.reclaim();
     await waitFor(async () => (await completed()) === 3, { description: 'the end of all jobs' });
-    // One event for both runs of a job: the second one is not charged again.
+    // One event for both runs of a job: the second is not charged again.
     expect(again.toSorted()).toEqual(eventIds.toSorted());
     release();
     await stuck.close(1_000);
@@ -97,12 +97,12 @@ describe('a worker that falls silent', () => {
     held.resolve();
     await worker.close(1_000);
     expect(await completed()).toBe(1);
-    // Nothing was changed on behalf of the one who has it now.
+    // Nothing was changed on behalf of whoever has it now.
     const after = await database.pool.query('select status from jobs where id <> $1', [other]);
     expect(after.rows).toEqual(before.rows);
   });
 
-  test('a job that ends six workers is ended itself', async () => {
+  test('a job that ends six workers is itself ended', async () => {
     await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query('update jobs set attempts = 6');
     const worker = new JobWorker(
@@ -116,7 +116,7 @@ describe('a worker that falls silent', () => {
   });
 });
 
-describe('a job that is no longer its worker’s', () => {
+describe('a job that no longer belongs to its worker', () => {
   const room = { leaseId: uuidv7(), fencingToken: 1n };
   const holding = (jobId: string) =>
     database.pool.query('update jobs set cost_max_nano_usd = 1, hold = $1', [
@@ -127,7 +127,7 @@ describe('a job that is no longer its worker’s', () => {
     return { ended, metrics: { ended: (outcome: string) => void ended.push(outcome), started() {}, retried() {} } };
   };
 
-  test.each(endings)('makes no call where it %s while room was taken for it, and gives that back', async (_, end) => {
+  test.each(endings)('makes no call if it %s while room was taken for it, and returns that room', async (_, end) => {
     const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query('update jobs set cost_max_nano_usd = 1');
     let calls = 0;
@@ -157,7 +157,7 @@ describe('a job that is no longer its worker’s', () => {
   });
 
   test.each(endings)(
-    'keeps its room where it %s and the call fails: somebody else may run under it',
+    'keeps its room if it %s and the call fails: someone else may be running under it',
     async (_, end) => {
       const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
       await holding(jobId!);
@@ -188,7 +188,7 @@ describe('a job that is no longer its worker’s', () => {
     },
   );
 
-  test.each(endings)('stays as it is where it %s and the call fails for a moment', async (_, end) => {
+  test.each(endings)('stays as it is if it %s and the call fails temporarily', async (_, end) => {
     await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     const errors: unknown[] = [];
     const deps: JobWorkerDeps = {
@@ -228,7 +228,7 @@ describe('a job that is no longer its worker’s', () => {
   });
 });
 
-test('a job that was cancelled while its worker could not hear it is left once it hears again, and not with its next lease', async () => {
+test('a job cancelled while its worker was disconnected is left as soon as the worker reconnects, not with its next lease', async () => {
   let isAborted = false;
   const deps = workerDeps(database, async (_, signal) => {
     await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));

@@ -35,7 +35,7 @@ function counted() {
   return { sent, lookUp: createDigestLookUp({ query }) };
 }
 
-test('digests that nobody has cost at most a query in 20 ms, however many and however fast they come', async () => {
+test('nonexistent digests cost at most one query per 20 ms, however many and however fast they come', async () => {
   for (const atOnce of [2, 30, 400]) {
     const { sent, lookUp } = counted();
     const startedMs = performance.now();
@@ -54,14 +54,14 @@ test('digests that nobody has cost at most a query in 20 ms, however many and ho
   }
 });
 
-test('more than fill a query are not kept waiting, and every caller gets its own answer', async () => {
+test('more than fit into one query do not wait, and every caller gets its own answer', async () => {
   const { sent, lookUp } = counted();
   const answers = await Promise.all(Array.from({ length: 2_500 }, () => lookUp(nobodysDigests())));
   expect(answers.every(({ row, version }) => row === null && version > 0n)).toBe(true);
   expect(sent.queries).toBe(3);
 });
 
-test('who comes after a pause waits for nobody', async () => {
+test('a request after a pause waits for nobody', async () => {
   const { sent, lookUp } = counted();
   await lookUp(nobodysDigests());
   await new Promise((resolve) => setTimeout(resolve, 25));

@@ -65,7 +65,7 @@ test('an edge that comes back hears what it missed, in order; versions never fal
   await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
   await keys.rotateKey({ keyId: key!.id }, user);
   const missed = await news(version);
-  // Each with the state of now: the secret which had a grace period has none any more.
+  // Each with its current state: the secret that had a grace period no longer has one.
   expect(cases(missed.events)).toEqual(['keyChanged', 'keyChanged', 'keyRemoved']);
   const versions = missed.events.map((event) => event.version);
   expect(versions).toEqual([...versions].sort((a, b) => Number(a - b)));
@@ -85,7 +85,7 @@ test('a version is complete with its last event: earlier ones of the same change
   expect(events.map((event) => event.version)).toEqual([last - 1n, last]);
 });
 
-test('an edge with an empty cache, one that was away for too long, and one ahead of a restored backup start anew', async () => {
+test('an edge with an empty cache, one that was away for too long, and one ahead of a restored backup start over', async () => {
   const user = as(sessionOf());
   const { key } = await keys.createKey({ name: 'old news' }, user);
   const { version } = await news(0n);
@@ -109,7 +109,7 @@ test('an edge that knows the last change hears the next one alone, however long 
   expect(cases((await news(version)).events)).toEqual(['keyRemoved']);
 });
 
-test('an edge that knew more than a failover kept begins anew, whether its connection lasted or not', async () => {
+test('an edge that knew more than a failover kept starts over, whether its connection survived or not', async () => {
   const user = as(sessionOf());
   const { key } = await keys.createKey({ name: 'kept' }, user);
   const { version: kept } = await news(0n);
@@ -132,7 +132,7 @@ test('an edge that knew more than a failover kept begins anew, whether its conne
   expect(cases((await news(known)).events)).toEqual(['cacheReset']);
 });
 
-test('on a server that tells no timeline the feed is as on others', async () => {
+test('on a server that reports no timeline the feed works the same', async () => {
   await using other = await createTestDatabase();
   await rowsOf(other.url, 'revoke execute on function pg_walfile_name(pg_lsn) from public');
   await using silent = await startTestKeys(other.url);
@@ -165,13 +165,13 @@ test('a lease begins only with the current version, so that nobody waits for an 
     removedVersion = event.version;
     if (event.event.case === 'keyRemoved') break;
   }
-  // It is told and has a lease, but has not acknowledged.
+  // It has been told and has a lease, but has not acknowledged.
   expect(answered).toBe(false);
   await keys.acknowledgeKeys({ edgeId, version: removedVersion }, edge);
   await deletion;
 });
 
-test('a repeat of a deletion, a revocation or an update is answered only when no edge goes by the state before any more', async () => {
+test('a repeat of a deletion, revocation or update is answered only when no edge goes by the old state any more', async () => {
   const user = as(sessionOf());
   const [deleted, revoked, updated] = await Promise.all(
     ['deleted', 'revoked', 'updated'].map(async (name) => (await keys.createKey({ name }, user)).key!.id),
@@ -202,13 +202,13 @@ test('a repeat of a deletion, a revocation or an update is answered only when no
   await Promise.all(first);
 });
 
-test('a change that an edge out of reach may not know is refused its answer in time, and says what it did', async () => {
+test('if an unreachable edge may not know a change, its request is refused in time, saying what was done', async () => {
   const user = as(sessionOf());
   const { key, secret } = await keys.createKey({ name: 'not yet gone everywhere' }, user);
   const { version } = await news(0n);
   const edgeId = uuidv7();
   await keys.acknowledgeKeys({ edgeId, version }, edge);
-  // Its keeper may have extended it, and is not heard of any more.
+  // Its keeper may have extended it, and is not heard from any more.
   const strand = `update watchers set keeper_id = $2, outage_until = clock_timestamp() + interval '1 minute' where edge_id = $1`;
   await database.query({ text: strand, values: [edgeId, uuidv7()] });
   const deletion = keys.deleteKey({ keyId: key!.id }, { ...user, timeoutMs: 3_000 });
@@ -220,11 +220,11 @@ test('a change that an edge out of reach may not know is refused its answer in t
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 
-test('a process of Keys without a database extends a lease only where nobody can have counted the edge out', async () => {
+test('a Keys process without a database extends a lease only if nobody can have counted the edge out', async () => {
   let state: 'there' | 'away' | 'late' = 'there';
   const query: ServiceDatabase['query'] = (asked) => {
     if (state === 'away') return Promise.reject(Object.assign(new Error('away'), { code: '08006' }));
-    // Of the statement in which it says that it is in touch: the time from which that does not count any more.
+    // The parameters of the statement in which it says that it is in touch: the time after which that no longer counts.
     const [keeperId, extended, , ...rest] = asked.values ?? [];
     const isWord = asked.name === 'keys-note-in-touch';
     return database.query(isWord && state === 'late' ? { ...asked, values: [keeperId, extended, 0, ...rest] } : asked);
@@ -235,7 +235,7 @@ test('a process of Keys without a database extends a lease only where nobody can
   const { version } = await news(0n);
   const edgeId = uuidv7();
   const leaseOf = async (id: string, holder: string) => (await keeper.acknowledge(id, version, holder)).leaseMs;
-  // The keeper believes a busy database to be away.
+  // The keeper believes that a busy database is away.
   const granted = () =>
     waitFor(async () => (await leaseOf(edgeId, '')) === 2_000, { description: 'a lease from the database' });
   await granted();
@@ -250,13 +250,13 @@ test('a process of Keys without a database extends a lease only where nobody can
   await waitFor(isBack, { description: 'the database to be back' });
   expect(await rowsOf(testDatabase.url, 'select from keys.watchers where edge_id = $1', [edgeId])).toHaveLength(1);
   state = 'away';
-  // Another process has granted it anew since, or never this one.
+  // Another process has granted it anew since, or this one never did.
   expect(await leaseOf(edgeId, uuidv7())).toBe(0);
   expect(await leaseOf(uuidv7(), leaseHolder)).toBe(0);
   clock.advance(2_000);
   expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
 
-  // What it says too late is not stored: it must go on as if it had not been heard.
+  // What it says too late is not stored: it must behave as if it had not been heard.
   state = 'late';
   await keeper.settleLapsed();
   expect(keeper.isInTouch).toBe(false);
@@ -279,7 +279,7 @@ test('nobody waits for an edge that has left', async () => {
   expect(await leases()).toBe(0);
 });
 
-test('a change of an organization or a user that comes twice or late changes nothing and bothers nobody; of several at once the newest counts', async () => {
+test('a repeated or late change of an organization or user changes nothing and bothers nobody; of several at once the newest counts', async () => {
   const { version } = await news(0n);
   const { tenantId, userId } = sessionOf();
   const auth = asService('auth');

@@ -9,14 +9,14 @@ test('the length of a WAV is that of its data, however much a stream claims', ()
   expect(estimatedDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
-test('a WAV is as long as its bytes, whatever its header says of their rate or number', () => {
+test('a WAV is as long as its bytes, whatever its header says about their rate or number', () => {
   const header = Buffer.from(wavHeader(32_000, 16_000));
   header.writeUInt32LE(0xffffffff, 28);
   header.writeUInt32LE(2, 40);
   expect(estimatedDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
-test('sound of GSM in a WAV goes by the rate that it states, up to that of other compressed speech', () => {
+test('GSM audio in a WAV uses the stated rate, up to that of other compressed speech', () => {
   const header = Buffer.from(wavHeader(16_250, 8_000));
   header.writeUInt16LE(0x31, 20);
   header.writeUInt16LE(0, 34);
@@ -34,7 +34,7 @@ test('no header makes a file shorter than the richest sound of its size', () => 
   expect(estimatedDurationMs(header, 15_360_000)).toBe(10_000);
 });
 
-test('the length of a FLAC stands in its STREAMINFO', () => {
+test('the length of a FLAC is in its STREAMINFO', () => {
   const flac = Buffer.alloc(42);
   flac.write('fLaC', 0, 'latin1');
   // 44,100 Hz in 20 bits, two channels and 16 bits a sample, then 441,000 samples in 36 bits.
@@ -54,7 +54,7 @@ test('a FLAC is never shorter than its bytes would be without compression', () =
   expect(estimatedDurationMs(flac, 320_000)).toBe(10_000);
 });
 
-test('the length of an MP3 follows from the bit rate of its first frame after the tag', () => {
+test('the length of an MP3 follows from the bit rate of its first frame after its tag', () => {
   const frame = Buffer.from([0xff, 0xfb, 0x90, 0x00]); // MPEG-1 layer III, 128 kbit/s
   expect(estimatedDurationMs(frame, 160_000)).toBe(10_000);
   const tag = Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\x01\x00', 'latin1'), Buffer.alloc(128), frame]);

@@ -14,7 +14,7 @@ afterAll(async () => {
 
 const sound = (name: string): Buffer => readFileSync(new URL(`./fixtures/sounds/${name}`, import.meta.url));
 
-/** ffmpeg wrote them; `recorded` are of Chromium's MediaRecorder, in slices of 100 ms. */
+/** Written by ffmpeg; the `recorded` ones by Chromium's MediaRecorder, in slices of 100 ms. */
 const lengthsMs = {
   'opus.ogg': 4_000,
   'vorbis.ogg': 4_000,
@@ -26,7 +26,7 @@ const lengthsMs = {
   'fragmented.mp4': 4_000,
   // Its mvhd says 4 ms.
   'recorded.mp4': 2_920,
-  // Ten seconds of pictures.
+  // It has ten seconds of pictures.
   'video.mp4': 4_000,
   'vbr-xing.mp3': 4_000,
   'vbr.mp3': 4_000,
@@ -34,7 +34,7 @@ const lengthsMs = {
   'adts.aac': 4_000,
 };
 const names = Object.keys(lengthsMs);
-/** Coders fill their first and last frames with silence: at 8 kHz a frame of AAC is 128 ms. */
+/** Encoders pad their first and last frames with silence: at 8 kHz a frame of AAC is 128 ms. */
 const paddingMs = 250;
 
 test.each(Object.entries(lengthsMs))('%s is as long as its sound', async (name, lengthMs) => {
@@ -42,7 +42,7 @@ test.each(Object.entries(lengthsMs))('%s is as long as its sound', async (name, 
   expect(Math.abs(readMs - lengthMs)).toBeLessThanOrEqual(paddingMs);
 });
 
-test('a file is read out of the form that was spooled, or from the middle of a body, which stays whole', async () => {
+test('a file is read from the spooled form, or from the middle of a body, which stays intact', async () => {
   const recorded = sound('recorded.webm');
   const form = Buffer.concat([Buffer.alloc(1_000, '-'), recorded, Buffer.alloc(1_000, '-')]);
   const path = join(folder, 'form');
@@ -53,7 +53,7 @@ test('a file is read out of the form that was spooled, or from the middle of a b
   expect(form.subarray(start, end).equals(recorded)).toBe(true);
 });
 
-test('a form that is gone, no sound, and a playlist have no length', async () => {
+test('a missing form, a file without sound, and a playlist have no length', async () => {
   expect(await reader.read({ file: join(folder, 'gone'), start: 0, end: 10 })).toBeNull();
   expect(await reader.read(Buffer.alloc(0))).toBeNull();
   expect(await reader.read(Buffer.alloc(100_000, 7))).toBeNull();
@@ -64,21 +64,21 @@ test('a form that is gone, no sound, and a playlist have no length', async () =>
   expect(await reader.read(Buffer.from(playlist))).toBeNull();
 });
 
-/** One byte of its first cluster keeps the library in a loop without a turn of the event loop. */
+/** One changed byte in its first cluster keeps the library in a loop that never yields to the event loop. */
 function endlessWebm(): Buffer {
   const bytes = sound('with-duration.webm');
   bytes[590] = 0;
   return bytes;
 }
 
-test('a file on which the library never ends is given up, and those behind it are read', async () => {
+test('a file on which the library never finishes is given up, and the next ones are read', async () => {
   const startedMs = performance.now();
   const lengths = await Promise.all([endlessWebm(), sound('opus.ogg'), sound('live.webm')].map(reader.read));
   expect(lengths).toEqual([null, 4_000, 4_001]);
   expect(performance.now() - startedMs).toBeLessThan(8_000);
 });
 
-test('nobody waits long for many of them, nor for a reader that closes', async () => {
+test('nobody waits long for a place in the queue, nor for a reader that closes', async () => {
   const crowded = createAudioLengthReader();
   const startedMs = performance.now();
   const early = [1, 2, 3, 4, 5, 6].map(() => crowded.read(endlessWebm()));
@@ -92,7 +92,7 @@ test('nobody waits long for many of them, nor for a reader that closes', async (
   expect(performance.now() - closedMs).toBeLessThan(2_000);
 }, 30_000);
 
-test('mutilated and arbitrary bytes give a length or none, in time, and end nothing', async () => {
+test('damaged and random bytes give a length or none, in time, and end nothing', async () => {
   const at = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
   const wounds = fc.array(fc.tuple(at, fc.uint8Array({ minLength: 1, maxLength: 8 })), { maxLength: 4 });
   const mutilated = fc.tuple(fc.constantFrom(...names), at, wounds).map(([name, cut, writes]) => {
@@ -116,6 +116,6 @@ test('mutilated and arbitrary bytes give a length or none, in time, and end noth
   expect(await reader.read(sound('opus.ogg'))).toBe(4_000);
 }, 60_000);
 
-/** Heads are where most can be broken: more often near the beginning. */
+/** Most can be broken in heads, so damage is more frequent near the beginning. */
 const wherever = (place: number, bytes: Uint8Array, written: Uint8Array): number =>
   Math.floor(place ** 2 * Math.max(0, bytes.length - written.length));

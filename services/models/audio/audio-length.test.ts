@@ -5,13 +5,13 @@ import { wavHeader } from './wav-header.ts';
 const lengthOf = (bytes: number, readMs: number | null, head: Buffer = Buffer.from('OggS')) =>
   new AudioLength({ head, bytes, content: Buffer.alloc(0) }, { read: async () => readMs });
 
-test('what is charged for is what was read, but no less than its bytes can hold and no more than a day', async () => {
+test('the charge is for what was read, but for no less than its bytes can hold and no more than a day', async () => {
   expect(await lengthOf(80_000, 60_000).measuredMs(90_000)).toBe(60_000);
   expect(await lengthOf(15_360_000, 1).measuredMs()).toBe(10_000);
   expect(await lengthOf(80_000, 1e12).measuredMs()).toBe(86_400_000);
 });
 
-test('of a file that cannot be read the estimate is charged for, or more if more was heard', async () => {
+test('an unreadable file is charged by its estimate, or more if more was heard', async () => {
   const length = lengthOf(80_000, null);
   expect(await length.measuredMs()).toBe(10_000);
   expect(await length.measuredMs(9_000)).toBe(10_000);

@@ -47,8 +47,8 @@ function seen(text: string): { chunks: Record<string, unknown>[]; done: boolean 
   };
 }
 
-describe('a stream that is right', () => {
-  test('is passed on byte by byte, without its usage chunk when the client did not ask for it', () => {
+describe('a correct stream', () => {
+  test('is passed on byte by byte, without its usage chunk if the client did not ask for it', () => {
     const passed = pass(openAi);
     expect(passed.text).toBe(openAiChunks.join('') + doneFrame);
     expect(passed).toMatchObject({ outcome: 'complete', said: null, problem: null, serviceTier: 'default', deltas: 3 });
@@ -56,11 +56,11 @@ describe('a stream that is right', () => {
     expect(passed.output).toBe('Hello "wörld" \\ \u{1f680}{"usage":{"prompt_tokens":1}}\n[DONE]');
   });
 
-  test('is passed on whole when the client asked for usage', () => {
+  test('is passed on whole if the client asked for usage', () => {
     expect(pass(openAi, { includeUsage: true }).text).toBe(openAi);
   });
 
-  test('goes on as the chunk that came in, not as a copy', () => {
+  test('is passed on as the very chunk that came in, not as a copy', () => {
     const stream = new ChatStream(options);
     const chunk = Buffer.from(openAiChunks.join(''));
     expect(stream.push(chunk)).toEqual([chunk]);
@@ -69,7 +69,7 @@ describe('a stream that is right', () => {
     expect(stream.push(plain)[0]!.buffer).toBe(plain.buffer);
   });
 
-  test('is passed on as it comes: no frame waits for the next', () => {
+  test('is passed on as it arrives: no frame waits for the next', () => {
     const stream = new ChatStream(options);
     for (const chunk of openAiChunks) expect(Buffer.concat(stream.push(Buffer.from(chunk))).toString()).toBe(chunk);
     expect(stream.state).toBe('open');
@@ -78,7 +78,7 @@ describe('a stream that is right', () => {
   });
 });
 
-describe('whatever the cuts, the client gets the same bytes, and the gateway knows the same', () => {
+describe('however it is cut, the client gets the same bytes, and the gateway learns the same', () => {
   const streams = {
     openAi,
     toolCalls,
@@ -117,13 +117,13 @@ test('what was passed on always ends with a whole frame', () => {
 });
 
 describe('usage', () => {
-  test('null stands on each other chunk when the client asked, though the upstream leaves it out', () => {
+  test('is null in every other chunk if the client asked, though the upstream leaves it out', () => {
     const { chunks, done } = seen(pass(ollama, { includeUsage: true }).text);
     expect(chunks.map((chunk) => chunk.usage)).toEqual([null, null, null, usage]);
     expect(done).toBe(true);
   });
 
-  test('that came with the last words only is told in a chunk of its own', () => {
+  test('that came with the last words is repeated in a chunk of its own', () => {
     const text = openAiChunks.join('').replaceAll('"usage":null', `"usage":${JSON.stringify(usage)}`) + doneFrame;
     const { chunks, done } = seen(pass(text, { includeUsage: true }).text);
     expect(chunks.at(-1)).toEqual({
@@ -138,7 +138,7 @@ describe('usage', () => {
     expect(pass(text).text).toBe(text);
   });
 
-  test('is told once, at the end, however often and wherever the upstream reports it', () => {
+  test('is reported once, at the end, however often and wherever the upstream reports it', () => {
     const early = `"usage":{"prompt_tokens":19,"completion_tokens":1}`;
     const spoken = openAiChunks.join('').replaceAll('"usage":null', early);
     for (const text of [
@@ -188,7 +188,7 @@ describe('usage', () => {
     },
   );
 
-  test('that never came is null, and the text is there to be counted', () => {
+  test('that never came is null, and the text is available for counting', () => {
     const passed = pass(toolCalls);
     expect(passed).toMatchObject({ usage: null, outcome: 'complete', deltas: 3 });
     expect(passed.output).toBe('weather{"city":"Zürich"}');
@@ -225,14 +225,14 @@ describe('usage', () => {
     expect(passed).toMatchObject({ outcome: 'cut', usage: null, output: 'Hello', deltas: 1 });
   });
 
-  test('text halved between two deltas inside of a character is whole', () => {
+  test('text split within a character between two deltas is whole', () => {
     const half = (text: string) => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}}]}\n\n`;
     expect(pass(half('\\ud83d') + half('\\ude80')).output).toBe('\u{1f680}');
   });
 });
 
-describe('what is not right is made right', () => {
-  test('an id that collides, a role on each delta, a creation time that moves', () => {
+describe('what is wrong is corrected', () => {
+  test('a colliding id, a role in each delta, a creation time that moves', () => {
     const { chunks, done } = seen(pass(ollama).text);
     expect(done).toBe(true);
     expect(new Set(chunks.map(({ id }) => id))).toEqual(new Set(['chatcmpl-minted']));
@@ -244,7 +244,7 @@ describe('what is not right is made right', () => {
     ]);
   });
 
-  test('members left out, an empty role, an empty event, a ping', () => {
+  test('missing members, an empty role, an empty event, a ping', () => {
     const passed = pass(sloppy);
     const { chunks, done } = seen(passed.text);
     const head = { id: 'chatcmpl-minted', object: 'chat.completion.chunk', created: 1_800_000_000 };
@@ -264,7 +264,7 @@ describe('what is not right is made right', () => {
     expect(passed.text).toBe(`: here\n\nid: 7\nretry: 10\n\n${openAiChunks.join('')}${doneFrame}`);
   });
 
-  test('calls of tools without an index, by which clients join their pieces', () => {
+  test('tool calls without an index, by which clients join their pieces', () => {
     const call = (index: number, call: object) =>
       `data: ${JSON.stringify({ choices: [{ index, delta: { tool_calls: [call] } }] })}\n\n`;
     const text = [
@@ -300,7 +300,7 @@ describe('what is not right is made right', () => {
   });
 });
 
-describe('an answer that is not whole is no success', () => {
+describe('an incomplete answer is no success', () => {
   const started = openAiChunks.slice(0, 3).join('');
 
   test.each([
@@ -369,7 +369,7 @@ describe('an answer that is not whole is no success', () => {
   });
 });
 
-test('the text that is kept for counting is bounded, and its size is known beyond', () => {
+test('the text kept for counting is limited, and beyond that its size is known', () => {
   const chunk = Buffer.from(`data: {"choices":[{"index":0,"delta":{"content":"${'x'.repeat(100_000)}"}}]}\n\n`);
   const stream = new ChatStream(options);
   for (let round = 0; round < 30; round += 1) stream.push(chunk);
@@ -378,7 +378,7 @@ test('the text that is kept for counting is bounded, and its size is known beyon
   expect(stream.outputText().length * stream.textScale).toBeCloseTo(3_000_000);
 });
 
-/** Chunks of few kinds, so that most have the shape of an earlier one; some are odd. */
+/** Chunks of a few kinds, so that most have the shape of an earlier one; some are odd. */
 const anyChunk = fc
   .record(
     {
@@ -414,7 +414,7 @@ const anyChunk = fc
   .map((chunk) => JSON.stringify({ object: 'chat.completion.chunk', ...chunk }));
 
 test(
-  'a chunk that is recognised by its shape is treated as one that is read',
+  'a chunk recognized by its shape is treated like one that is parsed',
   () => {
     const pool = fc.array(anyChunk, { minLength: 1, maxLength: 4 });
     const order = fc.array(fc.nat(3), { minLength: 1, maxLength: 12 });
@@ -431,7 +431,7 @@ test(
             chunk.choices[0]!.delta.content = words[index % words.length]!;
             return JSON.stringify(chunk);
           });
-          // Frames with a name are always read.
+          // Frames with a name are always parsed.
           const read = pass(chunks.map((chunk) => `event: message\ndata: ${chunk}\n\n`).join(''), { includeUsage });
           const recognised = pass(chunks.map((chunk) => `data: ${chunk}\n\n`).join(''), { includeUsage });
           expect(seen(recognised.text)).toEqual(seen(read.text));

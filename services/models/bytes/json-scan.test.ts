@@ -7,7 +7,7 @@ const names = ['model', 'stream', 'stream_options', 'n', 'max_tokens', 'backgrou
 const fields = fieldSet(...names);
 const text = (json: string) => scanObject(Buffer.from(json), fields);
 
-/** What JSON.parse makes of the bytes; undefined when they are no object. */
+/** What JSON.parse makes of the bytes; undefined if they are not an object. */
 function parsed(bytes: Buffer): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -19,7 +19,7 @@ function parsed(bytes: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-/** Fails unless the scanner says of the bytes what JSON.parse says. Expect is too slow for a million documents. */
+/** Fails unless the scanner agrees with JSON.parse about the bytes. Expect is too slow for a million documents. */
 function compare(bytes: Buffer): void {
   const scan = scanObject(bytes, fields);
   const value = parsed(bytes);
@@ -49,7 +49,7 @@ function kindOf(value: unknown): string | undefined {
 const documents = objectText(writtenMembers(names));
 
 test(
-  'the wanted members of any document have the values that JSON.parse gives, and what stands there twice is told',
+  'the wanted members of any document have the values that JSON.parse gives, and duplicates are reported',
   () => {
     fc.assert(
       fc.property(documents, ({ text, members }) => {
@@ -99,7 +99,7 @@ const documentWithLists = fc
   .map((members) => `{${members.map(([name, value]) => `"${name}": ${value}`).join(',')}}`);
 
 test(
-  'the objects of a list are read on the way, whole or damaged, as a walk of its own and JSON.parse read them',
+  'the objects of a list are read along the way, whole or damaged, as by a separate walk and JSON.parse',
   () => {
     const itemFields = fieldSet('model', 'n');
     fc.assert(
@@ -112,7 +112,7 @@ test(
           in: 'list',
           scan: items,
           take(place) {
-            // Of lists that stand there twice the last one counts.
+            // If a list occurs twice, the last one counts.
             if (place === 0) seen = [];
             if (seen.length !== place) throw new Error('miscounted');
             seen.push([items.json('model'), items.json('n')]);
@@ -210,7 +210,7 @@ describe('a document is refused', () => {
     }
   });
 
-  test('that is nested 100,000 deep, in no time and without overflowing the stack', () => {
+  test('that is nested 100,000 deep, quickly and without overflowing the stack', () => {
     for (const [open, close] of [
       ['[', ']'],
       ['{"a":', '}'],
@@ -227,7 +227,7 @@ describe('members and elements', () => {
   const { names, elements } = clientLimits;
   const members = (count: number) => Array.from({ length: count }, (_, index) => `"k${index}":${index}`).join(',');
 
-  test('are read up to the most that there may be, those of inner objects included', () => {
+  test('are read up to the limit, including those of inner objects', () => {
     const scan = text(`{${members(names - 1)},"model":"last"}`);
     expect(typeof scan === 'object' && scan.string('model')).toBe('last');
     expect(text(`{${members(names)},"model":"last"}`)).toBe('size');
@@ -244,9 +244,9 @@ describe('members and elements', () => {
     ['a million objects', `{"model":"m","a":[${'{"a":0},'.repeat(1_000_000)}0]}`],
     ['16 million numbers', `{"model":"m","a":[${'0,'.repeat(16_000_000)}0]}`],
     ['ten million lists', `{"model":"m","a":[${'[],'.repeat(10_000_000)}0]}`],
-  ])('hold the loop up for less than 100 ms: %s', (_what, json) => {
+  ])('hold up the event loop for less than 100 ms: %s', (_what, json) => {
     const body = Buffer.from(json);
-    // What else the machine does makes a processor slower: the quickest of some tries counts.
+    // Other work slows the processor down, so the fastest of several tries counts.
     let quickestMs = Number.POSITIVE_INFINITY;
     for (let attempt = 0; attempt < 20 && quickestMs >= 100; attempt++) {
       const before = process.cpuUsage();
@@ -268,7 +268,7 @@ test('numbers out of range are what JSON.parse makes of them', () => {
   expect(typeof scan === 'object' && [scan.number('n'), scan.number('max_tokens')]).toEqual([Infinity, -0]);
 });
 
-describe('a name that parsers read differently is told', () => {
+describe('a name that parsers read differently is reported', () => {
   test.each([
     '{"model":"a","model":"b"}',
     '{"model":"a","\\u006dodel":"b"}',
@@ -288,7 +288,7 @@ describe('a name that parsers read differently is told', () => {
   });
 });
 
-test('asking for a member that was not looked for is an error, not an absence', () => {
+test('asking for a member that was not searched for is an error, not an absence', () => {
   const scan = text('{}');
   expect(() => typeof scan === 'object' && scan.string('user' as 'model')).toThrow(TypeError);
 });

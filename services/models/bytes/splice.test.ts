@@ -68,11 +68,11 @@ test('a prompt of a megabyte is not copied', () => {
   expect(joined(pieces)).toMatch(/^\{"model":"other","messages":"x+"\}$/);
 });
 
-test('a member that stands there twice is not edited', () => {
+test('a duplicate member is not edited', () => {
   expect(() => spliceMembers(scanned('{"n":1,"n":2}'), [['n', '3']])).toThrow(TypeError);
 });
 
-describe('the usage chunk is asked for', () => {
+describe('the usage chunk is requested', () => {
   test.each([
     ['{"model":"m"}', '{"stream_options":{"include_usage":true},"model":"m"}'],
     ['{}', '{"stream_options":{"include_usage":true}}'],
@@ -93,7 +93,7 @@ describe('the usage chunk is asked for', () => {
     expect(joined(spliceMembers(scan, [edit!]))).toBe(expected);
   });
 
-  test('but not again, nor where the upstream will refuse the request', () => {
+  test('but not again, nor if the upstream will refuse the request', () => {
     expect(asksForUsage(scanned('{"stream_options":{"include_usage":true}}'))).toBe(true);
     expect(includeUsageEdit(scanned('{"stream_options":{"include_usage":true}}'))).toBeNull();
     expect(includeUsageEdit(scanned('{"stream_options":"yes"}'))).toBeNull();

@@ -60,7 +60,7 @@ test(
         const bytes = Buffer.from(text);
         const chunks = cutAt(bytes, cuts);
         const { events, raw } = split(chunks, { end: false });
-        // A last carriage return may be half of a line end: it waits, so that where chunks are cut makes no difference.
+        // A final carriage return may be half of a line end, so it waits, and it makes no difference where chunks are cut.
         expect(events).toEqual(reference(text.replace(/\r$/, '')));
         const unmarked = bytes.toString('latin1').replace(/^\u00ef\u00bb\u00bf/, '');
         expect(unmarked.startsWith(raw)).toBe(true);
@@ -75,7 +75,7 @@ test(
   trialTimeoutMs,
 );
 
-test('an event without its blank line, or without the end of its line, is given when the stream ends', () => {
+test('an event without its blank line, or without the end of its line, is emitted when the stream ends', () => {
   for (const text of ['data: [DONE]', 'data: [DONE]\n', 'data: [DONE]\r', 'data: [DONE]\r\n']) {
     expect(split([Buffer.from(text)], { end: false }).events).toEqual([]);
     expect(split([Buffer.from(text)], { end: true }).events).toEqual([{ event: '', data: '[DONE]' }]);
@@ -88,7 +88,7 @@ test('what looks like half a byte order mark is content', () => {
   ]);
 });
 
-test('the value of an error line is told', () => {
+test('the value of an error line is reported', () => {
   const errors: (string | null)[] = [];
   const splitter = new SseSplitter((frame) => errors.push(frame.error));
   splitter.push(Buffer.from('error: {"code":500}\n\ndata: x\n\n'));
@@ -105,7 +105,7 @@ describe('a frame that is too long ends the stream', () => {
     expect(splitter.push(Buffer.from('\n\ndata: x\n\n'))).toBe(false);
   });
 
-  test('in endless lines of one byte, at a cost that does not grow with its square', () => {
+  test('in endless lines of one byte, at a cost that does not grow quadratically', () => {
     const chunk = Buffer.from('d\n'.repeat(64));
     const splitter = new SseSplitter(() => undefined);
     let bytes = 0;

@@ -5,7 +5,7 @@ import { createStringKernel } from './string-kernel.ts';
 
 /** Steps with `find` from one special byte to the next, over the escapes in between, as its callers do. */
 function stops(kernel: ReturnType<typeof createStringKernel>, bytes: Buffer, start: number): number[] {
-  // What an earlier text left behind the end must not be seen.
+  // Leftovers of an earlier text after the end must not be seen.
   kernel.window.fill(0x22);
   kernel.window.set(bytes);
   const found: number[] = [];

@@ -22,7 +22,7 @@ test.each([
   expect(await tokens.encode(text)).toHaveLength(count);
 });
 
-test('a text of words and lines counts as much in pieces as whole', async () => {
+test('a text of words and lines counts the same in pieces and whole', async () => {
   const tokens = await loadTokenizer();
   const words = fc.constantFrom('word', 'Wörter', '漢字', "don't", '12345', '!', '//', '};', '🦊', '</a>', '|');
   const spaces = fc.constantFrom('', ' ', '  ', '\t', '\n', '\r\n', ' \n', '\n  ', '\u3000', '\n/', '\u00a0');
@@ -92,7 +92,7 @@ test.each([
   },
 );
 
-test('of a text of many megabytes one is counted and stands for the others', async () => {
+test('of a text of many megabytes, one is counted and the rest extrapolated', async () => {
   const tokens = await loadTokenizer();
   const [sentence, row] = ['A longer text of ordinary words.\n', '| 12.5 | 0.75 | none |\n'];
   const [sentences, rows] = [2 ** 23 / sentence.length, 2 ** 23 / row.length];
@@ -108,7 +108,7 @@ test('counting stops soon after the maximum', async () => {
   expect(count).toBeLessThan(5_000);
 });
 
-test('the first tokens of a text never end inside a character', async () => {
+test('the first tokens of a text never end within a character', async () => {
   const tokens = await loadTokenizer();
   const text = '🦊🐼🦄 漢字 and more';
   const total = await tokens.count(text);

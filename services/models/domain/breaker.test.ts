@@ -7,7 +7,7 @@ const failing = (times: number, nowMs = 0): Breaker => {
   return breaker;
 };
 
-test('the fifth failure in a row opens it, and a success in between starts anew', () => {
+test('the fifth failure in a row opens it, and a success in between resets the count', () => {
   expect(failing(4).admits(0)).toBe(true);
   expect(failing(5).admits(0)).toBe(false);
   const breaker = failing(4);
@@ -16,7 +16,7 @@ test('the fifth failure in a row opens it, and a success in between starts anew'
   expect(breaker.admits(0)).toBe(true);
 });
 
-test('once it has been open for a while it lets one trial through, and only one', () => {
+test('once it has been open for a while it lets exactly one trial through', () => {
   const breaker = failing(5);
   expect(breaker.admits(999)).toBe(false);
   expect(breaker.admits(1_000)).toBe(true);
@@ -26,7 +26,7 @@ test('once it has been open for a while it lets one trial through, and only one'
   expect(breaker.admits(1_000)).toBe(true);
 });
 
-test('a good trial closes it, a bad one opens it for longer, and never for more than 15 s', () => {
+test('a good trial closes it, a bad one opens it for longer, but never for more than 15 s', () => {
   const breaker = failing(5);
   let nowMs = 0;
   const openMs: number[] = [];

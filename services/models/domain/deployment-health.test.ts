@@ -19,11 +19,11 @@ test('a deployment is pending until something succeeds', () => {
   expect(told).toEqual({ status: Status.PENDING, reason: 'refused' });
   expect(health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'refused'), 0)).toBeNull();
   expect(health(['a', good, 0]).judge(as(Status.PENDING), 0)?.status).toBe(Status.RUNNING);
-  // Switched on again after it had been stopped.
+  // Enabled again after it had been stopped.
   expect(health(['a', good, 0], ['a', nothingYet, 60_000]).judge(as(Status.PENDING, 'refused'), 60_000)).toBeNull();
 });
 
-test('it has failed when every edge gave it up, and is degraded while one of them did', () => {
+test('it is Failed when every edge has given up on it, and Degraded while at least one has', () => {
   expect(health(['a', bad, 0]).judge(as(Status.RUNNING), 0)).toEqual({ status: Status.FAILED, reason: 'refused' });
   expect(health(['a', bad, 0], ['b', good, 0]).judge(as(Status.RUNNING), 0)?.status).toBe(Status.DEGRADED);
 });
@@ -35,7 +35,7 @@ test('an edge that fell silent no longer counts', () => {
   expect(both.judge(as(Status.RUNNING), 60_000)).toBeNull();
 });
 
-test('it comes back on trial first, and runs once a call has succeeded', () => {
+test('it returns on trial first, and is Running once a call has succeeded', () => {
   const onTrial = { ...good, successes: 1, consecutiveFailures: 6 };
   const recovering = health(['a', bad, 0], ['a', onTrial, 5_000]);
   expect(recovering.judge(as(Status.FAILED), 5_000)?.status).toBe(Status.DEGRADED);
@@ -43,7 +43,7 @@ test('it comes back on trial first, and runs once a call has succeeded', () => {
   expect(recovering.judge(as(Status.DEGRADED), 12_000)).toEqual({ status: Status.RUNNING, reason: '' });
 });
 
-test('one that failed stays so until something succeeds, however long nobody has tried', () => {
+test('one that failed stays Failed until something succeeds, however long nobody has tried', () => {
   const nobodyTried = { ...bad, failures: 0, ejected: false };
   const dead = health(['a', good, 0], ['a', bad, 1_000], ['a', nobodyTried, 16_000]);
   expect(dead.judge(as(Status.FAILED), 16_000)).toBeNull();
@@ -55,7 +55,7 @@ test('one that failed stays so until something succeeds, however long nobody has
   expect(dead.judge(as(Status.FAILED), 18_000)?.status).toBe(Status.DEGRADED);
 });
 
-test('errors degrade it for ten seconds, an accident does not', () => {
+test('errors degrade it for ten seconds, a single accident does not', () => {
   const accident = { ...good, failures: 1 };
   expect(health(['a', accident, 0]).judge(as(Status.RUNNING), 0)).toBeNull();
   const flaky = health(['a', { ...good, failures: 3 }, 0], ['a', good, 1_000]);

@@ -33,7 +33,7 @@ test.each<[string, Partial<Measures>, bigint]>([
   expect(priceUsage(price, used(measures))).toBe(cost);
 });
 
-test('no call costs more than Usage stores, whatever its upstream or its price says', () => {
+test('no call costs more than Usage can store, whatever its upstream or its price says', () => {
   const dear = { ...price, perImage: 9_000_000_000_000_000_000n };
   expect(priceUsage(dear, used({ images: 1_000 }))).toBe(costNanoUsdMax);
 });
@@ -47,8 +47,8 @@ test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
   expect(priceUsage(halves, used({ inputTokens: 1, outputTokens: 1 }))).toBe(1n);
 });
 
-test('for any price and use the cost is the exact sum, rounded half up, or the most that a call may cost', () => {
-  // Of every size: small sums are reckoned in doubles.
+test('for any price and usage the cost is the exact sum, rounded half up, or the most that a call may cost', () => {
+  // Of every size: small sums are computed in doubles.
   const rate = fc.oneof(
     fc.bigInt({ min: 0n, max: 10n ** 15n }),
     fc.bigInt({ min: 0n, max: 10n ** 10n }),
@@ -93,7 +93,7 @@ test('for any price and use the cost is the exact sum, rounded half up, or the m
   );
 });
 
-test('where doubles end nothing is rounded to its neighbour', () => {
+test('where doubles become inexact, nothing is rounded to a neighbouring value', () => {
   for (let cost = 9_007_199_200n; cost < 9_007_199_400n; cost += 1n) {
     const justBelowHalf = { ...freeOfCharge, inputPerMillionTokens: cost * 1_000_000n + 499_999n };
     expect(priceUsage(justBelowHalf, used({ inputTokens: 1 }))).toBe(cost);
@@ -102,7 +102,7 @@ test('where doubles end nothing is rounded to its neighbour', () => {
   }
 });
 
-test('the version in force is the newest that has begun; before the first there is none', () => {
+test('the version in force is the newest that has started; before the first there is none', () => {
   const later = { ...price, id: 'v2', effectiveFromMs: 2_000 };
   const versions = [price, later];
   expect([999, 1_000, 1_999, 2_000, 9_999].map((ms) => priceAt(versions, ms)?.id)).toEqual([

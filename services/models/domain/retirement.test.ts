@@ -16,7 +16,7 @@ describe('any sequence of changes', () => {
     ms: fc.integer({ min: -100, max: 100 }),
   });
 
-  test('never moves deprecated_at, never dates before it, and never revives what is retired', () => {
+  test('never moves deprecated_at, never sets a date before it, and never revives a retired model', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
         let nowMs = 1_000_000;
@@ -60,7 +60,7 @@ test('a model retires at its date, to the millisecond', () => {
 });
 
 describe('reminders', () => {
-  test('are due at the announcement, 30, 7 and 1 days before and on the day; what is past is skipped', () => {
+  test('are due at the announcement, 30, 7 and 1 days before and on the day; past ones are skipped', () => {
     const plan = (days: number) =>
       reminderPlan(days * dayMs, 0, true).map(({ dueAtMs }) => (dueAtMs === null ? null : dueAtMs / dayMs));
     expect(plan(60)).toEqual([0, 30, 53, 59, 60]);
@@ -79,7 +79,7 @@ describe('reminders', () => {
     }
   });
 
-  test('stay one header line and plain words, whatever a name or note holds', () => {
+  test('stay one header line and plain words, whatever a name or note contains', () => {
     const hostile = 'a\r\nBcc: x@y.example\u0000\u2028<script>alert("1")</script>&\u202e';
     const mail = reminderMail({
       model: hostile,

@@ -12,7 +12,7 @@ import { WholeAnswerReader } from './whole-answer-reader.ts';
 const mebibyte = 1024 * 1024;
 const shareOf = (userId: string): AnswerShare => ({ userId, bytes: 0, wake() {} });
 
-test('who came first may always go on, and others while one user leaves a third of what he has', () => {
+test('whoever came first may always continue, and others while at least a third of what their user holds is left free', () => {
   const room = new AnswerRoom(8 * mebibyte);
   const [first, second, other, small] = ['one', 'one', 'other', 'one'].map(shareOf) as [AnswerShare, ...AnswerShare[]];
   room.hold(first, 5 * mebibyte);
@@ -54,7 +54,7 @@ const meteredBy = (userId: string): MeteredCall =>
     null,
   );
 
-/** An answer of 4 MiB that its upstream sends as fast as it is taken, whole or in events of 1 MiB. */
+/** An answer of 4 MiB that its upstream sends as fast as it is accepted, whole or in events of 1 MiB. */
 function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = false } = {}) {
   const signal = { aborted: false };
   const exchange = new PulledExchange();
@@ -97,7 +97,7 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = 
   return { exchange, sent, delivery, given, signal };
 }
 
-test('answers without room pause their upstreams, and all are given, one after the other', async () => {
+test('answers without room pause their upstreams, and all are delivered, one after the other', async () => {
   const room = new AnswerRoom(6 * mebibyte);
   const answers = Array.from({ length: 5 }, () => answer(room, 'user'));
   const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);
@@ -128,7 +128,7 @@ test('streams of large events whose callers take none pause their upstreams, and
   expect(await Promise.all(taking)).toEqual(answers.map(() => 4 * mebibyte));
 });
 
-test('what turns out to be no answer makes room for another', async () => {
+test('what turns out not to be an answer makes room for another', async () => {
   const room = new AnswerRoom(mebibyte);
   const none = answer(room, 'a', { isAnswer: false });
   const second = answer(room, 'b');

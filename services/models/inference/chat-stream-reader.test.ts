@@ -23,7 +23,7 @@ async function countedOf(pieces: readonly string[]): Promise<number> {
   return allMeasures(await end.counted()).outputTokens;
 }
 
-test('tokens that an upstream does not report are counted to the end of a long stream, be it of many pieces or of one', async () => {
+test('tokens that an upstream does not report are counted to the end of a long stream, in many pieces or in one', async () => {
   const piece = ' ten words that stand for an answer of some length'.repeat(1_000);
   const whole = await tokenizer.count(piece.repeat(60));
   for (const pieces of [Array.from({ length: 60 }, () => piece), [piece.repeat(60)], ['', piece, piece.repeat(59)]]) {

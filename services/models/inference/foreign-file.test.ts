@@ -54,7 +54,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a call that names a file as its body fails with, once it runs at once and once it is to be a background job. */
+/** How a call that names a file as its body fails, both run directly and as a background job. */
 async function failures(carrier: Carrier, bodyFile: string): Promise<unknown[]> {
   const services = [rpcService(InferenceService, inference.implementation, { callers: ['edge'] })];
   await using rpc = await carry(carrier, services);
@@ -80,7 +80,7 @@ test('the edge of the same process has a body read from the file to which it spo
 });
 
 describe.each(['h2c', 'tls'] as const)('over %s', (carrier) => {
-  test('a body that is named as a file is refused unread, whether or not there is such a file', async () => {
+  test('a body given as a file name is refused unread, whether or not there is such a file', async () => {
     for (const path of [spooled, join(folder, 'no-such-file')]) {
       for (const error of await failures(carrier, path)) {
         expect(error).toMatchObject({

@@ -6,7 +6,7 @@ import { textEstimate } from './prepared-call.ts';
 const price = { ...freeOfCharge, inputPerMillionTokens: 1_000_000n };
 const model = { contextWindow: 448, maxOutputTokens: 0 };
 
-test("a prompt costs no more than the model's context window, an audio file as much as its length", () => {
+test("a prompt is held at no more than the model's context window, an audio file at no more than its length", () => {
   const text = textEstimate(10_000, 0);
   expect(costRange({ estimate: text }, model, price).costMaxNanoUsd).toBe(448n);
   const audio = { ...textEstimate(10_000, 0), audioMs: 1_000_000 };

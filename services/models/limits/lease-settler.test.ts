@@ -10,7 +10,7 @@ import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 const logger = createLogger({ level: 'silent', name: 'test' });
 
 let nowMs: number;
-/** What Billing was told, and how it answers: as often as not with all that it was told of. */
+/** What Billing was told, and how it answers: as often as not about everything that it was told. */
 let told: MessageInitShape<typeof LeaseSettlementSchema>[];
 let answer: (one: MessageInitShape<typeof LeaseSettlementSchema>) => MessageInitShape<typeof SettledLeaseSchema>;
 let settler: LeaseSettler;
@@ -31,7 +31,7 @@ beforeEach(() => {
   });
 });
 
-/** Billing leaves the holder so much, for so long. */
+/** Billing leaves the holder this much, for this long. */
 const held =
   (heldNanoUsd = 100n, leftMs = timeToLiveMs): typeof answer =>
   ({ leaseId }) =>
@@ -61,7 +61,7 @@ function lease(fields: Partial<HeldLease> = {}): HeldLease {
   return one;
 }
 
-test('a lease admits for as long as Billing holds it, counted from before it was asked, and a renewal prolongs that', async () => {
+test('a lease admits calls for as long as Billing holds it, counted from before it was requested, and a renewal extends that', async () => {
   const slice = lease();
   nowMs += timeToLiveMs - 1_000;
   slice.usedMs = nowMs;
@@ -75,14 +75,14 @@ test('a lease admits for as long as Billing holds it, counted from before it was
     true,
     false,
   ]);
-  // It is less where the budget's period ends.
+  // It is less at the end of the budget's period.
   answer = held(100n, 5_000);
   await settler.settle([slice]);
   expect([hasRoom(slice, 1n, nowMs + 4_999), hasRoom(slice, 1n, nowMs + 5_000)]).toEqual([true, false]);
 });
 
 test.each([LeaseState.LAPSED, LeaseState.CLOSED])(
-  'nothing more is admitted under a lease that Billing no longer holds (%d), nor is it told of again',
+  'nothing more is admitted under a lease that Billing no longer holds (%d), nor is it reported again',
   async (state) => {
     const slice = lease();
     answer = () => ({ state });
@@ -93,7 +93,7 @@ test.each([LeaseState.LAPSED, LeaseState.CLOSED])(
   },
 );
 
-test('room that Billing would have back is free there once it hears, at once, that nothing more is admitted in it', async () => {
+test('room that Billing wants back is free as soon as it hears that nothing more is admitted in it', async () => {
   const slice = lease();
   enter(slice, 10n, nowMs);
   answer = held(40n);
@@ -110,7 +110,7 @@ describe('a hold of one call', () => {
     return told.length - before;
   };
 
-  test('is kept alive while the call runs, each third of its time, and not more often', async () => {
+  test('is kept alive while the call runs, after each third of its time, and not more often', async () => {
     lease({ central: true, callsInFlight: 1, inFlightNanoUsd: 100n });
     expect(await ticked(500)).toBe(0);
     expect(await ticked(timeToLiveMs / 3 - 500)).toBe(1);
@@ -118,7 +118,7 @@ describe('a hold of one call', () => {
     expect(await ticked(timeToLiveMs / 3 - 500)).toBe(1);
   });
 
-  test('whose use Billing could not be told is told again with the next tick', async () => {
+  test('whose use could not be reported to Billing is reported again with the next tick', async () => {
     const hold = lease({ central: true, callsInFlight: 1, inFlightNanoUsd: 100n, changed: true });
     answer = () => {
       throw gatewayError(ErrorReason.OVERLOADED, 'away');

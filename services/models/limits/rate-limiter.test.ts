@@ -20,7 +20,7 @@ function limiterAt(start = 0) {
   return { time, limiter: new RateLimiter(() => time.ms) };
 }
 
-/** The admission, or the reason of the refusal. Alone, a process never has to ask. */
+/** The admission, or the reason for the refusal. A single process never has to ask. */
 function tryAdmit(limiter: RateLimiter, tokens = 0, own: Partial<RateLimits> = {}): RateAdmission | ErrorReason {
   try {
     return limiter.admit(key, { ...limits, ...own }, tokens) as RateAdmission;
@@ -32,7 +32,7 @@ function tryAdmit(limiter: RateLimiter, tokens = 0, own: Partial<RateLimits> = {
 
 const isAdmitted = (outcome: RateAdmission | ErrorReason): boolean => typeof outcome === 'object';
 
-test('a minute’s worth may come at once, and then one each second; never more in any minute than the limit and that burst', () => {
+test('a minute’s worth may come at once, then one each second; no minute has more than the limit plus that burst', () => {
   const { time, limiter } = limiterAt();
   const admittedAt: number[] = [];
   for (; time.ms < 5 * 60_000; time.ms += 250) if (isAdmitted(tryAdmit(limiter))) admittedAt.push(time.ms);
@@ -72,7 +72,7 @@ test('tokens are held by their estimate and corrected at the end, up as well as 
   expect(tryAdmit(limiter, 1)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
 });
 
-test('whatever a call is said to have used, its tokens are in the way of others for a minute more at most', () => {
+test('whatever a call is said to have used, its tokens block others for at most one more minute', () => {
   const { time, limiter } = limiterAt();
   const used = tryAdmit(limiter, 3_000) as RateAdmission;
   used.release(100_000_000);
@@ -82,13 +82,13 @@ test('whatever a call is said to have used, its tokens are in the way of others 
   expect(isAdmitted(tryAdmit(limiter, 5_900))).toBe(true);
 });
 
-test('a request larger than the whole token limit passes alone, for it could never pass otherwise', () => {
+test('a request larger than the whole token limit passes when alone, since it could never pass otherwise', () => {
   const { limiter } = limiterAt();
   expect(isAdmitted(tryAdmit(limiter, 100_000))).toBe(true);
   expect(tryAdmit(limiter, 1)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
 });
 
-test('what runs at a time is counted until its end, and refused requests count nothing', () => {
+test('concurrent calls count until their end, and refused requests do not count', () => {
   const { limiter } = limiterAt();
   const running = [tryAdmit(limiter, 0, { concurrentRequests: 2 }), tryAdmit(limiter, 0, { concurrentRequests: 2 })];
   expect(tryAdmit(limiter, 0, { concurrentRequests: 2 })).toBe(ErrorReason.RATE_LIMITED);
@@ -110,7 +110,7 @@ test('another key, and the user’s session, have limits of their own', () => {
 });
 
 describe('among several replicas', () => {
-  /** A limiter whose subject is granted what it asks for, up to `room` requests; one of `replicas`. */
+  /** A limiter among `replicas`, whose subject is granted what it asks for, up to `room` requests. */
   function granted(room: number) {
     const { time, limiter } = limiterAt();
     const state = {
@@ -148,13 +148,13 @@ describe('among several replicas', () => {
   }
   const admit = async (limiter: RateLimiter): Promise<RateAdmission> => await limiter.admit(key, limits, 10);
 
-  test('what was granted goes without asking, and the limit is what all replicas together let through', async () => {
+  test('what was granted needs no asking, and the limit is what all replicas together let through', async () => {
     const { limiter, reports, state, tick } = granted(20);
     await tick();
     const admissions = await Promise.all(Array.from({ length: 20 }, () => admit(limiter)));
     expect(admissions.at(-1)!.reading.remainingRequests).toBe(0);
     expect(state.room).toBe(0);
-    // One report told of the first, and one of all that came while it was under way.
+    // One report about the first, and one about all that came while it was in flight.
     expect(reports).toHaveLength(2);
     expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
     expect(reports).toHaveLength(2);
@@ -185,7 +185,7 @@ describe('among several replicas', () => {
     ['4 concurrent requests', ErrorReason.RATE_LIMITED, { running: 0 }],
     ['60 requests per minute', ErrorReason.RATE_LIMITED, { room: 0 }],
     ['6000 tokens per minute', ErrorReason.TOKEN_RATE_LIMITED, { tokenRoom: 0 }],
-  ])('a refusal names the limit of which other replicas hold what is left: %s', async (limit, reason, left) => {
+  ])('a refusal names the limit whose remainder other replicas hold: %s', async (limit, reason, left) => {
     const { limiter, state, tick } = granted(60);
     await tick();
     Object.assign(state, left);
@@ -195,7 +195,7 @@ describe('among several replicas', () => {
     for (let time = 0; time < 2; time++) await expect(refused()).rejects.toMatchObject({ reason, message });
   });
 
-  test('a call that asks for more tokens than any limit has is no report that Usage refuses, nor a reading that messages cannot hold', async () => {
+  test('a call that asks for more tokens than any limit allows causes no report that Usage refuses, nor a figure too large for messages', async () => {
     const { limiter, tick } = granted(60);
     await tick();
     const small = { ...limits, tokensPerMinute: 1_000 };
@@ -207,7 +207,7 @@ describe('among several replicas', () => {
     expect(limiter.isCutOff).toBe(false);
   });
 
-  test('who goes quiet gives back what is left, and who was refused asks again after 200 ms', async () => {
+  test('a quiet replica returns what is left, and a refused one asks again after 200 ms', async () => {
     const { time, limiter, reports, state, tick } = granted(3);
     await tick();
     for (let count = 0; count < 3; count++) (await admit(limiter)).release(10);
@@ -219,7 +219,7 @@ describe('among several replicas', () => {
     await tick();
     expect(reports).toHaveLength(told);
 
-    // The room is gone here, but another replica may have given some back: it is asked for, though not for every request.
+    // The room is gone here, but another replica may have returned some, so it is asked for, though not for every request.
     const asked = reports.length;
     time.ms += 1_000;
     await expect(admit(limiter)).rejects.toMatchObject({ reason: ErrorReason.RATE_LIMITED });
@@ -232,7 +232,7 @@ describe('among several replicas', () => {
     expect((await admit(limiter)).reading.limitRequests).toBe(60);
   });
 
-  test('a hundredth of the limits goes unasked, and is told by the next report', async () => {
+  test('a hundredth of the limits is used without asking, and included in the next report', async () => {
     const { limiter, reports, tick } = granted(0);
     await tick();
     const large = { requestsPerMinute: 1_000, tokensPerMinute: 1_000_000, concurrentRequests: 100 };
@@ -244,7 +244,7 @@ describe('among several replicas', () => {
     expect(reports[0]).toMatchObject([{ requestsSettled: 5n, tokensSettled: 500n }]);
   });
 
-  test('what went while a replica was alone counts once another is there, and what it was granted is its own once it is alone', async () => {
+  test('what passed while a replica was alone counts once another is there, and its grants are its own once it is alone again', async () => {
     const { limiter, reports, state, tick } = granted(60);
     for (let count = 0; count < 10; count++) (tryAdmit(limiter, 100) as RateAdmission).release(50);
     await tick();
@@ -259,14 +259,14 @@ describe('among several replicas', () => {
     expect(reports).toHaveLength(told);
   });
 
-  test('without an answer a replica goes on by the bucket it knows, and tells later what it let through', async () => {
+  test('without an answer a replica goes on by the bucket it knows, and later reports what it let through', async () => {
     const { time, limiter, state, tick, reports } = granted(60);
     await tick();
     await admit(limiter);
     state.isAway = true;
     for (let count = 0; count < 59; count++) await admit(limiter);
     expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
-    // Its even part of the limit: one each two seconds.
+    // Its even part of the limit: one every two seconds.
     time.ms += 2_000;
     expect(isAdmitted(tryAdmit(limiter))).toBe(true);
     expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);

@@ -31,7 +31,7 @@ test('a file cut at any offset gives back every whole frame before the cut', () 
   }
 });
 
-test('a flipped bit anywhere costs its frame and those behind it, never those before', () => {
+test('a flipped bit anywhere costs its frame and those after it, never those before', () => {
   const bytes = framesOf(...payloads);
   const { ends } = parseFrames(bytes);
   for (let bit = 0; bit < bytes.length * 8; bit += 1) {
@@ -44,7 +44,7 @@ test('a flipped bit anywhere costs its frame and those behind it, never those be
   }
 });
 
-test('zeros which a power loss leaves behind are a torn tail, not frames', () => {
+test('zeros left by a power loss are a torn tail, not frames', () => {
   const bytes = Buffer.concat([framesOf('a'), Buffer.alloc(4096)]);
   expect(parseFrames(bytes)).toMatchObject({ payloads: ['a'], tail: 'torn' });
 });
@@ -73,7 +73,7 @@ test('a write in small pieces continues where it stopped', () => {
   expect(Buffer.concat(taken)).toEqual(framesOf(...payloads));
 });
 
-test('a record that no reader would accept is refused when it is written', () => {
+test('a record that no reader would accept is refused when written', () => {
   const frames = new FrameBuffer();
   expect(() => frames.append('')).toThrow(RangeError);
   expect(() => frames.append('x'.repeat(payloadBytesMax + 1))).toThrow(RangeError);

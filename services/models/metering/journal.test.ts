@@ -17,7 +17,7 @@ import { adoptOrphans } from './orphans.ts';
 import { listSegments } from './segment-files.ts';
 import type { JournalFiles } from './segment-log.ts';
 
-/** Long enough for a busy machine; what is waited for takes milliseconds. */
+/** Long enough for a busy machine; what is awaited takes milliseconds. */
 const until = <Value>(condition: () => Value | Promise<Value>) =>
   vi.waitFor(condition, { timeout: 30_000, interval: 5 });
 
@@ -37,7 +37,7 @@ test('events come out in the order they ended', async () => {
   await journal.close();
 });
 
-test('all records of one loop turn leave in one write, before the next turn', async () => {
+test('all records of one loop turn are written at once, before the next turn', async () => {
   using folder = journalFolder();
   const writeSync = vi.fn<JournalFiles['writeSync']>(fs.writeSync);
   const journal = openTestJournal(folder.path, {
@@ -58,7 +58,7 @@ test('all records of one loop turn leave in one write, before the next turn', as
   await journal.close();
 });
 
-test('a loop turn that takes long is not waited for', async () => {
+test('a long loop turn is not waited for', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
   const order: string[] = [];
@@ -110,7 +110,7 @@ test('acknowledged segments are deleted, others are not', async () => {
   await journal.close();
 });
 
-test('the begin of a long request outlives the segment it was written to', async () => {
+test('the begin record of a long request outlives the segment it was written to', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { segmentBytes: 500 });
   journal.begin('long', { id: 'long', tokens: 0 });
@@ -130,7 +130,7 @@ test('the begin of a long request outlives the segment it was written to', async
   expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'long', tokens: 12, interrupted: true });
 });
 
-test('the copy of what a long request began with is on the disk before the segment that has the original goes', async () => {
+test("the copy of a long request's begin record is on disk before the segment with the original is deleted", async () => {
   using folder = journalFolder();
   const unsynced: ((error: null) => void)[] = [];
   let isSlow = true;
@@ -152,7 +152,7 @@ test('the copy of what a long request began with is on the disk before the segme
   await journal.close();
 });
 
-test('a journal is given up only once no deletion of a segment is under way, so that its adopter finds what it lists', async () => {
+test('a journal is released only when no segment is being deleted, so that its adopter finds what it lists', async () => {
   using folder = journalFolder();
   const order: string[] = [];
   const unlink: JournalFiles['unlink'] = (path, done) =>
@@ -172,8 +172,8 @@ test('a journal is given up only once no deletion of a segment is under way, so 
   expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'event-20', tokens: 0, interrupted: true });
 });
 
-describe('an outage of usage', () => {
-  test('memory holds no more than its bound, and every event comes once and in order', async () => {
+describe('an outage of Usage', () => {
+  test('memory holds no more than its bound, and every event arrives once and in order', async () => {
     using folder = journalFolder();
     const journal = openTestJournal(folder.path, { eventsInMemoryMax: 1000, segmentBytes: 20_000 });
     const decode = vi.spyOn(testCodec, 'decode');
@@ -196,7 +196,7 @@ describe('an outage of usage', () => {
     await journal.close();
   });
 
-  test('events that end while the backlog is read are neither lost nor doubled', async () => {
+  test('events that end while the backlog is read are neither lost nor duplicated', async () => {
     using folder = journalFolder();
     const journal = openTestJournal(folder.path, { eventsInMemoryMax: 10, segmentBytes: 5000 });
     const closing = new AbortController();
@@ -234,7 +234,7 @@ describe('an outage of usage', () => {
 });
 
 describe('a disk that refuses writes', () => {
-  /** A disk with `free` bytes: it takes what fits, as a real one, and then fails. */
+  /** A disk with `free` bytes: like a real one, it takes what fits and then fails. */
   function fullDisk(code: string) {
     const disk = { free: Number.POSITIVE_INFINITY };
     const files = filesWith({
@@ -272,7 +272,7 @@ describe('a disk that refuses writes', () => {
     },
   );
 
-  test('events still reach usage from memory, and the folder goes once the disk is back', async () => {
+  test('events still reach Usage from memory, and the folder is deleted once the disk is back', async () => {
     using folder = journalFolder();
     const { disk, files } = fullDisk('ENOSPC');
     const journal = openTestJournal(folder.path, { files });
@@ -358,7 +358,7 @@ describe('a disk that refuses writes', () => {
     },
   );
 
-  test('a new segment that cannot be made is the same', async () => {
+  test('a new segment that cannot be created has the same effect', async () => {
     using folder = journalFolder();
     let full = false;
     const files = filesWith({
@@ -372,7 +372,7 @@ describe('a disk that refuses writes', () => {
     full = true;
     await written(journal, event(2));
     expect(journal.healthy).toBe(false);
-    // The second is neither in memory nor in a file that could be read.
+    // The second is neither in memory nor in a readable file.
     expect(await drain(journal)).toEqual([event(1)]);
     full = false;
     await until(() => expect(journal.healthy).toBe(true));

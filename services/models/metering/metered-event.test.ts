@@ -52,7 +52,7 @@ test('an event is a message like one that create makes, on any wire', () => {
   expect(usageEvent({ ...metered, ttftMs: null }).ttftMs).toBeUndefined();
 });
 
-/** A new call, as it is journaled when it is admitted. */
+/** A new call, as it is journaled when admitted. */
 const begun: MeteredEvent = {
   ...metered,
   ...noMeasures,
@@ -65,7 +65,7 @@ const begun: MeteredEvent = {
 };
 const decoded = (text: string) => meteredEventCodec.decode(JSON.parse(text));
 
-test('the journal gives back the event as it was, begun and ended, money to the last unit', () => {
+test('the journal returns the event as it was, begun and ended, with money to the last unit', () => {
   const text = meteredEventCodec.encode(begun);
   expect(decoded(text)).toEqual(begun);
   expect(decoded(meteredEventCodec.encodeEnd(metered, text))).toEqual(metered);
@@ -77,7 +77,7 @@ test("the event of a job's success keeps the id that it was given at its end", (
   expect(decoded(meteredEventCodec.encodeEnd(success, meteredEventCodec.encode(call)))).toEqual(success);
 });
 
-test('events that earlier versions journaled are read: by names, and in one list', () => {
+test('events journaled by earlier versions are read: by names, and in one list', () => {
   const named = { ...metered, costNanoUsd: String(metered.costNanoUsd) };
   expect(decoded(JSON.stringify(named))).toEqual(metered);
   const { id, tenantId, userId, apiKeyId, sessionId, model, deploymentId, endpoint, operation, ...outcome } = named;
@@ -91,11 +91,11 @@ test('events that earlier versions journaled are read: by names, and in one list
   expect(decoded(JSON.stringify(list))).toEqual(metered);
 });
 
-test.each([null, 7, 'text', {}, [], [7], [id], [[]], [[id]]])('what is no event is refused: %j', (json) => {
+test.each([null, 7, 'text', {}, [], [7], [id], [[]], [[id]]])('what is not an event is refused: %j', (json) => {
   expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
 });
 
-test('a call that the death of its process cut is an event, but that of a job is none: the job makes it again', () => {
+test("a call interrupted by the death of its process is an event, but a job's is not: the job makes it again", () => {
   const progress = { outputTokens: 3, costNanoUsd: '30' };
   expect(meteredEventCodec.interrupted(metered, progress)).toMatchObject({ id, success: false, costNanoUsd: 30n });
   expect(meteredEventCodec.interrupted({ ...metered, jobId: uuidv7() }, null)).toBeNull();

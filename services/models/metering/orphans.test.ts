@@ -35,7 +35,7 @@ const ids = (events: { id: string }[]) => events.map(({ id }) => id);
 const adopt = (directory: string, logger = testLogger()) =>
   adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger });
 
-/** Runs one of the fixtures as a process of its own, killed with the scope. */
+/** Runs one of the fixtures as its own process, killed with the scope. */
 function run(fixture: string, ...args: string[]): { child: ChildProcess } & Disposable {
   const path = join(import.meta.dirname, 'fixtures', fixture);
   const child = spawn(process.execPath, [path, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -79,7 +79,7 @@ test.each(['group', 'always'] as const)(
     const found = new Set(ids(events));
     expect(reported.filter((id) => !found.has(id))).toEqual([]);
     expect(found.size).toBe(events.length);
-    // In order, and each with the tokens it ended with; the requests that were cut come last, with what was counted.
+    // In order, each with the tokens it ended with; interrupted requests come last, with what was counted.
     expect(ended.map(({ tokens }) => tokens)).toEqual(ended.map(({ tokens }) => tokens).toSorted((a, b) => a - b));
     const cut = events.filter(({ id }) => id.endsWith('0'));
     expect(cut.length).toBeGreaterThan(40);
@@ -130,7 +130,7 @@ test('an adopter that is told to close deletes nothing it has not shipped', asyn
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([0, 1, 2].map(event));
 });
 
-test('a deletion that a kill interrupted is finished, not replayed', async () => {
+test('a deletion interrupted by a kill is finished, not replayed', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 3);
   renameSync(left, join(folder.path, `removed-${basename(left)}`));
@@ -138,7 +138,7 @@ test('a deletion that a kill interrupted is finished, not replayed', async () =>
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test('a tail torn at any offset gives back the checksummed prefix', async () => {
+test('a tail torn at any offset returns the checksummed prefix', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 4);
   const bytes = readFileSync(segmentPath(left, 1));
@@ -154,7 +154,7 @@ test('a tail torn at any offset gives back the checksummed prefix', async () => 
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test('a torn segment does not hide the ones behind it', async () => {
+test('a torn segment does not hide those after it', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { segmentBytes: 1 });
   for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
@@ -195,7 +195,7 @@ test('a journal of which a segment cannot be read is asked no more, and is left 
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([1, 2, 3].map(event));
 });
 
-test('records that checksum but make no sense are skipped, and their segment is kept for the operator', async () => {
+test('records with a valid checksum but no sense are skipped, and their segment is kept for the operator', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 1);
   const other = openTestJournal(folder.path, { codec: { ...testCodec, encodeEnd: () => '{"no":"event"}' } });
@@ -207,7 +207,7 @@ test('records that checksum but make no sense are skipped, and their segment is 
   expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
 });
 
-test('what an older version could not read is adopted by a later one, and what nobody can read is kept on', async () => {
+test('what an older version could not read is adopted by a later one, and what nobody can read is kept', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { segmentBytes: 1 });
   journal.begin('event-2', event(0));
@@ -234,14 +234,14 @@ test('what an older version could not read is adopted by a later one, and what n
   takeBack();
   expect(damagedSegments(folder.path)).toEqual([]);
   const [again] = adopt(folder.path);
-  // Somebody else who starts meanwhile leaves it alone.
+  // Another process that starts meanwhile leaves it alone.
   takeBack();
   expect(await drainToTheEnd(again!)).toEqual([event(1), event(2)]);
   expect(damagedSegments(folder.path)).toEqual([{ journal: journal.name, segment: last }]);
   expect(readdirSync(folder.path)).toEqual(['damaged']);
 });
 
-test('a journal that cannot be adopted is told of, and neither ends the process nor keeps the others waiting', async () => {
+test('a journal that cannot be adopted is reported, and neither ends the process nor keeps the others waiting', async () => {
   using folder = journalFolder();
   for (const name of ['a-broken', 'z-broken']) {
     mkdirSync(join(folder.path, name));
@@ -256,7 +256,7 @@ test('a journal that cannot be adopted is told of, and neither ends the process 
   expect(adopt(join(folder.path, 'a-broken', 'lock'), logger)).toEqual([]);
 });
 
-test('files that are no journal are left alone', async () => {
+test('files that are not journals are left alone', async () => {
   using folder = journalFolder();
   writeFileSync(join(folder.path, 'note.txt'), 'not ours');
   expect(adopt(folder.path)).toEqual([]);

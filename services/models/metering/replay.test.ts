@@ -16,7 +16,7 @@ test('an end is its event, and nothing of it is left', () => {
   expect(replay.interrupted()).toEqual([]);
 });
 
-test('a begin without an end is an interrupted event of what was counted last', () => {
+test('a begin without an end is an interrupted event with what was last counted', () => {
   const replay = createReplay(testCodec);
   for (const text of [begin('a'), begin('b'), progress('a', 3), progress('a', 5)]) replay.accept(text);
   expect(replay.interrupted()).toEqual([

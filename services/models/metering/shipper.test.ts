@@ -14,7 +14,7 @@ import {
 import { adoptOrphans } from './orphans.ts';
 import { createShipper } from './shipper.ts';
 
-/** Long enough for a busy machine; what is waited for takes milliseconds. */
+/** Long enough for a busy machine; what is awaited takes milliseconds. */
 const until = <Value>(condition: () => Value | Promise<Value>) =>
   vi.waitFor(condition, { timeout: 30_000, interval: 5 });
 
@@ -51,7 +51,7 @@ test('events are stored in batches of a thousand at most and leave an empty jour
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test('while usage is away the journal keeps everything, nothing waits for it, and it is asked more and more seldom', async () => {
+test('while Usage is away the journal keeps everything, nothing waits for it, and it is asked less and less often', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { eventsInMemoryMax: 20 });
   const { stored, state, record } = usage();
@@ -100,7 +100,7 @@ test('a call that stored and then failed is sent again, with the same events', a
   await journal.close();
 });
 
-test('events that usage refuses for good are set aside one by one; the others are stored', async () => {
+test('events that Usage refuses permanently are set aside one by one; the others are stored', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
   const { stored, record } = usage();

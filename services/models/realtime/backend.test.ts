@@ -13,7 +13,7 @@ import { Outbox } from './outbox.ts';
 
 const capped = (spendCapNanoUsd: bigint): CallerConstraints => create(CallerConstraintsSchema, { spendCapNanoUsd });
 
-/** A budget near its limit: it has room for one hold, and answers a turn later, or two, as Billing does. */
+/** A budget near its limit: it has room for one hold, and answers one or two turns later, as Billing does. */
 function contextNearItsLimit() {
   const held: { cap: bigint | undefined; costMax: bigint | null; isOpen: boolean }[] = [];
   const hold = async (
@@ -51,13 +51,13 @@ function contextNearItsLimit() {
   return { context, held, prices };
 }
 
-test('two who make sure at once that an utterance can be paid for share what is held for it', async () => {
+test('two simultaneous checks that an utterance can be paid for share what is held for it', async () => {
   const { context, held } = contextNearItsLimit();
   await Promise.all([context.prepare(), context.prepare()]);
   expect(held).toHaveLength(1);
 });
 
-test('who speaks while another cap is taken over waits for the room that it gives back', async () => {
+test('speech during the move to another cap waits for the room that is given back', async () => {
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await Promise.all([context.constrain(capped(2n)), context.prepare()]);
@@ -67,26 +67,26 @@ test('who speaks while another cap is taken over waits for the room that it give
   ]);
 });
 
-test('a cap that comes while the room under another is asked for is taken over', async () => {
+test('a cap that arrives while room is requested under another replaces it', async () => {
   const { context, held } = contextNearItsLimit();
   await Promise.all([context.prepare(), context.constrain(capped(2n))]);
   expect(held.map(({ cap }) => cap)).toEqual([1n, 2n]);
 });
 
-test('the same cap told again gives no room away', async () => {
+test('the same cap reported again gives no room away', async () => {
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await context.constrain(capped(1n));
   expect(held).toEqual([{ cap: 1n, costMax: null, isOpen: true }]);
 });
 
-test('what is still asked for when the session ends is given back', async () => {
+test('room still being requested when the session ends is given back', async () => {
   const { context, held } = contextNearItsLimit();
   await Promise.all([context.prepare(), context.close()]);
   expect(held).toEqual([{ cap: 1n, costMax: null, isOpen: false }]);
 });
 
-test('the next utterance is paid for at the price by which it will be charged, though room was held at another', async () => {
+test('the next utterance is paid for at the price at which it will be charged, though room was held at another', async () => {
   const { context, held, prices } = contextNearItsLimit();
   for (const perRequest of [3n, 5n]) {
     prices[0] = { ...freeOfCharge, id: `at ${perRequest}`, perRequest };

@@ -4,7 +4,7 @@ import { Outbox } from './outbox.ts';
 
 const mebibyte = 'x'.repeat(1024 ** 2);
 
-test('a client that reads gets ever so much, and one that does not is let go once 4 MiB wait for it', async () => {
+test('a client that reads gets any amount, and one that does not is dropped once 4 MiB wait for it', async () => {
   const outbox = new Outbox();
   const events = outbox[Symbol.asyncIterator]();
   for (let event = 0; event < 10; event++) {

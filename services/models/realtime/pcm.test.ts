@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { decodeSamples, Resampler, samplesToBytes, wavFile } from './pcm.ts';
 
 describe('G.711', () => {
-  // From the tables of ITU-T G.711: code, and its value in 16 bits.
+  // From the tables of ITU-T G.711: a code and its 16-bit value.
   test.each([
     ['audio/pcmu', 0xff, 0],
     ['audio/pcmu', 0x7f, 0],
@@ -18,13 +18,13 @@ describe('G.711', () => {
   });
 });
 
-test('samples are bytes and back, but for an odd last one', () => {
+test('samples convert to bytes and back, except for an odd last byte', () => {
   const samples = Int16Array.from([0, 1, -1, 32_767, -32_768]);
   const bytes = samplesToBytes(samples);
   expect(decodeSamples({ type: 'audio/pcm', rate: 24_000 }, Buffer.concat([bytes, Buffer.from([9])]))).toEqual(samples);
 });
 
-test('a stream is resampled the same however it is cut, to the right length', () => {
+test('a stream is resampled the same however it is cut, and to the right length', () => {
   const input = Int16Array.from({ length: 2_400 }, (_, index) => Math.round(Math.sin(index / 20) * 10_000));
   const whole = new Resampler(24_000, 16_000).take(input);
   expect(Math.abs(whole.length - 1_600)).toBeLessThanOrEqual(1);
@@ -41,7 +41,7 @@ test('a stream is resampled the same however it is cut, to the right length', ()
   );
 });
 
-test('a WAV file says its own length', () => {
+test('a WAV file states its own length', () => {
   const wav = wavFile(new Int16Array(100), 8_000);
   expect(wav.length).toBe(244);
   expect(wav.readUInt32LE(4)).toBe(236);

@@ -17,7 +17,7 @@ function heard(parts: readonly Int16Array[], pieceSamples = 160) {
   return changes.map(({ kind, sample }) => [kind, msOf(sample)]);
 }
 
-test('speech begins and ends where it does, however the audio is cut', () => {
+test('speech begins and ends at the right times, however the audio is cut', () => {
   const parts = [samples(500, 10), samples(400, 8_000), samples(600, 10), samples(300, 8_000), samples(600, 10)];
   const expected = [
     ['started', 500],
@@ -28,20 +28,20 @@ test('speech begins and ends where it does, however the audio is cut', () => {
   for (const size of [1, 33, 160, 10_000]) expect(heard(parts, size)).toEqual(expected);
 });
 
-test('silence, a faint hum and a click are no speech', () => {
+test('silence, a faint hum and a click are not speech', () => {
   expect(heard([samples(3_000, 0)])).toEqual([]);
   expect(heard([samples(3_000, 20)])).toEqual([]);
   expect(heard([samples(500, 10), samples(30, 20_000), samples(500, 10)])).toEqual([]);
 });
 
-test('who begins to listen in the middle of speech hears it end', () => {
+test('a listener that starts in the middle of speech hears it end', () => {
   const activity = new VoiceActivity(detection, rate, true);
   expect(activity.take(Int16Array.from([...samples(300, 8_000), ...samples(300, 10)]))).toEqual([
     { kind: 'stopped', sample: 500 * (rate / 1000) },
   ]);
 });
 
-test('other limits are in force for the speech that goes on, and what was learnt of the background stays', () => {
+test('new settings apply to the speech in progress, and what was learnt about the background stays', () => {
   const activity = new VoiceActivity(detection, rate);
   const background = samples(4_000, 600);
   activity.take(background);
@@ -57,7 +57,7 @@ test('other limits are in force for the speech that goes on, and what was learnt
 test('a loud background is learnt, and speech above it is heard', () => {
   const background = samples(5_000, 600);
   const changes = heard([samples(500, 10), background, samples(400, 12_000), background]);
-  // The background may be taken for speech when it begins, but not for good.
+  // The background may be taken for speech at first, but not for long.
   expect(changes.at(-1)![0]).toBe('stopped');
   expect(changes.some(([kind, ms]) => kind === 'started' && Math.abs((ms as number) - 5_500) <= 40)).toBe(true);
 });

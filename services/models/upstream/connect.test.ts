@@ -13,7 +13,7 @@ test.each([
   ['env:UPSTREAM_EMPTY', undefined],
   ['env:SERVICE_SECRET', undefined],
   ['file:/etc/passwd', undefined],
-])('%s is sent to an upstream only if it names a secret of upstreams', (reference, secret) => {
+])("%s is sent to an upstream only if it names an upstream's secret", (reference, secret) => {
   const secretOf = environmentSecrets({
     UPSTREAM_OTHER_KEY: 'the upstream’s',
     UPSTREAM_EMPTY: '',
@@ -22,7 +22,7 @@ test.each([
   expect(secretOf(reference)).toBe(secret);
 });
 
-test('an upstream whose secret is not there is asked nothing, and says which it is', async () => {
+test('an upstream whose secret is missing is not asked, and the missing one is named', async () => {
   const requests: string[] = [];
   const server = createServer((request, response) => {
     requests.push(request.url!);

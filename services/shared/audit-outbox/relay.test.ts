@@ -48,7 +48,7 @@ const waiting = async (): Promise<string[]> => {
   return rows.map(({ id }) => id);
 };
 
-/** Auth as far as the relay sees it: it keeps each id once, and fails while it is told to. */
+/** Auth as far as the relay sees it: it keeps each id once, and fails while told to. */
 function unreliableAuth() {
   const stored = new Map<string, string>();
   const state: { failure: 'before storing' | 'after storing' | null } = { failure: null };
@@ -86,7 +86,7 @@ test('events reach Auth however often it fails, and leave the outbox only then',
   expect([...stored.keys()].sort()).toEqual(ids);
 });
 
-test('a change that is undone leaves no event', async () => {
+test('a change that is rolled back leaves no event', async () => {
   const undone = transaction(database, async (em) => {
     await recordAuditEvent(em, event());
     throw new Error('undone');
@@ -95,7 +95,7 @@ test('a change that is undone leaves no event', async () => {
   expect(await waiting()).toEqual([]);
 });
 
-test('more events than one call takes are handed on in the order in which they happened', async () => {
+test('more events than one call takes are passed on in the order in which they happened', async () => {
   const { auth, stored } = unreliableAuth();
   const events = Array.from({ length: 1_200 }, () => event());
   await record(events);
@@ -105,7 +105,7 @@ test('more events than one call takes are handed on in the order in which they h
   expect([...stored.keys()]).toEqual(ids);
 });
 
-test('what waits is shown on /metrics, of each service of a process', async () => {
+test('/metrics shows what waits, for each service of a process', async () => {
   const { auth, state } = unreliableAuth();
   state.failure = 'before storing';
   const registry = new Registry();
@@ -138,7 +138,7 @@ test('what a process left in the outbox is no warning at the next start, where A
   expect(warnings).toEqual([]);
 });
 
-test('an event which Auth refuses for good is set aside, and the others go on', async () => {
+test('an event that Auth refuses permanently is set aside, and the others go on', async () => {
   const { auth, stored } = unreliableAuth();
   const events = Array.from({ length: 3 }, () => event());
   await record(events);
@@ -175,7 +175,7 @@ test('no call carries more than a service reads at once, however long the record
   expect(Math.max(...bytes)).toBeLessThan(4 * 1024 * 1024);
 });
 
-test('a change of which Auth would refuse the record is refused itself, with the field', async () => {
+test('a change whose record Auth would refuse is itself refused, naming the field', async () => {
   const models = Array.from({ length: 1_000 }, (_, index) => `${index}`.padEnd(255, 'ü'));
   const refused = record([event({ after: { name: 'a key', model_allowlist: models } })]);
   await expect(refused).rejects.toMatchObject({
@@ -185,7 +185,7 @@ test('a change of which Auth would refuse the record is refused itself, with the
   expect(await waiting()).toEqual([]);
 });
 
-test('what was there before keeps no change from being made, however long it was', async () => {
+test('existing data never prevents a change, however long it is', async () => {
   const { auth, stored } = unreliableAuth();
   await record([event({ before: { model_allowlist: 'm'.repeat(300_000) }, after: undefined })]);
   const relay = { database, auth, logger: silentLogger };

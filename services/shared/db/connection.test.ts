@@ -14,7 +14,7 @@ import { checkReachable, clientConfig } from './connection.ts';
 const own = selfSignedCertificate();
 let folder: string;
 let database: TestDatabase;
-/** Speak TLS in front of the test's Postgres, which has a Unix socket alone; their certificate names the address of the second alone. */
+/** TLS servers in front of the test's Postgres, which has only a Unix socket; only the second one's certificate names its address. */
 let tlsServer: Server;
 let namedServer: Server;
 const warnings: Error[] = [];
@@ -57,7 +57,7 @@ function joined(one: Socket, other: Socket): void {
     socket.on('error', () => {}).on('close', () => peer.destroy());
 }
 
-/** The database by TLS, at an address which its certificate does not name unless told. */
+/** The database over TLS, by default at an address that its certificate does not name. */
 const urlWith = (parameters: string, server = tlsServer): string => {
   const { address, port } = server.address() as AddressInfo;
   return `postgresql://postgres@${address}:${port}/${database.name}?${parameters}`;
@@ -81,7 +81,7 @@ test.each([
   expect(warnings).toEqual([]);
 });
 
-test('options of DATABASE_URL hold for what the gateway does not set itself', async () => {
+test('options in DATABASE_URL apply to what the gateway does not set itself', async () => {
   const url = new URL(database.url);
   url.searchParams.set('options', '-c work_mem=5MB -c timezone=Asia/Kolkata');
   await checkReachable(url.href);
@@ -102,7 +102,7 @@ test.each([
   ['statement_timeout', '1', '0'],
   ['lock_timeout', '1', '0'],
   ['idle_in_transaction_session_timeout', '1', '0'],
-])('%s of DATABASE_URL, which pg would take, does not replace the gateway’s own', async (name, value, own) => {
+])('%s in DATABASE_URL, which pg would accept, does not replace the gateway’s own', async (name, value, own) => {
   const url = new URL(database.url);
   url.searchParams.set(name, value);
   const client = new pg.Client(clientConfig(url.href, { applicationName: 'test' }));
@@ -114,7 +114,7 @@ test.each([
   }
 });
 
-test('sslrootcert=system of DATABASE_URL asks for the name, and for an authority that Node trusts, and with less is refused, as in libpq', async () => {
+test('sslrootcert=system in DATABASE_URL checks the name and requires an authority that Node trusts, and a weaker sslmode is refused, as in libpq', async () => {
   const reason = (parameters: string, server?: Server) =>
     checkReachable(urlWith(parameters, server)).then(
       () => 'none',
@@ -151,7 +151,7 @@ function withoutOptions(startup: Buffer): Buffer {
 test.each([
   ['refuses', 'unsupported startup parameter: options'],
   ['ignores', 'they are ignored'],
-])('a pooler that %s the settings of a connection stops the start in one line that says so', async (does, reason) => {
+])('a pooler that %s the settings of a connection stops the start with one line that says so', async (does, reason) => {
   const behind = join(new URL(database.url).searchParams.get('host')!, '.s.PGSQL.5432');
   const refusal = Buffer.from(`SFATAL\0C08P01\0M${reason}\0\0`);
   const pooler = createServer((client) => {

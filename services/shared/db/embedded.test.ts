@@ -31,7 +31,7 @@ let dataDir: string;
 let running: EmbeddedPostgres | undefined;
 let gateway: ChildProcess | undefined;
 
-// The tests go on with one another's data, as the starts of one installation do.
+// The tests continue with each other's data, like the starts of one installation.
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'mg-embedded-'));
   chmodSync(folder, 0o755);
@@ -87,7 +87,7 @@ test('a second start finds the data of the first', async () => {
   expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
 });
 
-test('variables that are meant for another Postgres do not lead connections astray', async () => {
+test('variables meant for another Postgres do not lead connections astray', async () => {
   const { url } = await start();
   vi.stubEnv('PGPORT', '6543');
   vi.stubEnv('PGSSLMODE', 'require');
@@ -116,7 +116,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-test('a start right after the gateway was killed does not stumble over the Postgres that is still ending', async () => {
+test('a start right after the gateway was killed does not stumble over the Postgres that is still shutting down', async () => {
   await startGateway({ setpriv: true });
   gateway!.kill('SIGKILL');
   await once(gateway!, 'exit');
@@ -124,7 +124,7 @@ test('a start right after the gateway was killed does not stumble over the Postg
   expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
 });
 
-// Without setpriv nothing opens packages that root installed for itself alone.
+// Without setpriv, packages that root installed for itself alone cannot be opened.
 test.skipIf(process.geteuid?.() === 0 && (statSync(findPostgresBinaries().postgres).mode & 1) === 0)(
   'a Postgres that outlived its killed gateway is ended by the next start, which keeps its commits',
   async () => {
@@ -151,7 +151,7 @@ test('a second gateway on the same DATA_DIR is refused in one line, and the firs
   expect(await keptRows(first.url)).toEqual([{ text: 'first start' }]);
 });
 
-test('a stale pid file that names a living stranger, and a torn claim, do not stop a start', async () => {
+test('a stale pid file that names an unrelated living process, and a torn claim, do not stop a start', async () => {
   writeFileSync(
     join(dataDir, 'postgres/data/postmaster.pid'),
     `${process.pid}\n${dataDir}/postgres/data\n1763690000\n5432\n${dataDir}/postgres\n\n  1 2\nready   \n`,
@@ -169,7 +169,7 @@ test('a Postgres that is killed comes back by itself with every committed row', 
   expect(pid()).not.toBe(killed);
 });
 
-test('a killed Postgres that cannot be started again yet is tried until it can', async () => {
+test('a killed Postgres that cannot be restarted yet is retried until it can', async () => {
   const lines: string[] = [];
   const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });
   running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
@@ -185,7 +185,7 @@ test('a killed Postgres that cannot be started again yet is tried until it can',
   await vi.waitFor(async () => expect(await keptRows(running!.url)).toEqual([{ text: 'first start' }]), patience);
 });
 
-test('a first start that was killed half-way is done again', async () => {
+test('a first start killed half-way is done again', async () => {
   const path = join(folder, 'half-way');
   mkdirSync(join(path, 'postgres/data.unfinished/base'), { recursive: true });
   const { url } = await start(path);
@@ -206,7 +206,7 @@ test.runIf(process.platform === 'linux')(
     gateway.kill('SIGKILL');
     await once(gateway, 'exit');
     const starting = start(path);
-    // The second one has taken away what the first has left, and made its own.
+    // The second has removed what the first left behind, and made its own.
     await vi.waitFor(() => expect(begun()).toBe(0), { ...patience, interval: 1 });
     await vi.waitFor(() => expect(begun()).toBe(1), { ...patience, interval: 1 });
     process.kill(ending, 'SIGCONT');
@@ -216,8 +216,8 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-test.skipIf(process.platform === 'win32')('a first start that finds no room for the data says so', async () => {
-  // Of 512 or 1,024 bytes each: the programs' own files fit, the write-ahead log's first does not.
+test.skipIf(process.platform === 'win32')('a first start without enough space for the data says so', async () => {
+  // In units of 512 or 1,024 bytes: the programs' own files fit, the first file of the write-ahead log does not.
   const command = 'ulimit -f 1000; exec "$@"';
   const child = spawn('sh', ['-c', command, 'sh', process.execPath, program, join(folder, 'no-room')], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -235,7 +235,7 @@ test('a DATA_DIR whose path is too long for a socket works', async () => {
   expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
 });
 
-test('a DATA_DIR that cannot be written is refused in one line', async () => {
+test('a DATA_DIR that cannot be written to is refused in one line', async () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   const refusal = await startEmbeddedPostgres({ dataDir: join(file, 'data'), logger }).catch((error: unknown) => error);
@@ -245,7 +245,7 @@ test('a DATA_DIR that cannot be written is refused in one line', async () => {
   );
 });
 
-test('data of another major version of Postgres is refused with what to do, and stays as it is', async () => {
+test('data of another major version of Postgres is refused, saying what to do, and stays as it is', async () => {
   const path = join(folder, 'of-another-version');
   const { stop } = await start(path);
   await stop();

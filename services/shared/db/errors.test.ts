@@ -10,9 +10,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test('a server whose name has several addresses is out of reach where all of them refuse, and each is told', async () => {
+test('a server whose name has several addresses is unreachable if all of them refuse, and each is reported', async () => {
   const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
-  // As of localhost on most machines, or of a name with an address in each zone.
+  // As for localhost on most machines, or a name with an address in each zone.
   vi.spyOn(dns, 'lookup').mockImplementation(((
     _host: string,
     _options: unknown,
@@ -45,7 +45,7 @@ test.for([
   'ENETDOWN',
   'EHOSTDOWN',
   'EAI_FAIL',
-])('a connection that this machine cannot make (%s) leaves the database out of reach', (code) => {
+])('a connection that this machine cannot make (%s) means that the database is unreachable', (code) => {
   const error = Object.assign(new Error(`connect ${code}`), { code, syscall: 'connect' });
   expect(databaseError(error)).toMatchObject({ reason: ErrorReason.OVERLOADED });
 });

@@ -101,7 +101,7 @@ test('a later migration is applied to a database that has the earlier ones', asy
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
 });
 
-test('a database that a newer version has migrated stops the start in one line that says so, and is left as it is', async () => {
+test('a database migrated by a newer version stops the start with one line that says so, and is left as it is', async () => {
   await migrateAll(testDatabase.url, [ledger], logger);
   const older: ServiceMigrations = { service: 'ledger', migrations: ledger.migrations.slice(0, 1) };
   const refusal: unknown = await migrateAll(testDatabase.url, [other, older], logger).catch((error: unknown) => error);
@@ -113,7 +113,7 @@ test('a database that a newer version has migrated stops the start in one line t
   expect(rows).toEqual([{ found: null }]);
 });
 
-test('who migrates a database on which an older version still works is told so, and nobody else', async () => {
+test('only someone who migrates a database that an older version is still using is told so', async () => {
   const { logger: collecting, lines } = logCollector();
   const older: ServiceMigrations = { service: 'ledger', migrations: ledger.migrations.slice(0, 1) };
   await migrateAll(testDatabase.url, [older], collecting);
@@ -140,7 +140,7 @@ test('a migration that fails leaves nothing behind and names its service', async
   expect(rows).toEqual([{ found: null }]);
 });
 
-test('a migration whose connection is lost ends the start in one line, and the next one migrates', async () => {
+test('a migration that loses its connection ends the start in one line, and the next start migrates', async () => {
   const cut: ServiceMigrations = { service: 'ledger', migrations: [{ name: '0001-lose', class: LoseConnection }] };
   const refusal: unknown = await migrateAll(testDatabase.url, [cut], logger).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(StartError);
@@ -181,11 +181,11 @@ test('a start that waits for another one, or for a lock on a table, says so for 
   expect(lines).toMatchObject([byAnother, byAnother, { msg, by: 'migrations of ledger' }, { msg: 'migrated' }]);
 });
 
-test('a start goes on when Postgres takes longer for a connection than one may take', async () => {
+test('a start goes on if Postgres takes longer for a connection than the limit', async () => {
   await using proxy = await startPostgresProxy(testDatabase.url);
   const starting = migrateAll(proxy.url, [ledger], logger);
   starting.catch(() => {});
-  // The first one asks whether the database is one to work with.
+  // The first one checks whether the database can be used.
   while (proxy.accepted < 2) await setImmediate();
   await proxy.set({ kind: 'freeze' });
   await waitFor(() => proxy.accepted > 2, { description: 'another connection', timeoutMs: 20_000 }).finally(() =>
@@ -195,7 +195,7 @@ test('a start goes on when Postgres takes longer for a connection than one may t
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
 });
 
-test('a database out of reach stops the start in one line without the password', async () => {
+test('an unreachable database stops the start in one line, without the password', async () => {
   const url = 'postgresql://somebody:secret@127.0.0.1:1/nowhere';
   const refusal: unknown = await migrateAll(url, [ledger], logger).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(StartError);
@@ -205,7 +205,7 @@ test('a database out of reach stops the start in one line without the password',
   expect((refusal as Error).message).not.toContain('secret');
 });
 
-test('a database that takes no writes, or not every text, stops the start in one line that says what to do', async () => {
+test('a read-only database, or one that cannot store all text, stops the start with one line that says what to do', async () => {
   const refusal = (url: string): Promise<unknown> => migrateAll(url, [ledger], logger).catch((error: unknown) => error);
   await admin.query(`alter database ${testDatabase.name} set default_transaction_read_only = on`);
   const readOnly = await refusal(testDatabase.url);
@@ -225,7 +225,7 @@ test('a database that takes no writes, or not every text, stops the start in one
   expect(await refusal(`${testDatabase.url}&sslmode=verify-full&sslrootcert=/nowhere`)).toBeInstanceOf(StartError);
 });
 
-test('a user who may not have the role that another made stops the start in one line that says what to do', async () => {
+test('a user who may not use a role that another created stops the start with one line that says what to do', async () => {
   const user = `${testDatabase.name}_user`;
   await admin.query(`create role ${user} login createrole`);
   try {
@@ -245,9 +245,9 @@ test('a user who may not have the role that another made stops the start in one 
   }
 });
 
-test('a dump that was restored without the rights of the restricted role stops the start in one line that says what to do', async () => {
+test('a dump restored without the rights of the restricted role stops the start with one line that says what to do', async () => {
   await migrateAll(testDatabase.url, [ledger], logger);
-  // What is left where the server had no such role, or the restore was told to leave privileges out.
+  // What is left if the server had no such role, or the restore was told to leave privileges out.
   await admin.query('drop owned by modelgateway_app');
   const refusal: unknown = await migrateAll(testDatabase.url, [other, ledger], logger).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(StartError);
@@ -258,7 +258,7 @@ test('a dump that was restored without the rights of the restricted role stops t
   await migrateAll(testDatabase.url, [other, ledger], logger);
 });
 
-test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
+test('a Postgres that is too old stops the start, and the oldest supported one does not', () => {
   const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
   expect(unsuitability({ ...server, version: '15.18', number: 150_018 })).toBe(
     'is Postgres 15.18: set DATABASE_URL to a Postgres 16 or later.',
@@ -266,7 +266,7 @@ test('a Postgres that is too old stops the start, and the oldest that is support
   expect(unsuitability({ ...server, version: '16.0', number: 160_000 })).toBeNull();
 });
 
-test('what a database has set otherwise changes neither how it is read nor how it commits', async () => {
+test("a database's own settings change neither how it is read nor how it commits", async () => {
   for (const setting of [
     "datestyle = 'SQL, DMY'",
     "intervalstyle = 'iso_8601'",
@@ -284,7 +284,7 @@ test('what a database has set otherwise changes neither how it is read nor how i
   expect({ ...row, time: new Date(row!.time) }).toEqual(expected);
 });
 
-test('time-outs that a database has set end neither a migration, nor a start that waits for the migrations of another', async () => {
+test("a database's own timeouts end neither a migration, nor a start that waits for another's migrations", async () => {
   for (const name of ['statement', 'lock', 'idle_session', 'idle_in_transaction_session'])
     await admin.query(`alter database ${testDatabase.name} set ${name}_timeout = '20ms'`);
   const slow: ServiceMigrations = { service: 'ledger', migrations: [{ name: '0001-sleep', class: Sleep }] };

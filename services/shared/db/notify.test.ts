@@ -43,7 +43,7 @@ test('a notification is delivered when its transaction commits, from plain SQL a
   await vi.waitFor(() => expect(heard).toEqual(['plain', 'orm']), 30_000);
 });
 
-test('a notification of a transaction that is rolled back is never delivered', async () => {
+test('a notification from a transaction that is rolled back is never delivered', async () => {
   heard.length = 0;
   const rolledBack = sqlTransaction(database, async (client) => {
     await notify(client, 'news', 'undone');
@@ -55,7 +55,7 @@ test('a notification of a transaction that is rolled back is never delivered', a
   await vi.waitFor(() => expect(heard).toEqual(['after']), 30_000);
 });
 
-test('a start goes on when Postgres takes longer for the first connection of a listener than one may take', async () => {
+test("a start goes on if Postgres takes longer for a listener's first connection than the limit", async () => {
   await using proxy = await startPostgresProxy(testDatabase.url);
   await proxy.set({ kind: 'freeze' });
   const starting = listen({ connection: proxy.url, channels: {}, onGap: () => {}, logger });

@@ -20,7 +20,7 @@ test.each([
   expect(tries).toBe(3);
 });
 
-test('a start fails in one line when the database stays away, and at once for any other reason', async () => {
+test('a start fails in one line if the database stays away, and at once for any other reason', async () => {
   await expect(patiently(() => Promise.reject(away()), 150)).rejects.toThrow(
     new StartError(
       'The database was out of reach or too slow for 0.15 s during the start (Try again.): fix that and start again.',

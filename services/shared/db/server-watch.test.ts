@@ -49,7 +49,7 @@ test('a statement that is only slow is left alone', async () => {
   await expect(slow).resolves.toMatchObject({ rowCount: 1 });
 });
 
-test('a statement beyond statement_timeout is refused as overloaded', async () => {
+test('a statement that exceeds statement_timeout is refused as overloaded', async () => {
   const hasty = await openServiceDatabase({
     service: 'watched',
     connection: server.url,
@@ -73,7 +73,7 @@ test.each<[what: string, write: () => Promise<unknown>]>([
         await once(copy, 'finish');
       }),
   ],
-])('a connection on which %s found a database that takes no writes is not used again', async (_what, write) => {
+])('a connection on which %s found a read-only database is not used again', async (_what, write) => {
   const admin = new pg.Client({ connectionString: server.url, options: '-c default_transaction_read_only=off' });
   await admin.connect();
   const { rows } = await admin.query('select current_database() as name');
@@ -97,7 +97,7 @@ test.each<[what: string, write: () => Promise<unknown>]>([
 test.runIf(process.platform === 'linux')(
   'a frozen server: everybody is refused within a second, and served when it thaws',
   async () => {
-    // Warm connections, which look sound to a pool.
+    // Idle connections that look sound to a pool.
     await Promise.all([database.query({ text: 'select 1' }), database.em().execute('select 1')]);
     signalPostgres(server.pid(), 'SIGSTOP');
     try {

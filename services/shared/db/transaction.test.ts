@@ -46,7 +46,7 @@ const balances = async (): Promise<bigint[]> => {
   return rows.map((row) => row.balance_nano_usd);
 };
 
-/** Resolves for everybody once `count` have come, and at once for those who come later. */
+/** Resolves for everyone once `count` have come, and at once for those who come later. */
 function meetingOf(count: number): () => Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let arrived = 0;
@@ -57,7 +57,7 @@ function meetingOf(count: number): () => Promise<void> {
   };
 }
 
-test('two transactions that lock each other out both end well, in plain SQL', async () => {
+test('two transactions that deadlock both succeed in the end, in plain SQL', async () => {
   const meet = meetingOf(2);
   let attempts = 0;
   const transfer = (from: number, to: number): Promise<void> =>
@@ -72,7 +72,7 @@ test('two transactions that lock each other out both end well, in plain SQL', as
   expect(await balances()).toEqual([100n, 100n]);
 });
 
-test('two transactions that lock each other out both end well, in the ORM', async () => {
+test('two transactions that deadlock both succeed in the end, in the ORM', async () => {
   const meet = meetingOf(2);
   let attempts = 0;
   const transfer = (from: number, to: number): Promise<void> =>
@@ -105,7 +105,7 @@ test('a serialization failure is retried on what the other transaction left', as
   expect(await balances()).toEqual([400n, 100n]);
 });
 
-test('a transaction that throws changes nothing, and its connection serves again', async () => {
+test('a transaction that throws changes nothing, and its connection can be used again', async () => {
   const failing = sqlTransaction(database, async (client) => {
     await client.query('delete from accounts');
     throw new Error('no');
@@ -114,18 +114,18 @@ test('a transaction that throws changes nothing, and its connection serves again
   expect(await balances()).toEqual([100n, 100n]);
 });
 
-test("a transaction's settings hold until it ends, and not longer", async () => {
+test("a transaction's settings apply until it ends, and not longer", async () => {
   const shown = async (sql: Pick<pg.ClientBase, 'query'>) => {
     const { rows } = await sql.query('select current_setting($1) as timeout', ['statement_timeout']);
     return rows[0].timeout;
   };
   const usual = await shown(database.pool);
   expect(await sqlTransaction(database, shown, { settings: { statement_timeout: 1234 } })).toBe('1234ms');
-  // The pool gives out the connection that came back last.
+  // The pool hands out the connection that came back last.
   expect(await shown(database.pool)).toBe(usual);
 });
 
-test('when every connection is taken, one more is refused as overloaded within a second', async () => {
+test('if every connection is taken, one more request is refused as overloaded within a second', async () => {
   const small = await openServiceDatabase({
     service: 'bank',
     connection: testDatabase.url,
@@ -147,7 +147,7 @@ test('when every connection is taken, one more is refused as overloaded within a
   }
 });
 
-test('when the server cuts connections in mid-transaction, callers are told to try again, and the pools recover', async () => {
+test('if the server cuts connections in mid-transaction, callers are told to try again, and the pools recover', async () => {
   const small = await openServiceDatabase({
     service: 'bank',
     connection: testDatabase.url,
@@ -192,7 +192,7 @@ test('a database closes although a transaction was still waiting for its connect
   await Promise.all([closed, failed]);
 });
 
-test('a closed database is not reopened, which would leave a connection open', async () => {
+test('nobody can reopen a closed database, which would leave a connection behind', async () => {
   const options = { service: 'bank', connection: testDatabase.url, entities: [Account], logger };
   const closed = await openServiceDatabase(options);
   const read = () => transaction(closed, (em) => em.find(Account, {}));

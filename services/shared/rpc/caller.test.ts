@@ -16,7 +16,7 @@ const made = (kind: CallerKind, role: Role, operator = false) => create(CallerSc
 const member = made(CallerKind.SESSION, Role.MEMBER);
 const calledBy = (caller: Caller) => ({ values: callerContext(caller) });
 
-test('a session is needed where API keys are outside the surface, whatever their owner may do', () => {
+test("where API keys are not allowed a session is required, whatever the key's owner may do", () => {
   expect(sessionCaller(calledBy(member))).toBe(member);
   for (const caller of [made(CallerKind.API_KEY, Role.OWNER), serviceCaller('billing')])
     expect(() => sessionCaller(calledBy(caller))).toThrow(
@@ -24,14 +24,14 @@ test('a session is needed where API keys are outside the surface, whatever their
     );
 });
 
-test('a session below the role that is needed is refused', () => {
+test('a session below the required role is refused', () => {
   expect(sessionCaller(calledBy(member), Role.MEMBER)).toBe(member);
   expect(() => sessionCaller(calledBy(member), Role.ADMIN)).toThrow(
     expect.objectContaining({ reason: ErrorReason.INSUFFICIENT_ROLE }),
   );
 });
 
-test('nobody but an operator passes for one, the owner of an organization included', () => {
+test('nobody but an operator counts as one, not even the owner of an organization', () => {
   const operator = made(CallerKind.SESSION, Role.MEMBER, true);
   expect(operatorCaller(calledBy(operator))).toBe(operator);
   expect(() => operatorCaller(calledBy(made(CallerKind.SESSION, Role.OWNER)))).toThrow(

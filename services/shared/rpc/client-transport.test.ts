@@ -10,8 +10,8 @@ import { ErrorReason } from '../errors.ts';
 import { createRpcClient } from './client.ts';
 import { createRpcClientTransport } from './client-transport.ts';
 
-test('a connection that dies under calls, while the next ones already open another, fails calls and not the process', async () => {
-  // What a balancer says that has nobody behind it: no HTTP/2.
+test('a connection that dies under calls, while the next ones already open another, fails the calls and not the process', async () => {
+  // The answer of a balancer without backends, which is not HTTP/2.
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.once('data', () => socket.write('HTTP/1.1 503 Service Unavailable\r\n\r\n'));
@@ -60,7 +60,7 @@ test.each(
   },
 );
 
-test('a call that is given up before its message has left is reset, not ended, as one with an empty message is', async () => {
+test('a call given up before its message has left is reset, not ended like one with an empty message', async () => {
   let sent = Buffer.alloc(0);
   const server = createServer((socket) => {
     socket
@@ -74,7 +74,7 @@ test('a call that is given up before its message has left is reset, not ended, a
   try {
     const caller = new AbortController();
     const call = createRpcClient(KeysService, transport).listKeys({ search: 'a' }, { signal: caller.signal });
-    // While the connection comes about.
+    // While the connection is being established.
     caller.abort();
     await expect(call).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
     const ofCall = () => framesOf(sent).filter(({ stream }) => stream > 0);
@@ -89,7 +89,7 @@ test('a call that is given up before its message has left is reset, not ended, a
   }
 });
 
-/** The frames behind a client's preface (RFC 9113, sections 3.4, 4.1 and 6), without flow control. */
+/** The frames after a client's preface (RFC 9113, sections 3.4, 4.1 and 6), without flow control. */
 function framesOf(sent: Buffer): { type: string; stream: number; endsStream: boolean }[] {
   const frames = [];
   for (let at = 24; at + 9 <= sent.length; at += 9 + sent.readUIntBE(at, 3)) {
@@ -101,7 +101,7 @@ function framesOf(sent: Buffer): { type: string; stream: number; endsStream: boo
   return frames;
 }
 
-test('a call that the other side has refused to begin, as one that stops does, is made once more', async () => {
+test('a call that the other side refused to start, as a stopping process does, is made once more', async () => {
   let calls = 0;
   const server = createHttp2Server((request, answer) => {
     calls += 1;
@@ -133,7 +133,7 @@ test.each([
 ])(
   'what answers %i with %s is no service: a part of the gateway is out of reach, and the log says at which address',
   async (status, type) => {
-    // A proxy that knows no way, or another process at an address that the service has left.
+    // A proxy without a route, or another process at an address that the service has left.
     const server = createHttp2Server((_request, answer) => {
       answer.writeHead(status, { 'content-type': type }).end('{"message":"There is nothing here"}');
     }).listen(0, '127.0.0.1');
@@ -155,7 +155,7 @@ test.each([
   },
 );
 
-test('a service whose machine is gone without a word is given up, however often it is called, and found at its next address', async () => {
+test('a service whose machine silently disappears is given up, however often it is called, and found at its next address', async () => {
   const server = createHttp2Server((_request, answer) => {
     answer.writeHead(200, { 'content-type': 'application/proto' }).end();
   }).listen(0, '127.0.0.1');
@@ -170,7 +170,7 @@ test('a service whose machine is gone without a word is given up, however often 
     await keys.listKeys({});
     await gone.set({ kind: 'freeze' });
     address.moveTo({ host: '127.0.0.1', port });
-    // A feed and its neighbours: there is always a call that ends while another has just begun.
+    // Like a feed and other calls: there is always a call that ends while another has just begun.
     const calls = [120, 170].map(async (timeoutMs) => {
       const call = () => keys.listKeys({}, { timeoutMs }).then(Boolean, () => false);
       await waitFor(call, { description: 'an answer from the next address' });
@@ -183,8 +183,8 @@ test('a service whose machine is gone without a word is given up, however often 
   }
 });
 
-test('a connection that does not come about fails its calls before their deadline, so that the next ones may look elsewhere', async () => {
-  // A process that stands still: the system takes connections for it, and nobody answers the TLS handshake.
+test('a connection that is never established fails its calls before their deadline, so that the next ones may look elsewhere', async () => {
+  // A process that stands still: the system accepts connections for it, and nobody answers the TLS handshake.
   const server = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -73,7 +73,7 @@ describe('an independent gRPC client', () => {
     expect(answers).toEqual(['a!', 'b!']);
   });
 
-  test('gets the whole answer and its status although it still talks', async () => {
+  test('gets the whole answer and its status although it is still sending', async () => {
     await using port = await serveRpc(
       testServices({
         inference: {
@@ -151,7 +151,7 @@ describe('an independent gRPC client', () => {
       });
       return { end, cancel: () => call?.cancel() };
     };
-    // Long enough to reach the handler on a machine that is ever so busy.
+    // Long enough to reach the handler even on a very busy machine.
     const late = await invoke({ deadline: Date.now() + 1_000 }).end;
     expect(late?.code).toBe(status.DEADLINE_EXCEEDED);
     await aborted(context!.signal);

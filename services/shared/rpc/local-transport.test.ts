@@ -131,7 +131,7 @@ describe('interceptors', () => {
   });
 });
 
-test('Connect’s own client works on it too', async () => {
+test('Connect’s own client works with it too', async () => {
   const transport: Transport = localTransport([
     rpcService(
       InferenceService,

@@ -77,7 +77,7 @@ describe('an open port', () => {
     expect(handled).toEqual([]);
   });
 
-  test('tells of nothing but its services', async () => {
+  test('reveals nothing but its services', async () => {
     await using port = await serveRpc(testServices({}));
     const session = connectHttp2(port.url);
     const paths = ['/', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', `/${audience}/Nothing`];
@@ -121,7 +121,7 @@ function grpcCode(client: ReturnType<typeof grpcClient>, method: DescMethod, met
   });
 }
 
-/** `grpcStatus`: of an answer to gRPC, which is 200 in HTTP whatever came of the call. */
+/** `grpcStatus` is that of an answer to gRPC, whose HTTP status is 200 whatever the outcome. */
 type RawAnswer = { status: number | undefined; grpcStatus: string | undefined; body: string };
 
 /** Posts raw bytes, as fast as the server reads them, until it answers or closes the stream. */
@@ -259,7 +259,7 @@ describe('a bomb', () => {
     expect(answer).toMatchObject({ status: 200, body: expect.stringContaining('alive') });
   });
 
-  test('reads as REQUEST_TOO_LARGE to a client of ours', async () => {
+  test('appears as REQUEST_TOO_LARGE to our own client', async () => {
     await using port = await serveRpc(testServices({ keys: { deleteKey: () => ({}) } }));
     using transport = transportTo(port.url);
     const call = createRpcClient(KeysService, transport).deleteKey({ keyId: 'x'.repeat(5 * mebibyte) }, asCaller());
@@ -270,7 +270,7 @@ describe('a bomb', () => {
 test.each([
   ['a field that there is not', { name: 'a key', spend_cap_usd: 5 }, 'spend_cap_usd'],
   ['a value that an enum has not', { name: 'a key', keyType: 'KEY_TYPE_READ_ONLY' }, 'KEY_TYPE_READ_ONLY'],
-])('%s in JSON is refused by its name, not left out', async (_what, request, named) => {
+])('%s in JSON is refused by its name, not ignored', async (_what, request, named) => {
   const createKey = vi.fn(() => ({}));
   await using port = await serveRpc(testServices({ keys: { createKey } }));
   const authorization = `Bearer ${await testTokens('edge').mint(KeysService.typeName, caller)}`;
@@ -284,7 +284,7 @@ test.each([
   expect(createKey).not.toHaveBeenCalled();
 });
 
-test('a field that there is not in the JSON of a stream is refused by its name as well', async () => {
+test('an unknown field in the JSON of a stream is refused by its name as well', async () => {
   await using port = await serveRpc(testServices({}));
   const authorization = `Bearer ${await testTokens('edge').mint(InferenceService.typeName, caller)}`;
   const message = Buffer.from(JSON.stringify({ operation: 'OPERATION_CHAT_COMPLETIONS', spend_cap_usd: 5 }));

@@ -25,7 +25,7 @@ import { createRpcClient } from './client.ts';
 expectSilentConsole();
 
 describe('health', () => {
-  test('is open without a token and follows what was set', async () => {
+  test('is available without a token and follows what was set', async () => {
     await using port = await serveRpc(testServices({}));
     using transport = transportTo(port.url, []);
     const health = createRpcClient(Health, transport);
@@ -38,7 +38,7 @@ describe('health', () => {
     await expect(health.check({ service: 'nothing' })).rejects.toMatchObject({ reason: ErrorReason.NOT_FOUND });
   });
 
-  test('is watched from now on', async () => {
+  test('can be watched', async () => {
     await using port = await serveRpc([]);
     using transport = transportTo(port.url, []);
     const watched = createRpcClient(Health, transport).watch({ service: 'later' })[Symbol.asyncIterator]();
@@ -52,7 +52,7 @@ describe('health', () => {
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
 
-test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it answers', async () => {
+test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it returns', async () => {
   const getKey = ({ keyId: id }: { keyId: string }) => ({ key: { id } });
   await using port = await serveRpc(testServices({ keys: { getKey } }), { host: '::1' });
   expect(port.url).toMatch(/^http:\/\/\[::1\]:\d+$/);
@@ -61,7 +61,7 @@ test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it a
 });
 
 describe('a closing server', () => {
-  test('ends subscriptions at once, lets calls finish, and takes no more', async () => {
+  test('ends subscriptions at once, lets calls finish, and accepts no more', async () => {
     let finish = () => {};
     let watch: HandlerContext | undefined;
     let started = false;
@@ -175,7 +175,7 @@ describe('a client', () => {
 });
 
 describe('the log', () => {
-  test('tells method, time and caller of each call, and nothing of its content', async () => {
+  test('has method, time and caller of each call, and nothing of its content', async () => {
     await using port = await serveRpc(testServices({ keys: { getKey: () => ({ key: { name: 'CONTENT' } }) } }));
     using transport = transportTo(port.url);
     await createRpcClient(KeysService, transport).getKey({ keyId }, asCaller());
@@ -190,7 +190,7 @@ describe('the log', () => {
     expect(JSON.stringify(port.lines)).not.toMatch(new RegExp(`CONTENT|${keyId}`));
   });
 
-  test('takes a client that breaks its call off with an error for one that left', async () => {
+  test('counts a client that breaks its call off with an error as one that left', async () => {
     await using port = await serveRpc([]);
     const session = connect(port.url);
     const headers = { ':method': 'POST', ':path': '/grpc.health.v1.Health/Watch', 'content-type': 'application/grpc' };

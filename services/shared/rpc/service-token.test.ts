@@ -41,16 +41,16 @@ const goodClaims = {
   caller: Buffer.from(toBinary(CallerSchema, user)).toString('base64url'),
 };
 
-test('a token carries the whole caller to the service which it is for', async () => {
+test('a token carries the whole caller to the service it is for', async () => {
   const token = await tokensOf('edge').mint(keys, user);
   expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
 });
 
-test('a token made by hand as ours are is accepted, so that the forgeries below fail for one reason each', async () => {
+test('a hand-made token in our format is accepted, so that each forgery below fails for a single reason', async () => {
   expect(await tokensOf('keys').verify(forged(goodHeader, goodClaims), keys, ['edge'])).toEqual(user);
 });
 
-test('a service that acts for itself is who its token says, not who it says', async () => {
+test('a service that acts for itself is who its token says, not who it claims to be', async () => {
   const token = await tokensOf('jobs').mint(keys, serviceCaller('billing'));
   const caller = await tokensOf('keys').verify(token, keys, ['jobs']);
   expect(caller).toMatchObject({ kind: CallerKind.SERVICE, service: 'jobs' });
@@ -85,7 +85,7 @@ test.each<[string, string]>([
   await expect(tokensOf('keys').verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
 });
 
-test('a service that names no callers takes none', async () => {
+test('a service that names no callers accepts none', async () => {
   const token = await tokensOf('edge').mint(keys, user);
   await expect(tokensOf('keys').verify(token, keys, [])).rejects.toMatchObject(refused);
 });
@@ -106,7 +106,7 @@ test.each<[string, string, Partial<Caller>]>([
   ['a key of nobody', 'user_id', { ...key, userId: '' }],
   ['a session of no organization', 'tenant_id', { tenantId: '' }],
   ['a service with a role and no organization', 'tenant_id', { kind: CallerKind.SERVICE, tenantId: '' }],
-])('in a caller %s is refused in words that name %s', async (_what, field, fault) => {
+])('a caller with %s is refused, naming %s', async (_what, field, fault) => {
   const token = await tokensOf('edge').mint(keys, create(CallerSchema, { ...user, ...fault }));
   const refusal = tokensOf('keys').verify(token, keys, ['edge']);
   await expect(refusal).rejects.toMatchObject({ ...refused, message: expect.stringContaining(`\`${field}\``) });
@@ -120,7 +120,7 @@ test('ids in capitals are the same ids', async () => {
   expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
 });
 
-test('a token is good for a minute and the tolerance of clocks, no longer', async () => {
+test('a token is valid for a minute plus the tolerance for clocks, no longer', async () => {
   const clock = new ManualClock(startMs);
   const token = await tokensOf('edge', clock).mint(keys, user);
   const verifier = tokensOf('keys', clock);
@@ -130,7 +130,7 @@ test('a token is good for a minute and the tolerance of clocks, no longer', asyn
   await expect(verifier.verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
 });
 
-test.each([-120_000, 120_000])('a process whose clock differs by %s ms is told that it does', async (differenceMs) => {
+test.each([-120_000, 120_000])('a process whose clock differs by %s ms is told so', async (differenceMs) => {
   const token = await tokensOf('edge', new ManualClock(startMs + differenceMs)).mint(keys, user);
   const refusal = { ...refused, message: expect.stringContaining('clocks') };
   await expect(tokensOf('keys').verify(token, keys, ['edge'])).rejects.toMatchObject(refusal);
@@ -141,7 +141,7 @@ test.each([-25_000, 25_000])('a process whose clock differs by %s ms is understo
   expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
 });
 
-test('a service’s own token is minted once for half its life, and again when the clock went back', async () => {
+test('a service’s own token is created once per half of its life, and again if the clock went back', async () => {
   const clock = new ManualClock(startMs);
   const tokens = tokensOf('jobs', clock);
   const mint = () => tokens.mint(keys, serviceCaller('jobs'));

@@ -23,7 +23,7 @@ class Trace {
   cleanedUp = false;
 }
 
-/** A stream that waits behind its first byte until its call is aborted. */
+/** A stream that waits after its first byte until its call is aborted. */
 async function* oneByteThenWait(trace: Trace, context: HandlerContext) {
   trace.context = context;
   try {
@@ -61,7 +61,7 @@ describe.each(carriers)('over %s', (carrier) => {
       await vi.waitFor(() => expect(trace.cleanedUp).toBe(true), patience);
     });
 
-    test('of a unary call whose message has not left yet has nothing done, least of all by an empty message', async () => {
+    test('of a unary call whose message has not left yet has no effect, least of all through an empty message', async () => {
       const limits: number[] = [];
       const listKeys = ({ page }: { page?: { limit: number } }) => {
         limits.push(page?.limit ?? 0);
@@ -73,7 +73,7 @@ describe.each(carriers)('over %s', (carrier) => {
       const calls = Array.from({ length: 10 }, () =>
         keys.listKeys({ page: { limit: 5 } }, { ...asCaller(), signal: client.signal }),
       );
-      // While they wait for their token and connection, unless there is none to wait for.
+      // While they wait for their token and connection, if there is any to wait for.
       client.abort();
       await Promise.allSettled(calls);
       await keys.listKeys({ page: { limit: 7 } }, asCaller());
@@ -82,7 +82,7 @@ describe.each(carriers)('over %s', (carrier) => {
     });
 
     test('of more than a thousand calls at once leaves the others of their connection alone', async () => {
-      // Above the 1,000 of Node; more would keep both ends, which are one process here, from answering each other's pings.
+      // Above Node's limit of 1,000; still more would keep both ends, which are one process here, from answering each other's pings.
       const count = 1_200;
       let running = 0;
       const finish = Promise.withResolvers<void>();
@@ -111,13 +111,13 @@ describe.each(carriers)('over %s', (carrier) => {
       await vi.waitFor(() => expect(running).toBe(count), { timeout: 30_000 });
       crowd.abort();
       for (const { reason } of await Promise.all(failures)) expect(reason).toBe(ErrorReason.CANCELLED);
-      // Behind all resets on the same connection.
+      // After all resets on the same connection.
       const last = keys.deleteKey({ keyId }, patient);
       finish.resolve();
       await Promise.all([lasting, last]);
     });
 
-    test('before the call keeps it from being made', async () => {
+    test('before the call prevents it', async () => {
       const getKey = vi.fn(() => ({}));
       await using rpc = await carry(carrier, testServices({ keys: { getKey } }));
       const options = { ...asCaller(), signal: AbortSignal.abort() };
@@ -142,7 +142,7 @@ describe.each(carriers)('over %s', (carrier) => {
       expect(trace.context!.signal.aborted).toBe(true);
     });
 
-    test('of a stream runs the finally of a handler that stands at a yield', async () => {
+    test('of a stream runs the finally of a handler suspended at a yield', async () => {
       const trace = new Trace();
       await using rpc = await carry(
         carrier,
@@ -251,7 +251,7 @@ describe.each(carriers)('over %s', (carrier) => {
           },
         }),
       );
-      // On a busy machine a deadline may end on the way to the handler.
+      // On a busy machine a deadline may pass on the way to the handler.
       while (leftMs <= 0) {
         timeoutMs *= 2;
         const failure = await failureOf(rpc.client(KeysService).getKey({ keyId }, { ...asCaller(), timeoutMs }));

@@ -103,7 +103,7 @@ describe.each(carriers)('over %s', (carrier) => {
       expect((await failureOf(reader.next())).reason).toBe(ErrorReason.MODEL_SUNSET);
     });
 
-    test('that nobody foresaw hide their text and are logged in full', async () => {
+    test('that are unexpected hide their text and are logged in full', async () => {
       await using rpc = await carry(
         carrier,
         testServices({

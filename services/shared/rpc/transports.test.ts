@@ -60,7 +60,7 @@ describe.each(carriers)('over %s', (carrier) => {
     expect(pieces[101]?.end?.success).toBe(true);
   });
 
-  test('large messages on their way, and a thousand readers that stand still, keep no other call from being made', async () => {
+  test('large messages in flight, and a thousand paused readers, keep no other call from being made', async () => {
     const count = 1_000;
     await using rpc = await carry(
       carrier,
@@ -68,7 +68,7 @@ describe.each(carriers)('over %s', (carrier) => {
         keys: { getKey: ({ keyId: id }) => ({ key: { id } }) },
         inference: {
           async *invoke({ body }) {
-            // More than a reader that stands still takes.
+            // More than a paused reader accepts.
             yield { body: new Uint8Array(96 * 1024) };
             yield { end: { usage: { inputTokens: BigInt(body.length) } } };
           },
@@ -119,7 +119,7 @@ describe.each(carriers)('over %s', (carrier) => {
     expect(answers).toEqual(['a!', 'b!', 'c!', 1000]);
   });
 
-  test('a handler may end while its client still talks, and all of its answer arrives', async () => {
+  test('a handler may end while its client is still sending, and all of its answer arrives', async () => {
     await using rpc = await carry(
       carrier,
       testServices({

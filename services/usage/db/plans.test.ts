@@ -22,7 +22,7 @@ beforeAll(async () => {
       }),
     );
     await usage.client.record({ events }, asService());
-    // The days of the last batches are left as they came.
+    // The days of the last batches are left as they arrived.
     if (batch === 6) await usage.gatherDays();
   }
   client = new pg.Client({ connectionString: usage.databaseUrl });
@@ -35,7 +35,7 @@ afterAll(async () => {
   await usage[Symbol.asyncDispose]();
 });
 
-/** The plan of the statement which a query sends. */
+/** The plan of the statement that a query sends. */
 async function planOf(send: (database: { query: never }) => Promise<unknown>): Promise<string> {
   let statement: Statement | undefined;
   const catching = async (sent: Statement) => {
@@ -51,7 +51,7 @@ const range = { startMs: testNowMs - 20 * 86_400_000, endMs: testNowMs };
 const startsMs = Array.from({ length: 20 }, (_, day) => range.startMs + day * 86_400_000);
 const key = (id: string, tenant = tenantId) => ({ tenantId: tenant, userId, keyId: id });
 
-test('sums and series come from the roll-ups by an index, and never from events', async () => {
+test('sums and series come from the roll-ups by an index, never from events', async () => {
   const subject = { tenantId, userId: null };
   const plans = [
     await planOf((database) =>
@@ -64,7 +64,7 @@ test('sums and series come from the roll-ups by an index, and never from events'
     ),
   ];
   for (const plan of plans) {
-    // Each range of time is looked up by itself: in all three tiers, and among what days and weeks do not count yet.
+    // Each time range is looked up separately: in all three tiers, and among what days and weeks do not count yet.
     expect(plan).toMatch(/Index .* weekly_rollups/);
     expect(plan).toMatch(/Index .* daily_rollups/);
     expect(plan).toMatch(/Index .* rollups/);
@@ -87,7 +87,7 @@ test('latencies and recent activity of a key read no other key’s events', asyn
   expect(plans[0]).toContain('Index Only Scan');
 });
 
-test('an unknown and a foreign key take the same way as one with calls: plans never look at the values', async () => {
+test('an unknown and a foreign key take the same path as one with calls: plans never depend on the values', async () => {
   const database = await openServiceDatabase({
     service: 'usage',
     connection: usage.databaseUrl,
@@ -115,7 +115,7 @@ test('an unknown and a foreign key take the same way as one with calls: plans ne
   await database.close();
 });
 
-test('reports of one kind are planned once, whatever organization and time they are of', async () => {
+test('reports of one kind are planned once, for any organization and time', async () => {
   const database = await openServiceDatabase({
     service: 'usage',
     connection: usage.databaseUrl,
@@ -136,7 +136,7 @@ test('reports of one kind are planned once, whatever organization and time they 
   await database.close();
 });
 
-test('the plan which every key gets reads by the index', async () => {
+test('the generic plan, used for every key, reads by the index', async () => {
   await client.query('begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off');
   const subject = key(keyId);
   const plans: string[] = [];

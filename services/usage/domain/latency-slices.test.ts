@@ -4,7 +4,7 @@ import { latencySlices } from './latency-slices.ts';
 const monthMs = 31 * 24 * 3_600_000;
 const range = { startMs: Date.UTC(2026, 6, 1), endMs: Date.UTC(2026, 6, 1) + monthMs };
 
-test('up to half a million calls all are read', () => {
+test('up to half a million calls, all are read', () => {
   expect(latencySlices(range, 0)).toEqual([range]);
   expect(latencySlices(range, 500_000)).toEqual([range]);
 });

@@ -15,8 +15,8 @@ const cutsOf = (first: string, last: string, timeZone: string, width: BucketWidt
 const lengthMs = (parts: readonly Part[], tier: Part['tier']) =>
   parts.filter((part) => part.tier === tier).reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0);
 
-test('a year of UTC days is weeks from Monday on, and at either end the days between it and the nearest Monday', () => {
-  // 1970 began on a Thursday and ended on one.
+test('a year of UTC days is weeks from Monday on, and at either end the days to the nearest Monday', () => {
+  // 1970 began and ended on a Thursday.
   expect(partsOf([0, 365 * dayMs])).toEqual([
     { tier: 'day', startMs: -3 * dayMs, endMs: 0, addTo: null, takeFrom: 0 },
     { tier: 'day', startMs: 365 * dayMs, endMs: 368 * dayMs, addTo: null, takeFrom: 0 },
@@ -24,7 +24,7 @@ test('a year of UTC days is weeks from Monday on, and at either end the days bet
   ]);
 });
 
-test('what lies between a cut and its midnight is read once, added on the one side and taken from the other', () => {
+test('what lies between a cut and its midnight is read once, added on one side and subtracted on the other', () => {
   const [firstMs, cutMs, endMs] = [0, 2 * dayMs + 22 * hourMs, 6 * dayMs];
   expect(partsOf([firstMs, cutMs, endMs])).toEqual([
     { tier: 'quarterHour', startMs: cutMs, endMs: 3 * dayMs, addTo: 1, takeFrom: 0 },
@@ -39,12 +39,12 @@ test('local weeks and months are read as weeks, and what lies between them and t
   expect(lengthMs(weekly, 'day')).toBe(0);
   expect(lengthMs(weekly, 'week')).toBe(12 * 7 * dayMs);
   const monthly = partsOf(cutsOf('2026-01-01', '2026-12-31', 'UTC', 'monthly'));
-  // Of thirteen cuts, one is a Monday's; from the others it is one to three days to the nearest.
+  // Of thirteen cuts, one is on a Monday; the others are one to three days from the nearest.
   expect(monthly.filter(({ tier }) => tier === 'day')).toHaveLength(12);
   expect(lengthMs(monthly, 'day')).toBe(23 * dayMs);
 });
 
-test('ninety local days are read as days and the hours between the two midnights', () => {
+test('ninety local days are read as days plus the hours between the two midnights', () => {
   const berlin = partsOf(cutsOf('2026-05-01', '2026-07-29', 'Europe/Berlin', 'daily'));
   expect(lengthMs(berlin, 'quarterHour')).toBe(91 * 2 * hourMs);
   expect(lengthMs(berlin, 'day')).toBe(90 * dayMs);

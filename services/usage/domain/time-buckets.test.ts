@@ -43,14 +43,14 @@ describe('buckets', () => {
     expect(iso(bucketStartsMs(days('2023-03-26', '2023-03-26', 'Asia/Beirut'), 'daily'))).toEqual(['2023-03-25T22:00']);
   });
 
-  test('weeks begin on Monday, months on the first, and both are cut to the range', () => {
+  test('weeks begin on Monday, months on the first, and both are limited to the range', () => {
     const weeks = iso(bucketStartsMs(days('2026-07-01', '2026-07-14'), 'weekly'));
     expect(weeks).toEqual(['2026-07-01T00:00', '2026-07-06T00:00', '2026-07-13T00:00']);
     const months = iso(bucketStartsMs(days('2026-01-31', '2026-03-01'), 'monthly'));
     expect(months).toEqual(['2026-01-31T00:00', '2026-02-01T00:00', '2026-03-01T00:00']);
   });
 
-  test('hours are those of UTC', () => {
+  test('hours are in UTC', () => {
     const hours = bucketStartsMs(days('2026-03-29', '2026-03-29'), 'hourly');
     expect(hours).toHaveLength(24);
     expect(iso(hours).at(-1)).toBe('2026-03-29T23:00');
@@ -62,7 +62,7 @@ describe('buckets', () => {
 });
 
 describe('ranges', () => {
-  test('the range before has as many days and ends where the range begins', () => {
+  test('the previous range has as many days and ends where the range begins', () => {
     const range = days('2026-03-24', '2026-03-30', 'Europe/Berlin');
     const before = rangeBefore(range);
     expect(daysIn(before)).toBe(daysIn(range));
@@ -83,12 +83,12 @@ describe('ranges', () => {
     expect(String(dayAt(nowMs, 'UTC'))).toBe('2026-07-15');
   });
 
-  test.each(['Mars/Base', '+05:30', '', 'Europe/Berlin; drop', '../UTC'])('%j is no time zone', (name) => {
+  test.each(['Mars/Base', '+05:30', '', 'Europe/Berlin; drop', '../UTC'])('%j is not a time zone', (name) => {
     expect(isTimeZone(name)).toBe(false);
   });
 });
 
-/** Around the clock's changes in the short run; with LONG=1 everywhere, and more often. */
+/** Around clock changes in the short run; with LONG=1 everywhere, and more often. */
 const runsPerZone = process.env.LONG === '1' ? 20 : 1;
 
 describe("against Postgres's own time zones", () => {
@@ -105,7 +105,7 @@ describe("against Postgres's own time zones", () => {
   });
   afterAll(() => client.end());
 
-  /** Which of our buckets, counted from 1, and which of Postgres's meet in at least one quarter hour. */
+  /** Which of our buckets, counted from 1, and which of Postgres's share at least one quarter hour. */
   async function meetings(range: DayRange, width: Exclude<BucketWidth, 'hourly'>, startsMs: readonly number[]) {
     const unit = { daily: 'day', weekly: 'week', monthly: 'month' }[width];
     const { startMs, endMs } = instantsOf(range);
@@ -124,7 +124,7 @@ describe("against Postgres's own time zones", () => {
     return rows;
   }
 
-  /** A day of the years which have events, within a week before one of the zone's changes of clocks if it has any then. */
+  /** A day in the years that have events, within a week before one of the zone's clock changes if it has any then. */
   function dayNearChange(timeZone: string, dayNumber: number): Temporal.PlainDate {
     const day = parseDay('2021-01-01')!.add({ days: dayNumber });
     const change = day.toZonedDateTime(timeZone).getTimeZoneTransition('next');

@@ -18,7 +18,7 @@ beforeAll(async () => {
   usage = await startTestUsage();
   const at = (daysAgo: number, fields = {}) => testEvent(testNowMs - daysAgo * dayMs, fields);
   const events = [
-    // Twenty calls of today with latencies of 10, 20 … 200 ms, every fourth with cached tokens.
+    // Twenty calls today with latencies of 10, 20 … 200 ms, every fourth with cached tokens.
     ...Array.from({ length: 20 }, (_, index) =>
       testEvent(testNowMs - index * 60_000, {
         latencyMs: (index + 1) * 10,
@@ -33,7 +33,7 @@ beforeAll(async () => {
       usage: { inputTokens: 0n, outputTokens: 0n },
     }),
     at(6, { model: 'other', latencyMs: 1 }),
-    // In the window before, and one day before that.
+    // In the previous period, and one a day before that.
     at(7),
     at(13, { model: 'other' }),
     at(14),
@@ -43,7 +43,7 @@ beforeAll(async () => {
     // The latest of all, failed without a code.
     testEvent(testNowMs + 1000, { success: false, usage: { inputTokens: 0n, outputTokens: 0n } }),
   ];
-  // Some of the days are summed, and half of their events come late.
+  // Some of the days are summed, and half of their events arrive late.
   await usage.client.record({ events: events.filter((_, index) => index % 2 === 0) }, asService());
   await usage.gatherDays();
   await usage.client.record({ events: events.filter((_, index) => index % 2 === 1) }, asService());
@@ -89,7 +89,7 @@ test('the default is the last seven days, daily, in UTC, with the seven days bef
   });
 });
 
-test('a model narrows totals and series, and never the breakdown', async () => {
+test('a model filters totals and series, never the breakdown', async () => {
   const report = await analytics({ modelName: 'other' });
   expect(requestsOf(report)).toEqual({
     totals: 2,
@@ -117,14 +117,14 @@ test('performance is exact over successful calls', async () => {
   });
 });
 
-test('performance ends at 31 days', async () => {
+test('performance is left out beyond 31 days', async () => {
   const upTo31 = await analytics({ range: { startDate: '2026-06-15', endDate: '2026-07-15' } });
   expect(upTo31.performance?.available).toBe(true);
   const { performance } = await analytics({ range: { startDate: '2026-06-14', endDate: '2026-07-15' } });
   expect(performance).toEqual({ $typeName: 'modelgateway.usage.v1.KeyPerformance', available: false });
 });
 
-test('recent activity has ten rows, newest first, with a status that is no HTTP status', async () => {
+test('recent activity has ten rows, newest first, with a status that is not an HTTP status', async () => {
   const { recentActivity } = await analytics();
   expect(recentActivity).toHaveLength(10);
   expect(recentActivity[0]).toMatchObject({ status: 'Failed', model: 'small-chat' });
@@ -135,7 +135,7 @@ test('recent activity has ten rows, newest first, with a status that is no HTTP 
   expect(yesterday.recentActivity).toMatchObject([{ status: 'model_sunset' }]);
 });
 
-test('hours are those of UTC whatever the zone; days and weeks are the zone’s', async () => {
+test('hours are in UTC whatever the zone; days and weeks are the zone’s', async () => {
   const range = { startDate: '2026-07-15', endDate: '2026-07-15', timezone: 'Asia/Kathmandu' };
   const hourly = await analytics({ granularity: Granularity.HOURLY, range });
   expect(hourly.timezone).toBe('UTC');
@@ -155,7 +155,7 @@ test.each([
   [Granularity.HOURLY, '2026-07-08', 'at most 7 days'],
   [Granularity.DAILY, '2026-04-16', 'at most 90 days'],
   [Granularity.WEEKLY, '2025-07-15', 'at most 365 days'],
-])('a range over the cap of granularity %s is refused with the maximum', async (granularity, startDate, text) => {
+])('a range over the maximum of granularity %s is refused with the maximum', async (granularity, startDate, text) => {
   const call = analytics({ granularity, range: { startDate, endDate: '2026-07-15' } });
   await expect(call).rejects.toMatchObject({
     reason: ErrorReason.RANGE_TOO_LARGE,
@@ -172,7 +172,7 @@ describe('whose keys', () => {
     );
   };
 
-  test('unknown, foreign and a teammate’s keys answer the same zeros', async () => {
+  test('unknown keys, foreign keys and a teammate’s keys all return the same zeros', async () => {
     const unknown = await zeros(testId(999));
     expect(JSON.parse(unknown)).toMatchObject({ totals: { requests: '0' }, byModel: [], recentActivity: [] });
     expect(JSON.parse(unknown).series).toHaveLength(7);

@@ -28,7 +28,7 @@ async function report(
   return { ...shares[0]!, replicas };
 }
 
-test('without other replicas the asking edge says what is left', async () => {
+test('without other replicas the asking edge itself reports what is left', async () => {
   expect(await usage.client.quota({ replicaId: first }, asService())).toMatchObject({ replicas: 1, shares: [] });
   const local = { remainingRequests: 990, resetRequestsMs: 600, remainingTokens: 99_000, resetTokensMs: 500 };
   const answer = await usage.client.getRateLimits({ limits, local, localConcurrentRequests: 3 }, key);
@@ -40,14 +40,14 @@ test('without other replicas the asking edge says what is left', async () => {
   });
 });
 
-test('replicas are granted what they ask for until the minute’s worth is gone, and what one gives back another gets', async () => {
+test('replicas are granted what they ask for until the minute’s worth is gone, and what one returns another gets', async () => {
   expect(await report(first, { requests: 600, tokens: 30_000, concurrentRequests: 1 })).toMatchObject({
     requests: 600,
     tokens: 30_000n,
     concurrentRequests: 1,
   });
   const other = await report(second, { requests: 600, tokens: 30_000, concurrentRequests: 1 });
-  // What has leaked out meanwhile, and nothing else, is more than what the first left.
+  // Only what has leaked out meanwhile exceeds what the first left.
   expect(other.requests).toBeGreaterThanOrEqual(400);
   expect(other.requests).toBeLessThan(600);
   expect(other).toMatchObject({ tokens: 30_000n, replicas: 2 });
@@ -56,7 +56,7 @@ test('replicas are granted what they ask for until the minute’s worth is gone,
   expect(await report(second, { requests: 300, concurrentRequests: 1 })).toMatchObject({ requests: 300 });
 });
 
-test('with several replicas what is left is what none was granted', async () => {
+test('with several replicas what is left is what was granted to none', async () => {
   await report(first, { requestsSettled: 10_000, concurrentRequests: 1 });
   const local = { remainingRequests: 1_000, remainingTokens: 100_000 };
   const { state, remainingConcurrentRequests } = await usage.client.getRateLimits({ limits, local }, key);
@@ -65,15 +65,15 @@ test('with several replicas what is left is what none was granted', async () => 
   expect(remainingConcurrentRequests).toBe(48);
 });
 
-test('requests at the same time are granted up to the limit, and a tenth is kept for those who have not asked', async () => {
-  // 50 for two replicas: each may run two unasked.
+test('concurrent requests are granted up to the limit, and a tenth is kept for those who have not asked', async () => {
+  // 50 for two replicas: each may run two without asking.
   expect((await report(first, { concurrentRequests: 60 })).concurrentRequests).toBe(48);
   expect((await report(second, { concurrentRequests: 60 })).concurrentRequests).toBe(2);
   expect((await report(first, {})).concurrentRequests).toBe(0);
   expect((await report(second, { concurrentRequests: 60 })).concurrentRequests).toBe(48);
 });
 
-test('unset limits are the platform’s, and a session’s are counted for its user', async () => {
+test('unset limits are the platform’s, and a session’s count for its user', async () => {
   const answer = await usage.client.getRateLimits({ limits: {} }, asPerson({ tenantId, userId }));
   expect(answer.limits).toMatchObject({ requestsPerMinute: 600, tokensPerMinute: 200_000, concurrentRequests: 100 });
   expect(answer.subject).toMatchObject({ kind: RateLimitSubjectKind.USER, id: userId });

@@ -37,7 +37,7 @@ test('a repeated batch is accepted once, and its sums stay as they were', async 
   expect(before.models).toMatchObject([{ name: 'small-chat', measures: { requests: 2n } }]);
 });
 
-test('an event that stands in its batch twice is stored once', async () => {
+test('an event that occurs twice in its batch is stored once', async () => {
   const event = testEvent(testNowMs, { tenantId: testId(100) });
   const answer = await usage.client.record({ events: [event, event] }, asService());
   expect(answer).toMatchObject({ accepted: 1, duplicates: 1 });
@@ -67,7 +67,7 @@ test('a bad event is refused by itself, and the others of its batch are stored',
   expect(answer.rejected[0]?.reason).toBe('id is not a UUIDv7');
 });
 
-test('of a full batch every event is stored but those stored before, and a bad one is told by its place', async () => {
+test('every new event of a full batch is stored, and a bad one is reported by its position', async () => {
   const events = Array.from({ length: 1_000 }, (_, number) =>
     testEvent(testNowMs - number, { tenantId: testId(107), ...(number === 700 ? { model: '' } : {}) }),
   );
@@ -85,7 +85,7 @@ test('events of any month find their partition', async () => {
   expect(listed.map(({ id }) => id)).toEqual(events.map(({ id }) => id).reverse());
 });
 
-test('history answers an event as it was recorded', async () => {
+test('history returns an event as it was recorded', async () => {
   const event = testEvent(testNowMs, {
     tenantId: testId(103),
     sessionId: testId(8),
@@ -108,7 +108,7 @@ test('history answers an event as it was recorded', async () => {
   expect(pageInfo).toMatchObject({ page: 1, limit: 50, total: 1n, totalPages: 1, hasNext: false, hasPrev: false });
 });
 
-test('texts of any characters and the largest numbers are stored as they are', async () => {
+test('texts with any characters and the largest numbers are stored unchanged', async () => {
   const texts = ['\\t\t\\N\n\r"{}', '模型'.repeat(120), '😀'.repeat(127), 'ñ'];
   const largest = 1_000_000_000_000n;
   const events = texts.map((text) =>
@@ -129,7 +129,7 @@ test('texts of any characters and the largest numbers are stored as they are', a
   expect(models.map(({ name }) => name).sort()).toEqual([...texts].sort());
 });
 
-test('history is narrowed, paged and bounded by days', async () => {
+test('history can be filtered, paged and limited by days', async () => {
   const tenant = testId(104);
   const days = [1, 2, 3].map((day) => Date.UTC(2026, 6, day));
   const events = days.flatMap((ms) => [
@@ -188,7 +188,7 @@ test('only services may record', async () => {
   await expect(call).rejects.toMatchObject({ reason: ErrorReason.INSUFFICIENT_ROLE });
 });
 
-test('a member is refused the scope of the tenant', async () => {
+test('a member is refused the tenant scope', async () => {
   const call = usage.client.getCurrent({ scope: UsageScope.TENANT }, asPerson({ tenantId, userId }));
   await expect(call).rejects.toMatchObject({ reason: ErrorReason.INSUFFICIENT_ROLE });
 });

@@ -32,7 +32,7 @@ const admin = asPerson({ tenantId, userId, role: Role.ADMIN });
 type Range = MessageInitShape<typeof DateRangeSchema>;
 const july: Range = { startDate: '2026-07-01', endDate: '2026-07-31' };
 
-/** The workload's truth: what the sums of any selection of its events must be. */
+/** The workload's truth: the correct sums for any selection of its events. */
 function truth(events: readonly UsageEvent[]) {
   const sum = (read: (event: UsageEvent) => bigint) => events.reduce((total, event) => total + read(event), 0n);
   return {
@@ -55,7 +55,7 @@ const plain = (measures: Measures | undefined) => {
   return fields;
 };
 
-/** A small generator, so that a failing workload can be had again. */
+/** A small generator, so that a failing workload can be reproduced. */
 function random(seed: number) {
   return (below: number): number => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
@@ -106,7 +106,7 @@ describe('on a random workload with duplicates and reorderings', () => {
     const ship = async () => {
       for (let events = batches.pop(); events !== undefined; events = batches.pop()) {
         await usage.client.record({ events }, asService());
-        // Days are summed in the middle of it: events before, during and after.
+        // Days are summed half-way through: with events before, during and after.
         if (batches.length === 20) await usage.gatherDays();
       }
     };
@@ -140,7 +140,7 @@ describe('on a random workload with duplicates and reorderings', () => {
     expect(lookedUp.at(-1)?.toSorted()).toEqual([userId, otherUser].toSorted());
   });
 
-  test('a member sees their own alone', async () => {
+  test('a member sees only their own', async () => {
     const summary = await usage.client.getSummary({ range: july }, member);
     expect(plain(summary.totals)).toEqual(truth(mine));
     const filtered = await usage.client.getSummary(
@@ -150,7 +150,7 @@ describe('on a random workload with duplicates and reorderings', () => {
     expect(plain(filtered.totals)).toEqual(
       truth(mine.filter(({ model, apiKeyId }) => model === 'embedder' && apiKeyId === keyId)),
     );
-    // The sessions are not a key, whatever they are stored under.
+    // Sessions are not a key, whatever they are stored under.
     const nobody = { apiKeyId: '00000000-0000-0000-0000-000000000000' };
     const none = await usage.client.getSummary({ range: july, filter: nobody }, member);
     expect(none.totals?.requests).toBe(0n);
@@ -193,7 +193,7 @@ describe('on a random workload with duplicates and reorderings', () => {
     expect(exported).toEqual(ofJuly.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
   });
 
-  test('the users of a model are told once each', async () => {
+  test('the users of a model are listed once each', async () => {
     const since = { seconds: BigInt(Date.UTC(2026, 6, 1) / 1000) };
     const users: string[] = [];
     for await (const user of usage.client.listModelUsers({ model: 'embedder', since }, asService())) {
@@ -232,7 +232,7 @@ describe('roles', () => {
   });
 });
 
-describe('ranges that are refused name the parameter', () => {
+describe('refused ranges name the parameter', () => {
   const refusals: [string, Range, Granularity, string, ErrorReason, RegExp][] = [
     ['no start', { endDate: '2026-07-01' }, Granularity.DAILY, 'start_date', ErrorReason.INVALID_REQUEST, /required/],
     ['no end', { startDate: '2026-07-01' }, Granularity.DAILY, 'end_date', ErrorReason.INVALID_REQUEST, /required/],
@@ -291,7 +291,7 @@ describe('ranges that are refused name the parameter', () => {
     expect(error).toMatchObject({ reason, details: { param }, message: expect.stringMatching(text) });
   });
 
-  test('a range as wide as the cap is answered', async () => {
+  test('a range as wide as the maximum is answered', async () => {
     const report = await usage.client.getReport(
       { range: { startDate: '2026-01-01', endDate: '2026-03-31' }, granularity: Granularity.DAILY },
       member,

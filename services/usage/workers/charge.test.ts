@@ -35,7 +35,7 @@ function forgetfulBilling(answersLost: number) {
   return { charge, charged, calls: () => calls };
 }
 
-test('every event with a cost or a lease reaches Billing, also when answers are lost, and none stays behind', async () => {
+test('every event with a cost or a lease reaches Billing, even when answers are lost, and none stays behind', async () => {
   const costly = Array.from({ length: 1_200 }, (_, index) => testEvent(testNowMs - index));
   const leased = testEvent(testNowMs, { leaseIds: [testId(50)], usage: { costNanoUsd: 0n } });
   const free = testEvent(testNowMs, { usage: { costNanoUsd: 0n } });
@@ -71,7 +71,7 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
   ).not.toHaveLength(0);
 });
 
-test('many small batches which an outage left behind are handed on together', async () => {
+test('many small batches left by an outage are passed on together', async () => {
   for (let batch = 0; batch < 30; batch += 1) {
     const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(300 + batch) }));
     await usage.client.record({ events }, asService());
@@ -84,7 +84,7 @@ test('many small batches which an outage left behind are handed on together', as
   expect(billing.calls()).toBe(1);
 });
 
-test('what a dead process left behind is handed on by another within seconds, without anything new', async () => {
+test('what a dead process left behind is passed on by another within seconds, without anything new', async () => {
   const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(500) }));
   await usage.client.record({ events }, asService());
   await database.query({ text: `update charge_batches set stored_at = now() - interval '5 seconds'` });
@@ -118,7 +118,7 @@ test.each([
   expect([...billing.charged.keys()]).toEqual(sent);
 });
 
-test('an outage of Billing is told once when it begins and once when it is over', async () => {
+test('an outage of Billing is logged once when it begins and once when it is over', async () => {
   const billing = forgetfulBilling(3);
   const worker = startChargeWorker({ database, billing, logger });
   const batch = { id: uuidv7(), events: [testEvent(testNowMs, { tenantId: testId(400) })] };

@@ -10,7 +10,7 @@ import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures
 import { gatherDays } from './gather-days.ts';
 
 const dayMs = 86_400_000;
-/** The worker goes by the database's clock. Two days ago, which is over and settled. */
+/** The worker goes by the database's clock. Two days ago is over and settled. */
 const pastDayMs = (Math.floor(Date.now() / dayMs) - 2) * dayMs;
 const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 const organizations = 40;
@@ -27,7 +27,7 @@ beforeAll(async () => {
   owner = new pg.Client({ connectionString: usage.databaseUrl });
   await owner.connect();
   await owner.query('set search_path = usage');
-  // As they come: each quarter hour of the day has calls of every organization.
+  // As they arrive: each quarter hour of the day has calls of every organization.
   for (let quarter = 0; quarter < 96; quarter += 1) {
     await usage.client.record({ events: callsOf(pastDayMs + quarter * 900_000) }, asService());
   }
@@ -45,7 +45,7 @@ const callsOf = (atMs: number, models = ['small', 'large']) =>
     testEvent(atMs, { tenantId: testId(index % organizations), model: models[index < organizations ? 0 : 1]! }),
   );
 
-/** The rows of a day which its daily roll-ups do not count. */
+/** The rows of a day that its daily roll-ups do not count. */
 async function rowsOutsideDay(dayStartMs: number): Promise<number> {
   const { rows } = await owner.query<{ count: number }>(
     `select count(*)::int from rollups where not in_day
@@ -66,7 +66,7 @@ const reportOf = (organization: number) =>
     asPerson({ tenantId: testId(organization), userId: testId(2), role: Role.OWNER }),
   );
 
-/** The pages on which an organization's roll-ups of a day lie. */
+/** The pages that hold an organization's roll-ups of a day. */
 async function pagesOf(organization: number, dayStartMs: number): Promise<number> {
   const { rows } = await owner.query<{ pages: number }>(
     `select count(distinct (ctid::text::point)[0])::int as pages from rollups
@@ -76,16 +76,16 @@ async function pagesOf(organization: number, dayStartMs: number): Promise<number
   return rows[0]!.pages;
 }
 
-test('an organization’s past day lies together, and its reports stay what they were', async () => {
+test('an organization’s past day is stored together, and its reports stay what they were', async () => {
   const before = await reportOf(7);
   expect(await pagesOf(7, pastDayMs)).toBeGreaterThan(50);
   await gatherDays({ database }, never);
-  // 192 rows of some 230 bytes, on pages which are filled by half.
+  // 192 rows of some 230 bytes, on half-filled pages.
   expect(await pagesOf(7, pastDayMs)).toBeLessThan(20);
   expect(await reportOf(7)).toEqual(before);
 });
 
-test('it goes as far as days are over, and does nothing twice', async () => {
+test('it covers all past days, and does nothing twice', async () => {
   await gatherDays({ database }, never);
   expect(await rowsOutsideDay(pastDayMs)).toBe(0);
   // Today is not over.
@@ -97,7 +97,7 @@ test('it goes as far as days are over, and does nothing twice', async () => {
   expect(await placesOf()).toEqual(places);
 });
 
-test('a late event is counted at once, whether its quarter hour has a row or begins one', async () => {
+test('a late event is counted at once, whether its quarter hour already has a row or not', async () => {
   const before = await reportOf(7);
   const atMs = pastDayMs + dayMs / 2;
   await usage.client.record({ events: callsOf(atMs, ['small', 'newcomer']) }, asService());
@@ -109,7 +109,7 @@ test('a late event is counted at once, whether its quarter hour has a row or beg
   expect(await reportOf(7)).toEqual(after);
 });
 
-test('late events of the day are counted once each while it is gathered, by two processes even', async () => {
+test('late events of a day are counted once each while it is gathered, even by two processes', async () => {
   const requests = async () => (await reportOf(7)).totals!.requests;
   const before = await requests();
   let sent = 0n;

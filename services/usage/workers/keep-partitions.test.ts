@@ -38,7 +38,7 @@ const partitions = async (): Promise<string[]> => {
 };
 const history = () => usage.client.listHistory({}, asPerson({ tenantId, userId }));
 
-test('partitions stand ready for the months ahead', async () => {
+test('partitions exist for the months ahead', async () => {
   await keepPartitions({ database, monthsKept: 25, logger });
   const months = [0, -1, -2].map((ago) => new Date(monthsAgo(ago)).toISOString().slice(0, 7).replace('-', '_'));
   expect(await partitions()).toEqual(months.map((month) => `usage.events_${month}`));
@@ -56,10 +56,10 @@ test('of years of months those past retention go', async () => {
   expect(await partitions()).toHaveLength(3 + 12);
 });
 
-test('past retention events go, roll-ups stay, and a late repeat is refused rather than counted again', async () => {
+test('events past retention are removed, roll-ups stay, and a late repeat is refused rather than counted again', async () => {
   const old = testEvent(monthsAgo(5));
   const recent = testEvent(monthsAgo(1));
-  // Both may be of one week, which is kept in one row.
+  // Both may be in one week, which is kept in one row.
   const now = new Date();
   const keptFromMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 2, 1);
   const [last, first] = [testEvent(keptFromMs - 1), testEvent(keptFromMs)];
@@ -74,7 +74,7 @@ test('past retention events go, roll-ups stay, and a late repeat is refused rath
   const rollups = await owner.query('select sum(requests)::int as requests from usage.rollups');
   expect(rollups.rows).toEqual([{ requests: 4 }]);
 
-  // This process still believes in the partition; its next try is told.
+  // This process still believes in the partition; its next attempt is told.
   await expect(usage.client.record({ events: [old] }, asService())).rejects.toThrow();
   expect(await usage.registry.metrics()).toContain('gateway_usage_refused_batches_total 1');
   const repeat = await usage.client.record({ events: [old, recent] }, asService());
@@ -104,7 +104,7 @@ test('the service’s role can neither change an event nor drop a partition', as
   }
 });
 
-test('a process that stops while it keeps partitions logs nothing: its connections close after its work', async () => {
+test('a process that stops while it maintains partitions ends in silence: its connections close after its work', async () => {
   const { lines, logger } = logCollector('warn');
   for (let start = 0; start < 5; start += 1) {
     const started = await startUsage({

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { formatDurationMs, formatRate } from './number.ts';
 
-test('a duration is rounded before it is split: never 60 seconds beside the minutes, never 1000 ms', () => {
+test('a duration is rounded before it is split: never 60 seconds next to minutes, never 1000 ms', () => {
   const shown = [0, 999.4, 999.6, 9_994, 9_996, 59_949, 59_950, 119_700, 3_599_600].map(formatDurationMs);
   expect(shown).toEqual([
     '0 ms',
@@ -16,6 +16,6 @@ test('a duration is rounded before it is split: never 60 seconds beside the minu
   ]);
 });
 
-test('a rate below ten keeps its tenth: a slow model does not stand at 0 tokens a second', () => {
+test('a rate below ten keeps one decimal, so a slow model is not shown at 0 tokens a second', () => {
   expect([0, 0.42, 9.96, 12.3, 12_345].map(formatRate)).toEqual(['0', '0.4', '10', '12', '12.3K']);
 });

@@ -6,7 +6,7 @@ import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { operator, paymentSignature, service, startTestBilling } from '../../fixtures/test-billing.ts';
 import { migrations } from './index.ts';
 
-test('a payment that was booked before payments were known by their ids is not booked again by its session', async () => {
+test('a payment booked before payments had ids is not booked again through its session', async () => {
   await using started = await startTestBilling();
   const { database } = started;
   const tenantId = uuidv7();
@@ -36,7 +36,7 @@ test('a payment that was booked before payments were known by their ids is not b
   await forget();
   expect(await intent('pi_twice')).toBe(false);
   await forget();
-  // Booked by the version with 0006, which knew its id, after one before it that did not.
+  // Booked by the version with 0006, which knew its id, after an earlier one that did not.
   expect(await intent('pi_both')).toBe(false);
   await forget();
   expect(await intent('pi_both')).toBe(false);

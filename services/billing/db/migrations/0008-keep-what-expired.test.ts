@@ -12,7 +12,7 @@ import { migrations } from './index.ts';
 const usd = 1_000_000_000n;
 const hourMs = 3_600_000;
 
-test('credit that was written off before pays for calls of its time that are charged after, and for no more than was left', async () => {
+test('credit written off earlier pays for calls of its time that are charged later, up to what was left', async () => {
   await using started = await startTestBilling();
   const { billing, deps, database } = started;
   const tenantId = uuidv7();

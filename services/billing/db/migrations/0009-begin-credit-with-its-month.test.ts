@@ -7,7 +7,7 @@ import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { as, operator, person, startTestBilling } from '../../fixtures/test-billing.ts';
 import { migrations } from './index.ts';
 
-test('credit that a plan gave before begins with its month, and no other that ends with it does', async () => {
+test('credit given earlier by a plan begins with its month, and no other credit that ends with it does', async () => {
   await using started = await startTestBilling();
   const { billing, database } = started;
   const owner = person();

@@ -6,7 +6,7 @@ import { as, operator, person, startTestBilling } from '../../fixtures/test-bill
 import { grantMonthlyCredit } from '../../workers/grant-monthly-credit.ts';
 import { migrations } from './index.ts';
 
-test('who was given what a plan includes this month is not asked for it again, and who was given less is', async () => {
+test('whoever already got this month’s plan credit does not get it again, and whoever got less gets the rest', async () => {
   await using started = await startTestBilling();
   const { billing, deps, database } = started;
   const put = (monthlyCreditNanoUsd: bigint) =>

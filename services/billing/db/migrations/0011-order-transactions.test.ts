@@ -7,7 +7,7 @@ import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { as, operator, person, sound, startTestBilling } from '../../fixtures/test-billing.ts';
 import { migrations } from './index.ts';
 
-test('what is posted comes after what was posted before, by a process whose clock was ahead; nothing is held against the order until then', async () => {
+test('new postings come after earlier ones by a process whose clock was ahead; the order is not checked before', async () => {
   await using started = await startTestBilling();
   const { billing, database } = started;
   const [owner, newcomer] = [person(), person()];
@@ -20,7 +20,7 @@ test('what is posted comes after what was posted before, by a process whose cloc
 
   const owning = new pg.Client({ connectionString: database.url });
   await owning.connect();
-  // The second of them was posted under a clock of another year, and got an id of then.
+  // The second of them was posted under a clock in another year, and got an id of that time.
   await owning.query(`
     set search_path = billing;
     begin;

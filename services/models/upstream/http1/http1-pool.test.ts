@@ -86,7 +86,7 @@ function call(client: Http1Pool, options: Options = {}, onData?: (exchange: Upst
 const hello = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 5\r\n\r\nhello';
 
 describe('a connection', () => {
-  test('is used again, and the request is as it should be', async () => {
+  test('is reused, with a correct request', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);
     for (let time = 0; time < 3; time++) {
@@ -111,7 +111,7 @@ describe('a connection', () => {
     ['has bytes behind the answer', `${hello}x`],
     ['says close', hello.replace('\r\n', '\r\nConnection: close\r\n')],
     ['will be closed at once', hello.replace('\r\n', '\r\nKeep-Alive: timeout=1\r\n')],
-  ])('that %s is not used again', async (_what, answer) => {
+  ])('that %s is not reused', async (_what, answer) => {
     const served = await serve((socket) => socket.write(answer));
     const client = pool(served.url);
     await call(client).outcome;
@@ -119,7 +119,7 @@ describe('a connection', () => {
     expect(served.sockets).toHaveLength(2);
   });
 
-  test('that its server half-closed while idle is not used again', async () => {
+  test('that its server half-closed while idle is not reused', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);
     await call(client).outcome;
@@ -130,12 +130,12 @@ describe('a connection', () => {
     expect(served.sockets).toHaveLength(2);
   });
 
-  test('on which something comes before its request has left hands it to a new one', async () => {
+  test('on which something arrives before its request has left passes the request to a new one', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);
     await call(client).outcome;
     const second = await new Promise<ReturnType<typeof call>>((resolve) => {
-      // From here the event loop reads before requests leave.
+      // From here on the event loop reads before requests leave.
       setImmediate(() => {
         served.sockets[0]!.write(hello);
         resolve(call(client));
@@ -145,13 +145,13 @@ describe('a connection', () => {
     expect([served.requests.length, served.sockets.length]).toEqual([2, 2]);
   });
 
-  test('lets all requests of one turn of the event loop leave, but those that were aborted in it', async () => {
+  test('sends all requests of one turn of the event loop except those that were aborted in it', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);
     const paths = ['a', 'b', 'c'].map((name) => [Buffer.from(`{${name}}`)]);
     await Promise.all(paths.map((body) => call(client, { body }).outcome));
     served.requests.length = 0;
-    // A turn that takes longer than a request waits for others would let the aborted one leave.
+    // If the turn took longer than requests wait for others, the aborted one would be sent.
     vi.spyOn(performance, 'now').mockReturnValue(performance.now());
     const [first, aborted, last] = paths.map((body) => call(client, { body }));
     aborted!.exchange.abort();
@@ -200,7 +200,7 @@ describe('a connection', () => {
 });
 
 describe('a call fails', () => {
-  test('as refused when nobody listens', async () => {
+  test('as refused if nobody listens', async () => {
     const served = await serve(() => {});
     served.server.close();
     await once(served.server, 'close');
@@ -210,7 +210,7 @@ describe('a call fails', () => {
   test.each([
     ['no head comes', '', { headTimeoutMs: 150 }],
     ['the body stops', hello.slice(0, -2), { idleTimeoutMs: 150 }],
-  ])('as a time-out when %s', async (_what, answer, options) => {
+  ])('as a timeout if %s', async (_what, answer, options) => {
     const served = await serve((socket) => socket.write(answer));
     expect((await call(pool(served.url), options).outcome).failure?.kind).toBe('timeout');
   });
@@ -220,12 +220,12 @@ describe('a call fails', () => {
     ['reset', 'HTTP/1.1 200 OK\r\n'],
     ['protocol', 'HTTP/1.1 200 OK\n\n'],
     ['protocol', 'HTTP/1.1 101 Up\r\n\r\n'],
-  ])('as %s at %j', async (kind, answer) => {
+  ])('as %s for %j', async (kind, answer) => {
     const served = await serve((socket) => socket.end(answer));
     expect((await call(pool(served.url)).outcome).failure?.kind).toBe(kind);
   });
 
-  test('unsent when a header value would end its header', async () => {
+  test('unsent if a header value would end its header', async () => {
     const served = await serve((socket) => socket.write(hello));
     const contentType = 'multipart/form-data; boundary=a\r\nx: y';
     expect((await call(pool(served.url), { contentType }).outcome).failure?.kind).toBe('refused');
@@ -233,7 +233,7 @@ describe('a call fails', () => {
   });
 });
 
-test('what came before a malformed chunk, even in the same piece, is handed on before the failure', async () => {
+test('what came before a malformed chunk, even in the same piece, is delivered before the failure', async () => {
   const served = await serve((socket) =>
     socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nzz'),
   );
@@ -244,12 +244,12 @@ test('what came before a malformed chunk, even in the same piece, is handed on b
   });
 });
 
-test('a body that ends with its connection is whole', async () => {
+test('a body that ends with its connection is complete', async () => {
   const served = await serve((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nhello'));
   expect(await call(pool(served.url)).outcome).toEqual({ status: 200, type: undefined, body: 'hello' });
 });
 
-test('a body from a file and from memory is sent as it is', async () => {
+test('a body from a file and from memory is sent unchanged', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'http1-'));
   ended.push(() => rm(folder, { recursive: true }));
   const file = join(folder, 'audio');
@@ -261,7 +261,7 @@ test('a body from a file and from memory is sent as it is', async () => {
   expect(served.requests[0]!.split('\r\n\r\n')[1]).toBe(`start ${'a'.repeat(1_000_000)}}`);
 });
 
-test('abort closes the connection, and nothing is called back', async () => {
+test('abort closes the connection, and there are no more callbacks', async () => {
   const served = await serve((socket) => socket.write(hello.slice(0, -2)));
   let pieces = 0;
   const { exchange, outcome } = call(pool(served.url), {}, (running) => {
@@ -274,7 +274,7 @@ test('abort closes the connection, and nothing is called back', async () => {
   expect(await Promise.race([outcome, 'silent'])).toBe('silent');
 });
 
-test('a reader that stops holds a server of 1 GiB up, beyond the time-out', async () => {
+test('a reader that stops holds up a server of 1 GiB, even beyond the timeout', async () => {
   let written = 0;
   const piece = Buffer.alloc(1024 * 1024, 'x');
   const served = await serve((socket) => {
@@ -293,7 +293,7 @@ test('a reader that stops holds a server of 1 GiB up, beyond the time-out', asyn
     if (++pieces === 1) running.pause();
   });
   await expect.poll(() => pieces).toBeGreaterThan(0);
-  // Others that wait as long, and later, run out of time meanwhile: so would this one.
+  // Others wait as long, and later, and run out of time meanwhile: so would this one.
   for (let time = 0; time < 2; time++) {
     expect(await call(client, { idleTimeoutMs: 100 }).outcome).toMatchObject({ failure: { kind: 'timeout' } });
   }
@@ -302,7 +302,7 @@ test('a reader that stops holds a server of 1 GiB up, beyond the time-out', asyn
   exchange.abort();
 });
 
-test('a reader that pauses and goes on gets all', async () => {
+test('a reader that pauses and resumes gets everything', async () => {
   const body = Buffer.alloc(4_000_000, 'x').toString();
   const served = await serve((socket) => socket.write(`HTTP/1.1 200 OK\r\ncontent-length: 4000000\r\n\r\n${body}`));
   const client = pool(served.url);
@@ -320,7 +320,7 @@ describe('TLS', () => {
   const certificate = selfSignedCertificate();
   const tls = (() => createTlsServer(certificate)) as unknown as typeof createServer;
 
-  test('is spoken with a server whose certificate is trusted', async () => {
+  test('is used with a server whose certificate is trusted', async () => {
     const served = await serve((socket) => socket.write(hello), tls);
     const client = pool(served.url.replace('http:', 'https:'), { ca: certificate.ca });
     for (let time = 0; time < 2; time++) expect(await call(client).outcome).toMatchObject({ body: 'hello' });

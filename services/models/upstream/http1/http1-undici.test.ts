@@ -7,13 +7,13 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { trials, trialTimeoutMs } from '../../bytes/fixtures/json-text.ts';
 import { Http1Pool } from './http1-pool.ts';
 
-/** What the server writes, each piece by itself. */
+/** What the server writes, piece by piece. */
 let pieces: readonly Buffer[] = [];
 let closes = false;
 const server = createServer({ noDelay: true }, (socket) => {
   socket.on('error', () => {});
   socket.on('data', (bytes) => {
-    // undici may write a head and its body apart.
+    // undici may write a head and its body separately.
     if (bytes.at(-1) === 0x7d) answer(socket, pieces, closes);
   });
 });
@@ -87,7 +87,7 @@ function split(text: string, cuts: readonly number[]): Buffer[] {
 const cuts = fc.array(fc.nat({ max: 2_000 }), { maxLength: 4 });
 
 test(
-  'whatever a valid answer is and wherever it is split, it is read as undici reads it from the same server',
+  'any valid answer, split anywhere, is read as undici reads it from the same server',
   async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -95,7 +95,7 @@ test(
         fc.stringMatching(/^[!-~]([ -~]{0,40}[!-~])?$/),
         fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 80 }), { maxLength: 5 }),
         fc.constantFrom('length', 'chunked', 'close'),
-        // undici takes a 100 that nobody asked for as a failure.
+        // undici treats an unrequested 100 as a failure.
         fc.constantFrom('', 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n'),
         fc.constantFrom('', ';a', ';a=b'),
         fc.constantFrom('', 'x-sum: 1\r\n'),

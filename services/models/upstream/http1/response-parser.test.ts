@@ -4,7 +4,7 @@ import { trials, trialTimeoutMs } from '../../bytes/fixtures/json-text.ts';
 import { ProtocolError } from './response-head.ts';
 import { headBytesMax, ResponseParser } from './response-parser.ts';
 
-/** Reads an answer in pieces of these sizes, over and over; what is left comes in one. */
+/** Reads an answer in pieces of these sizes, repeated; the rest comes in one piece. */
 function read(answer: string | Buffer, sizes: readonly number[] = []) {
   const bytes = Buffer.from(answer as string, 'latin1');
   const parser = new ResponseParser();
@@ -12,7 +12,7 @@ function read(answer: string | Buffer, sizes: readonly number[] = []) {
   let at = 0;
   for (let index = 0; at < bytes.length; index++) {
     const end = sizes.length === 0 ? bytes.length : at + sizes[index % sizes.length]!;
-    // A buffer that is written over afterwards, as the connection's is.
+    // A buffer that is overwritten afterwards, as the connection's is.
     const piece = Buffer.from(bytes.subarray(at, end));
     parser.push(piece);
     piece.fill('#');
@@ -65,7 +65,7 @@ describe('an answer is refused that', () => {
   });
 });
 
-test('the pieces of a body of known length are adjacent in one buffer', () => {
+test('the pieces of a body of known length are contiguous in one buffer', () => {
   const parser = new ResponseParser();
   const pieces = ['content-length: 9\r\n\r\nab', 'cdef', 'ghi'].map((text, index) => {
     parser.push(Buffer.from(index === 0 ? ok + text : text));
@@ -77,7 +77,7 @@ test('the pieces of a body of known length are adjacent in one buffer', () => {
   expect(pieces.map((piece) => piece.toString())).toEqual(['ab', 'cdef', 'ghi']);
 });
 
-describe('the connection is not used again after an answer that', () => {
+describe('the connection is not reused after an answer that', () => {
   test.each<[string, string]>([
     ['says close', `${ok}connection: Foo, Close\r\ncontent-length: 0\r\n\r\n`],
     ['is HTTP/1.0', 'HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n'],
@@ -87,7 +87,7 @@ describe('the connection is not used again after an answer that', () => {
     expect(read(answer).head).toMatchObject({ keepsAlive: false });
   });
 
-  test('is followed by more bytes', () => {
+  test('has bytes after its end', () => {
     expect(read(`${ok}content-length: 1\r\n\r\nab`).parser).toMatchObject({ done: true, surplus: true });
   });
 });
@@ -108,7 +108,7 @@ const trailers = fc.constantFrom('', '', 'x-sum: 1\r\n', 'a:\r\nb: c\r\n');
 const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 });
 
 test(
-  'whatever a valid answer is and wherever it is split, its head and body are read as they were written',
+  'any valid answer, split anywhere, has its head and body read as they were written',
   () => {
     fc.assert(
       fc.property(

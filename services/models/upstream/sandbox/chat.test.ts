@@ -31,7 +31,7 @@ describe('text', () => {
     expect(answer.choices[0].message.content).toContain('red pandas');
   });
 
-  test('the same request has the same answer, another one has another', async () => {
+  test('the same request gets the same answer, and a different one a different answer', async () => {
     const [first, again, other] = await Promise.all(
       ['one', 'one', 'two'].map((text) => chat({ messages: user(text), created: 0 })),
     );
@@ -72,7 +72,7 @@ describe('text', () => {
     expect(choices[0].message.content).not.toContain('sandbox');
   });
 
-  test('n gives as many different choices', async () => {
+  test('n gives that many different choices', async () => {
     const { choices } = await chat({ messages: user('hello'), n: 3 });
     expect(choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2]);
     expect(new Set(choices.map((choice: { message: { content: string } }) => choice.message.content)).size).toBe(3);
@@ -116,7 +116,7 @@ describe('stream', () => {
     }
   });
 
-  test('usage comes in a chunk without choices before [DONE], and only when asked for', async () => {
+  test('usage comes in a chunk without choices before [DONE], and only if asked for', async () => {
     const messages = user('hello');
     const { usage } = await chat({ messages });
     const asked = await chatEvents({ messages, stream_options: { include_usage: true } });
@@ -138,7 +138,7 @@ describe('tools', () => {
     ]);
   });
 
-  test('are called once their result is missing only', async () => {
+  test('are called only while their result is missing', async () => {
     const { choices } = await chat({
       messages: [...messages, { role: 'tool', tool_call_id: 'x', content: '21 °C' }],
       tools: [weather],

@@ -7,7 +7,7 @@ const complete = (fields: object, status?: number) =>
   askJson(Operation.COMPLETIONS, { model: 'sandbox-chat', max_tokens: 200, ...fields }, status);
 const texts = (answer: { choices: { text: string }[] }) => answer.choices.map((choice) => choice.text);
 
-test('a prompt of text and the same prompt of tokens have the same answer', async () => {
+test('a prompt of text and the same prompt of tokens get the same answer', async () => {
   const prompt = 'Once upon a time';
   const answer = await complete({ prompt });
   expect(answer).toMatchObject({
@@ -23,7 +23,7 @@ test('a prompt of text and the same prompt of tokens have the same answer', asyn
   expect(fromTokens.usage).toEqual(answer.usage);
 });
 
-test('several prompts with n give their choices in order', async () => {
+test('several prompts with n return their choices in order', async () => {
   const answer = await complete({ prompt: ['alpha', 'beta'], n: 2, echo: true });
   expect(answer.choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2, 3]);
   expect(texts(answer).map((text) => text.slice(0, 4))).toEqual(['alph', 'alph', 'beta', 'beta']);

@@ -8,7 +8,7 @@ const embed = (fields: object, status?: number) =>
 const vectors = (answer: { data: { embedding: number[] }[] }) => answer.data.map((item) => item.embedding);
 const dot = (a: number[], b: number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
 
-test('similar texts are nearer than different ones, and every vector has unit length', async () => {
+test('similar texts are closer than different ones, and every vector has unit length', async () => {
   const answer = await embed({
     input: [
       'The cat sat on the warm windowsill.',
@@ -46,7 +46,7 @@ test('text and its tokens have the same vector and the same usage', async () => 
   expect(vectors(await embed({ input: encode(a!) }))).toEqual([vectors(text)[0]]);
 });
 
-test('other work has its turns while as many inputs are embedded as there may be', async () => {
+test('other work gets its turns while the largest allowed number of inputs is embedded', async () => {
   let turns = 0;
   let isOver = false;
   const count = (): void => {

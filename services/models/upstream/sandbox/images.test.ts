@@ -7,7 +7,7 @@ import { askEvents, askJson } from './fixtures/test-exchange.ts';
 const draw = (fields: object, status?: number) =>
   askJson(Operation.IMAGES_GENERATIONS, { model: 'sandbox-image', prompt: 'a red panda', ...fields }, status);
 
-/** Reads a PNG as its specification says, checksums included. */
+/** Reads a PNG according to its specification, including checksums. */
 function decodePng(base64: string) {
   const bytes = Buffer.from(base64, 'base64');
   expect(bytes.subarray(0, 8).toString('latin1')).toBe('\x89PNG\r\n\x1a\n');
@@ -28,7 +28,7 @@ function decodePng(base64: string) {
   return { width, height, depth: header[8], colourType: header[9], chunks, lines, pixel };
 }
 
-test('is a PNG of the requested size which is symmetric and follows the prompt', async () => {
+test('is a symmetric PNG of the requested size that depends on the prompt', async () => {
   const answer = await draw({ size: '123x77' });
   const png = decodePng(answer.data[0].b64_json);
   expect(png).toMatchObject({ width: 123, height: 77, depth: 2, colourType: 3 });

@@ -19,9 +19,9 @@ const chat = Operation.CHAT_COMPLETIONS;
 const nextTurns = async (turns: number) => {
   for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
 };
-/** Lets everything that could still come, come. */
+/** Gives everything that could still arrive time to do so. */
 const settle = () => nextTurns(50);
-/** Loads the vocabulary, so that time from here on is the knobs' alone. */
+/** Loads the vocabulary, so that from here on only the knobs take time. */
 const warm = async (knobs: SandboxKnobs) => {
   await loadTokenizer();
   return make(knobs);
@@ -51,19 +51,19 @@ test("a body in pieces is one body, and the time is the clock's", async () => {
   expect(JSON.parse(bytesOf(seen).toString()).created).toBe(Date.UTC(2026, 0, 1) / 1000);
 });
 
-test('nothing is called before send has returned', async () => {
+test('there are no callbacks before send has returned', async () => {
   const { seen, over } = start(make(), chat, request());
   expect(seen.calls).toEqual([]);
   await over;
 });
 
-test('an operation which the model lacks is refused', async () => {
+test('an operation that the model lacks is refused', async () => {
   const seen = await start(make(), Operation.EMBEDDINGS, { model: 'sandbox-chat', input: 'a' }).over;
   expect(seen.status).toBe(400);
 });
 
 describe('control', () => {
-  test('a stream comes as head, data, end', async () => {
+  test('a stream arrives as head, data, end', async () => {
     const { calls } = await start(make(), chat, request()).over;
     expect(calls[0]).toBe('head');
     expect(calls.at(-1)).toBe('end');
@@ -150,7 +150,7 @@ describe('knobs', () => {
     expect(seen.chunks).toHaveLength(6);
   });
 
-  test('a handler that pauses and resumes at once does not speed the stream up', async () => {
+  test('a handler that pauses and resumes at once does not speed up the stream', async () => {
     const upstream = await warm({ chunkDelayMs: 10 });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { seen, exchange } = start(upstream, chat, request(), {
@@ -178,14 +178,14 @@ describe('knobs', () => {
     expect(seen.calls).toEqual(['head', 'data', 'data']);
   });
 
-  test('a head later than headTimeoutMs, or a piece later than idleTimeoutMs, is a time-out', async () => {
+  test('a head later than headTimeoutMs, or a piece later than idleTimeoutMs, is a timeout', async () => {
     const late = await start(make({ latencyMs: 60_000 }), chat, request(), { headTimeoutMs: 5 }).over;
     expect([late.calls, late.error?.kind]).toEqual([['error'], 'timeout']);
     const stuck = await start(make({ chunkDelayMs: 60_000 }), chat, request(), { idleTimeoutMs: 5 }).over;
     expect([stuck.calls, stuck.error?.kind]).toEqual([['head', 'data', 'error'], 'timeout']);
   });
 
-  test('an error rate of a quarter fails each fourth request', async () => {
+  test('an error rate of a quarter fails every fourth request', async () => {
     const upstream = make({ errorRate: 0.25 });
     const statuses = [];
     for (let i = 0; i < 8; i++) statuses.push(await start(upstream, chat, request()).over);

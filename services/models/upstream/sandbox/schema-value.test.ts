@@ -85,7 +85,7 @@ test.each([
     'doubling',
     {
       $ref: '#/$defs/d0',
-      // The last one is finite: only the size is wrong with it.
+      // The last one is finite: only its size is wrong.
       $defs: Object.fromEntries(
         Array.from({ length: 21 }, (_, i) => [
           `d${i}`,

@@ -8,10 +8,10 @@ const speak = async (fields: object) => {
   expect(seen.status).toBe(200);
   return { type: seen.header('content-type'), bytes: bytesOf(seen), pieces: seen.chunks.length };
 };
-/** 60 ms a character at 24 kHz, 16 bits. */
+/** 60 ms per character at 24 kHz, 16 bits. */
 const bytesPerCharacter = 0.06 * 24_000 * 2;
 
-test('a WAV is well-formed, sounds, and lasts as long as the text is', async () => {
+test('a WAV is well-formed, sounds, and lasts as long as its text', async () => {
   const { type, bytes } = await speak({ response_format: 'wav' });
   expect(type).toBe('audio/wav');
   expect(bytes.toString('latin1', 0, 4) + bytes.toString('latin1', 8, 16)).toBe('RIFFWAVEfmt ');
@@ -42,7 +42,7 @@ test('PCM is the WAV without its header, in pieces; speed shortens it', async ()
   expect(fast.bytes.length).toBe(pcm.bytes.length / 2);
 });
 
-test('a character is one however many code units it takes: 4,096 of any kind are spoken', async () => {
+test('a character counts once however many code units it takes: 4,096 of any kind are spoken', async () => {
   const { bytes } = await speak({ input: '\u{1f600}'.repeat(4_096) });
   expect(bytes.length).toBeGreaterThan(0);
 });
@@ -96,7 +96,7 @@ test.each([
   expect(error.param).toBe(param);
 });
 
-test('a format which cannot be encoded is answered with those which can', async () => {
+test('a format that cannot be encoded is answered with those that can', async () => {
   const { error } = await askJson(Operation.AUDIO_SPEECH, request({ response_format: 'opus' }), 400);
   expect(error.message).toMatch(/wav and pcm.*mp3 and aac/);
 });

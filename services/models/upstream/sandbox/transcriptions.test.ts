@@ -18,7 +18,7 @@ async function formOf(fields: Fields, file: { name: string; bytes: Uint8Array } 
   return { body: new Uint8Array(await request.arrayBuffer()), contentType: request.headers.get('content-type')! };
 }
 
-/** Mono 16-bit samples at 8 kHz: for each second one amplitude. */
+/** Mono 16-bit samples at 8 kHz, with one amplitude for each second. */
 function wav(amplitudes: readonly number[]): Uint8Array {
   const data = Buffer.alloc(amplitudes.length * 8_000 * 2);
   amplitudes.forEach((amplitude, second) => {
@@ -55,12 +55,12 @@ describe('transcription', () => {
     expect(usage).toEqual({ type: 'duration', seconds: 13 });
   });
 
-  test('hears a file that has no extension, as browsers send a recording: the gateway takes it for its type', async () => {
+  test('hears a file without an extension, as browsers send a recording, going by its type', async () => {
     const { text } = await hear({}, { file: { ...speech, name: 'blob' } });
     expect(text).toContain('13 seconds of audio');
   });
 
-  test('a model which counts tokens reports tokens', async () => {
+  test('a model that counts tokens reports tokens', async () => {
     const { text, usage } = await hear({ model: 'sandbox-transcribe-mini', prompt: 'names' });
     const [input, output] = [130 + countTokens('names'), countTokens(text)];
     expect(usage).toEqual({
@@ -72,7 +72,7 @@ describe('transcription', () => {
     });
   });
 
-  test('verbose_json has segments, and words when they are wanted', async () => {
+  test('verbose_json has segments, and words if requested', async () => {
     const plain = await hear({ response_format: 'verbose_json' });
     expect(plain).toMatchObject({ task: 'transcribe', duration: 13, language: 'english' });
     expect(plain.segments.map(({ start, end }: { start: number; end: number }) => [start, end])).toEqual([
@@ -99,7 +99,7 @@ describe('transcription', () => {
     expect(vtt.text).toMatch(/^WEBVTT\n\n00:00:00\.000 --> 00:00:05\.000\n/);
   });
 
-  test('a stream spells the text and ends with its tokens, whatever the model counts otherwise', async () => {
+  test('a stream spells the text and ends with its tokens, whatever else the model counts', async () => {
     const { body, contentType } = await formOf({ stream: 'true' }, speech);
     const events = await askEvents(Operation.AUDIO_TRANSCRIPTIONS, body, { contentType });
     const whole = await hear();
@@ -115,7 +115,7 @@ describe('transcription', () => {
     expect(events.map((event) => event.delta).join('')).toBe(whole.text);
   });
 
-  test('a recording that is not WAV is as long as it sounds, and noise as long as its size says', async () => {
+  test('a recording that is not WAV is as long as it sounds, and noise as long as its size suggests', async () => {
     const recorded = readFileSync(new URL('../../audio/fixtures/sounds/recorded.webm', import.meta.url));
     const { text, usage } = await hear({}, { file: { name: 'recorded.webm', bytes: recorded } });
     expect(usage).toEqual({ type: 'duration', seconds: 3 });
@@ -164,7 +164,7 @@ describe('refusals', () => {
     expect(error.message).not.toContain('file');
   });
 
-  test('a good body without a file is not called malformed', async () => {
+  test('a valid body without a file is not called malformed', async () => {
     const contentType = 'multipart/form-data; charset=utf-8; boundary="b"';
     const { error } = await askJson(Operation.AUDIO_TRANSCRIPTIONS, good, 400, { contentType });
     expect(error.param).toBe('file');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { repairLibraryLinks } from './binaries.ts';
 
-test('library links that a blocked install script did not make are made at the start', () => {
+test('library links that a blocked install script did not create are created at the start', () => {
   const folder = mkdtempSync(join(tmpdir(), 'mg-links-'));
   try {
     const native = join(folder, 'native');

@@ -6,7 +6,7 @@ import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { rollUpSums } from '../store-events.ts';
 import { migrations } from './index.ts';
 
-test('weeks are summed of the days that stand there when a gateway is upgraded, once', async () => {
+test('weeks are summed from the days that exist when a gateway is upgraded, once', async () => {
   const { logger } = logCollector();
   const database = await createEmptyDatabase();
   const migrate = (through: string) => {
@@ -17,7 +17,7 @@ test('weeks are summed of the days that stand there when a gateway is upgraded, 
   const owner = new pg.Client({ connectionString: database.url });
   await owner.connect();
   await owner.query('set search_path = usage');
-  // Thirty days around a New Year's Day, which is a Thursday: two users, each with two models; every measure a number of its own.
+  // Thirty days around a New Year's Day, which is a Thursday: two users, each with two models; every measure has a different number.
   await owner.query(
     `insert into daily_rollups (tenant_id, bucket_start, user_id, api_key_id, model, endpoint, ${rollUpSums.join(', ')})
       select lpad('1', 32, '0')::uuid, day, lpad(person::text, 32, '0')::uuid, lpad('3', 32, '0')::uuid, model, '/v1/embeddings',
