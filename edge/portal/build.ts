@@ -21,9 +21,9 @@ const lockPollMs = 50;
 const stampFile = join(portalDist, '.sources');
 
 /**
- * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds. Resolves to its folder.
- * Without Vite (an installation without development packages) an existing build is kept as it is; a missing one throws a StartError
- * at once. A build that fails rejects with one.
+ * Builds the portal if `dist` is missing or was built from other sources; otherwise this costs a few milliseconds. Resolves to the folder.
+ * Without Vite (an installation without development packages) an existing build is kept as it is, and a missing one throws a StartError at
+ * once. A build that fails rejects with a StartError.
  */
 export function builtPortal(): Promise<string> {
   const sources = hashOfSources();
@@ -62,8 +62,8 @@ const isBuiltFrom = (sources: string): boolean =>
   isBuilt() && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === sources;
 
 /**
- * Builds in a process of its own, since Vite sets NODE_ENV, which is this process's configuration, and is large. Production
- * whatever NODE_ENV is here: React's development build is twice as large.
+ * Builds in a process of its own: Vite is large, and it sets NODE_ENV, which belongs to this process's configuration. Always a production
+ * build, whatever NODE_ENV is here: React's development build is twice as large.
  */
 async function build(vite: string, sources: string): Promise<void> {
   await promisify(execFile)(process.execPath, [vite, 'build', portalDirectory, '--logLevel', 'error'], {
@@ -82,8 +82,8 @@ function vitePackage(): string | undefined {
 }
 
 /**
- * Lets one process build at a time: each build empties `dist` first. A lock whose owner is gone is taken over. Returns the
- * function that gives the lock back.
+ * Lets only one process build at a time, since each build empties `dist` first. A lock whose owner has died is taken over. Returns the
+ * function that releases the lock.
  */
 async function lockBuild(): Promise<() => void> {
   for (;;) {

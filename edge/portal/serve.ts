@@ -29,7 +29,7 @@ const pageHeaders: Readonly<Record<string, string>> = {
   'cross-origin-opener-policy': 'same-origin',
 };
 
-/** The types of what the portal is built into. */
+/** The content types of the built portal's files. */
 const contentTypes: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.html': 'text/html; charset=utf-8',
@@ -41,8 +41,9 @@ const contentTypes: Readonly<Record<string, string>> = {
 export type SendFile = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 
 /**
- * Serves the built portal from `directory`, as it is now: what is built there later is for the next start, and has files of other names.
- * Files with hashed names are kept by clients for a year. Answers what sends `index.html`: every page address does, so that deep links work.
+ * Serves the built portal from `directory` as it is now: a later build takes effect at the next start, and its files have other names.
+ * Clients cache files with hashed names for a year. Returns what sends `index.html`, which is the answer for every page address, so that
+ * deep links work.
  */
 export function servePortal(app: FastifyInstance, directory: string): SendFile {
   const files = new Map(
@@ -71,13 +72,13 @@ function sendFile(path: string, content: Buffer): SendFile {
   };
   return (request, reply) => {
     reply.headers(headers);
-    // A proxy that compresses makes it a weak one.
+    // A compressing proxy turns the etag into a weak one, hence `includes`.
     if (request.headers['if-none-match']?.includes(etag)) return reply.code(304).send();
     return reply.code(200).type(type).send(content);
   };
 }
 
-/** Whether an unknown address should answer the portal's page instead of the API's 404: `/` always, others to browsers. */
+/** Whether an unknown address should get the portal's page instead of the API's 404: `/` always, other addresses if a browser asks. */
 export function isPortalPath(request: FastifyRequest): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const path = request.url.split('?', 1)[0]!;

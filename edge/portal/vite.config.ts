@@ -11,11 +11,11 @@ export default defineConfig({
     outDir: 'dist',
     emptyOutDir: true,
     target: 'es2023',
-    // A data: URL would break the policy that scripts and worklets come from 'self'.
+    // A data: URL would violate the policy that scripts and worklets come from 'self'.
     assetsInlineLimit: 0,
     reportCompressedSize: false,
   },
-  // `vite edge/portal` develops against a gateway that runs on its default port.
+  // `vite edge/portal` is for development against a gateway on its default port.
   server: {
     proxy: Object.fromEntries(
       ['/api', '/v1', '/retirements', '/healthz', '/readyz'].map((path) => [

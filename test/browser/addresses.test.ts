@@ -15,7 +15,7 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-test('the page of a list stands in the address: a reload and Back lead to it, and another filter or tab begins at the first', async () => {
+test('the page of a list is kept in the address: a reload and Back return to it, and another filter or tab starts at the first', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=transactions');
   await page.getByRole('button', { name: 'Next page' }).click();
@@ -45,7 +45,7 @@ test('the page of a list stands in the address: a reload and Back lead to it, an
   await close();
 });
 
-test('a page that is no more leads to the last that there is, not to a list that seems empty', async () => {
+test('a page that no longer exists leads to the last one, not to a list that seems empty', async () => {
   const { page, close } = await openPage(browser);
   for (const path of ['/keys?page=7', '/billing?tab=transactions&page=900', '/operator/organizations?page=3']) {
     await signIn(page, portal.url, path.startsWith('/operator') ? users.operator : users.owner, path);
@@ -56,21 +56,21 @@ test('a page that is no more leads to the last that there is, not to a list that
   await close();
 });
 
-test('an address that asks for what there is not, or not for this user, leads to what there is', async () => {
+test('an address that asks for something that does not exist, or not for this user, leads to what there is', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization?tab=zzz');
   await page.getByRole('table', { name: 'Members' }).waitFor();
   await page.getByRole('tab', { name: 'Members', selected: true }).waitFor();
-  // As an admin's link, which a member follows.
+  // An admin's link, followed by a member.
   await signIn(page, portal.url, users.member, '/usage?scope=tenant&by=user');
-  await page.getByText('Your own, by your keys and the playground.').waitFor();
+  await page.getByText('By your own keys and in the playground.').waitFor();
   await page.getByRole('tab', { name: 'By model', selected: true }).waitFor();
   await settled(page);
   expect(await page.getByRole('alert').count()).toBe(0);
   await close();
 });
 
-test('the page of a key that is none of one’s own says so: its figures may be zeros because there is no such key', async () => {
+test('the page of a key that is not one’s own says so: its figures may be zeros because there is no such key', async () => {
   const { page, close } = await openPage(browser);
   const said = page.getByText('None of your keys has this id.');
   await signIn(page, portal.url, users.owner, '/keys/no-such-key');
@@ -82,19 +82,19 @@ test('the page of a key that is none of one’s own says so: its figures may be 
   await close();
 });
 
-test('a model that is not there is not offered to be tried, and the playground says that it shows another', async () => {
+test('a model that does not exist is not offered for a try, and the playground says that it shows another', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/models/gone');
   await page.getByText('does not exist').waitFor();
   expect(await page.getByRole('link', { name: 'Try it' }).count()).toBe(0);
   await goWithin(page, '/playground?model=gone');
-  await page.getByText('There is no model gone for you. Another one is chosen.').waitFor();
+  await page.getByText('You cannot use a model called gone here. Another one is selected.').waitFor();
   await page.getByLabel('Model', { exact: true }).selectOption({ index: 1 });
-  await expect.poll(() => page.getByText('There is no model').count()).toBe(0);
+  await expect.poll(() => page.getByText('You cannot use a model').count()).toBe(0);
   await close();
 });
 
-test('transactions are narrowed to a type, which stands in the address', async () => {
+test('transactions are filtered by a type, which is kept in the address', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=transactions&page=2');
   await page.getByLabel('Type').selectOption('purchase');
@@ -106,11 +106,11 @@ test('transactions are narrowed to a type, which stands in the address', async (
   await rows.getByText('Card payment').waitFor();
   expect(await page.getByLabel('Type').inputValue()).toBe('purchase');
   await page.getByLabel('Type').selectOption('expiry');
-  await page.getByText('No transaction fits').waitFor();
+  await page.getByText('No transactions match').waitFor();
   await close();
 });
 
-test('a range that is too wide for days is cut to what they allow, and comes back with weeks', async () => {
+test('a range too wide for days is shortened to what they allow, and returns with weeks', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?granularity=weekly');
   await page.getByRole('button', { name: '1 year' }).click();
@@ -127,7 +127,7 @@ test('a range that is too wide for days is cut to what they allow, and comes bac
   await close();
 });
 
-test('an end of a range can be typed, though its year passes by the years 2, 20 and 202', async () => {
+test('the end of a range can be typed, though its year passes through 2, 20 and 202', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?granularity=weekly');
   await page.getByRole('button', { name: '1 year' }).click();
@@ -141,7 +141,7 @@ test('an end of a range can be typed, though its year passes by the years 2, 20 
   await close();
 });
 
-test('an operation of the API reference is found by a word, its address leads to it, and those of operators are theirs alone', async () => {
+test('an operation of the API reference is found by a word, its address leads to it, and only operators see theirs', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/reference');
   await page.getByText('/v1/chat/completions').waitFor();

@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const keyPath = () => `/keys/${portal.world.keyId}`;
 
-/** The analytics requests of a page, as their queries. */
+/** The queries of a page's analytics requests. */
 function analyticsOf(page: Page): URLSearchParams[] {
   const queries: URLSearchParams[] = [];
   page.on('request', (request: Request) => {
@@ -61,7 +61,7 @@ test('eight tiles, four measures, the tables and no money', async () => {
   expect(await activity.count()).toBe(11);
   expect(await activity.nth(3).textContent()).toContain('rate_limit_exceeded');
   expect(await activity.nth(7).textContent()).toContain('Failed');
-  // The restriction badge is money, and above the report; within the report there is none.
+  // The restriction badge shows money, but is above the report; the report itself shows none.
   const report = await page
     .locator('main section')
     .evaluateAll((sections) => sections.slice(1).map((section) => section.textContent));
@@ -85,7 +85,7 @@ test('the model filter narrows tiles and chart, never the Usage by Model table',
   await close();
 });
 
-test('the picker offers nothing above the caps, and a change of granularity cuts the range to its cap', async () => {
+test('the picker offers nothing above the maximum, and a change of granularity shortens the range to its maximum', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, keyPath());
   const range = page.getByRole('group', { name: 'Range' });
@@ -116,7 +116,7 @@ test.each(['Pacific/Auckland', 'America/Los_Angeles'])('days and months are thos
   await settled(page);
   await page.getByText(`Days in ${timezoneId}`).waitFor();
   await page.getByText('Show as a table').click();
-  // Both zones change their clocks in these weeks; still each day is there once, by its own name.
+  // Both zones change their clocks in these weeks; still each day appears once, under its own name.
   expect(await bars(page)).toBe(61);
   expect(await page.locator('details th').first().textContent()).toBe('Sun, Mar 1, 2026');
   expect(await page.locator('details th').last().textContent()).toBe('Thu, Apr 30, 2026');
@@ -128,7 +128,7 @@ test.each(['Pacific/Auckland', 'America/Los_Angeles'])('days and months are thos
   expect(await bars(page)).toBe(12);
   expect(await page.locator('details th').first().textContent()).toBe('November 2025');
   expect(new Set(queries.map((query) => query.get('timezone')))).toEqual(new Set([timezoneId]));
-  // Months are made of daily reports of at most 90 days; what they add up to is what the tiles say.
+  // Months are made of daily reports of at most 90 days, and add up to what the tiles say.
   expect(queries.filter((query) => query.get('granularity') === 'daily')).toHaveLength(5);
   const values = (await page.locator('details td').allTextContents()).map((text) => Number(text.replaceAll(',', '')));
   const tile = await page
@@ -155,7 +155,7 @@ test('times are local with UTC on hover', async () => {
   await close();
 });
 
-test('figures that are no longer those asked for are dimmed and leave in no file; of other people’s, none are shown', async () => {
+test('figures that no longer match the selection are dimmed and not exported; other people’s are never shown', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage');
   await settled(page);
@@ -177,7 +177,7 @@ test('figures that are no longer those asked for are dimmed and leave in no file
 
   answer = Promise.withResolvers();
   await page.getByRole('button', { name: 'Organization', exact: true }).click();
-  await page.getByText('Of everybody in your organization.').waitFor();
+  await page.getByText('By everyone in your organization.').waitFor();
   expect([await byModel.count(), await csv.isDisabled()]).toEqual([0, true]);
   answer.resolve();
   await byModel.waitFor();
@@ -194,7 +194,7 @@ test('figures that are no longer those asked for are dimmed and leave in no file
   await close();
 });
 
-test('requests narrow to a model and a key, and what leaves as a file is of whom the page shows', async () => {
+test('requests are filtered by a model and a key, and an exported file is about the people whom the page shows', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?by=request');
   const rows = page.getByRole('table', { name: 'Requests' });
@@ -203,7 +203,7 @@ test('requests narrow to a model and a key, and what leaves as a file is of whom
   await page.getByLabel('Model', { exact: true }).selectOption('acme/ember-2');
   await expect.poll(() => cells('Model')).toEqual(new Set(['acme/ember-2']));
   await page.getByLabel('Key', { exact: true }).selectOption({ label: 'Nightly evaluation' });
-  await page.getByText('No request fits these filters').waitFor();
+  await page.getByText('No requests match these filters').waitFor();
   await page.getByLabel('Model', { exact: true }).selectOption('');
   await expect.poll(() => cells('Key')).toEqual(new Set(['Nightly evaluation']));
 
@@ -226,7 +226,7 @@ test('requests narrow to a model and a key, and what leaves as a file is of whom
   await close();
 });
 
-test('a key that was deleted, and one of a teammate, are called by their names', async () => {
+test('a deleted key and a teammate’s key are shown by their names', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
@@ -248,7 +248,7 @@ test('a key that was deleted, and one of a teammate, are called by their names',
   const rows = page.getByRole('table', { name: 'Usage by key' });
   await rows.getByText('Apron strings (deleted)', { exact: true }).waitFor();
   await rows.getByText('Zebra crossing', { exact: true }).waitFor();
-  // By what is read there, and not by the ids behind it.
+  // By the names shown there, not by the ids behind them.
   await rows.getByRole('button', { name: 'Key' }).click();
   const shown = await rows.locator('td[data-label="Key"]').allTextContents();
   expect(shown.length).toBeGreaterThan(3);

@@ -18,13 +18,13 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-/** Pages that ask nothing of the API when they are opened, or only what is there already. */
+/** Pages that ask nothing of the API when opened, or only what is already loaded. */
 const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-health']);
 
 /** Pages whose answers other pages have read too. */
 const sharing = new Set(['models', 'playground', 'transcribe', 'reference-operation', 'operator-plans']);
 
-/** What an edge answers whose services are out of reach. */
+/** The answer of an edge that cannot reach its services. */
 const outOfOrder = {
   status: 503,
   contentType: 'application/json',
@@ -34,7 +34,7 @@ const outOfOrder = {
   }),
 };
 
-/** Whether something comes to pass soon. */
+/** Whether something happens soon. */
 const happens = (event: Promise<unknown>): Promise<boolean> =>
   event.then(
     () => true,
@@ -42,7 +42,7 @@ const happens = (event: Promise<unknown>): Promise<boolean> =>
   );
 const soon = { timeout: 20_000 };
 
-/** Breaks and mends the API of a page; its session lives on, so that only the page's own calls fail. */
+/** Breaks and repairs the API of a page. Its session survives, so only the page's own calls fail. */
 async function breakable(page: Page): Promise<{ broken: boolean }> {
   const api = { broken: false };
   await page.route(/\/api\/|\/openapi\.json$/, (route) =>
@@ -60,7 +60,7 @@ test.each(['owner', 'operator'] as const)(
     const api = await breakable(page);
     const wrong: string[] = [];
     for (const { name, path } of pagesOf(portal.world).filter((one) => one.as === as && !quiet.has(one.name))) {
-      // What was read before is shown in spite of all.
+      // What was read before is still shown.
       if (sharing.has(name)) {
         await page.reload();
         await page.getByRole('heading', { name: 'Page not found' }).waitFor();
@@ -72,7 +72,7 @@ test.each(['owner', 'operator'] as const)(
       else if (!(await alert.textContent())!.includes('Request req_0123456789abcdef'))
         wrong.push(`${name}: no request id`);
       api.broken = false;
-      // The first page recovers on its own; the others are helped, to save time.
+      // The first page recovers on its own; the others are helped along to save time.
       const retry = page.getByRole('button', { name: 'Try again' });
       while (name !== 'overview' && (await retry.count()) > 0)
         await retry
@@ -89,7 +89,7 @@ test.each(['owner', 'operator'] as const)(
   },
 );
 
-test('a lost network says so over what is on the page, and goes when it is back', async () => {
+test('a lost network is announced above the content of the page, until it is back', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   const table = page.getByRole('table', { name: 'API keys' });
@@ -103,14 +103,14 @@ test('a lost network says so over what is on the page, and goes when it is back'
   await close();
 });
 
-test('what is asked for without a network is refused at once, and not done behind one’s back when the network is there again', async () => {
+test('what is requested without a network is refused at once, not done behind one’s back when the network returns', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   const key = page.getByRole('row').filter({ hasText: 'First steps' });
   await key.getByRole('button', { name: 'Actions for First steps' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel("Type the key's name to delete it").fill('First steps');
+  await dialog.getByLabel("To confirm, type the key's name").fill('First steps');
   await page.context().setOffline(true);
   await dialog.getByRole('button', { name: 'Delete key' }).click();
   await dialog.getByRole('alert').getByText('The gateway cannot be reached.').waitFor();
@@ -123,7 +123,7 @@ test('what is asked for without a network is refused at once, and not done behin
   await close();
 });
 
-test('a change whose answer never comes is given up, and tried again in a form that was opened anew it is made once', async () => {
+test('a change that gets no answer is given up, and is made only once when repeated in a reopened form', async () => {
   const { page, close } = await openPage(browser);
   // Half a minute, shortened.
   await page.addInitScript(`
@@ -146,7 +146,7 @@ test('a change whose answer never comes is given up, and tried again in a form t
   await goWithin(page, '/operator/plans');
   await goWithin(page, organization);
   await grant();
-  await page.getByText('The credit is granted.', { exact: true }).waitFor();
+  await page.getByText('Credit granted.', { exact: true }).waitFor();
   await goWithin(page, `${organization}?tab=transactions`);
   await page.getByText('$3.21').first().waitFor();
   expect(await page.getByRole('row').filter({ hasText: '$3.21' }).count()).toBe(1);
@@ -158,7 +158,7 @@ test('a change whose answer never comes is given up, and tried again in a form t
   await close();
 });
 
-test('the overview says that nothing needs attention, or that there is no key, only once it has been told', async () => {
+test('the overview says that nothing needs attention, or that there is no key, only once it knows', async () => {
   const { page, close } = await openPage(browser);
   const answer = Promise.withResolvers<void>();
   await page.route(/\/api\/v1\/(models|api-keys)/, async (route) => {
@@ -180,7 +180,7 @@ test('the overview says that nothing needs attention, or that there is no key, o
   await close();
 });
 
-test('a session outlives a refresh that is not answered, answered too late or refused for a time, and an answer that breaks off', async () => {
+test('a session survives a refresh that is not answered, answered too late or refused for a while, and an answer that breaks off', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   const tooMany = { ...outOfOrder, status: 429 };
@@ -203,7 +203,7 @@ test('a session outlives a refresh that is not answered, answered too late or re
   await close();
 });
 
-test('a page whose file could not be fetched is loaded anew once, and says that it could not be shown if the file fails again', async () => {
+test('a page whose file could not be fetched is reloaded once, and says that it cannot be shown if the file fails again', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   await page.getByRole('table', { name: 'API keys' }).waitFor();
@@ -223,7 +223,7 @@ test('a page whose file could not be fetched is loaded anew once, and says that 
   await close();
 });
 
-test('a page whose files another version of the gateway was asked for is loaded anew until it is whole, and not for ever', async () => {
+test('a page whose files were requested from another version of the gateway is reloaded until it is complete, but not forever', async () => {
   const { page, close } = await openPage(browser);
   let missing = 'js';
   let failures = 0;
@@ -255,7 +255,7 @@ test('a page whose files another version of the gateway was asked for is loaded 
   await close();
 });
 
-test('a page whose file a proxy could not get is loaded anew only when the gateway behind it is there again', async () => {
+test('a page whose file a proxy could not get is reloaded only when the gateway behind it is back', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   await page.getByRole('table', { name: 'API keys' }).waitFor();
@@ -274,8 +274,8 @@ test('a page whose file a proxy could not get is loaded anew only when the gatew
   await close();
 });
 
-test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
-  // One of its own, so that the test can be tried a second time.
+test('a gateway that has gone is waited for, at the start and later on, and found again', async () => {
+  // A portal of its own, so that the test can be retried.
   const { url, gateway, [Symbol.asyncDispose]: dispose } = await startPortal();
   const { page, close } = await openPage(browser);
   try {

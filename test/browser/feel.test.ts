@@ -28,7 +28,7 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-test('what the first page loads of scripts is under 150 kB gzipped, and charts come later', () => {
+test('the scripts that the first page loads are under 150 kB gzipped, and charts come later', () => {
   const html = readFileSync(join(portalDist, 'index.html'), 'utf8');
   const scripts = [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+\.js)"/g)].map(([, path]) => path!);
   const bytes = scripts.reduce((sum, path) => sum + gzipSync(readFileSync(join(portalDist, path))).length, 0);
@@ -38,7 +38,7 @@ test('what the first page loads of scripts is under 150 kB gzipped, and charts c
   expect(readdirSync(join(portalDist, 'assets')).some((name) => name.startsWith('bar-chart'))).toBe(true);
 });
 
-test('the portal answers at / whatever is accepted; deeper addresses answer browsers, and programs in JSON', async () => {
+test('the portal answers at / whatever is accepted; at deeper addresses browsers get pages and programs get JSON', async () => {
   const answerTo = async (method: string, path: string, accept: string) => {
     const answer = await fetch(portal.url + path, { method, headers: { accept } });
     return [answer.status, answer.headers.get('content-type')];
@@ -72,7 +72,7 @@ test('the checks notice what they are for: an inline style, and text without con
   await close();
 });
 
-test('the palette goes to a page, a key and an action by a few letters and no mouse', async () => {
+test('the palette goes to a page, a key and an action with a few letters and no mouse', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner);
   await page.getByRole('heading', { name: 'Hello, Olga' }).waitFor();
@@ -94,7 +94,7 @@ test('the palette goes to a page, a key and an action by a few letters and no mo
   await close();
 });
 
-test('a change of page moves the focus to its title, however late its file comes, and back and forth work', async () => {
+test('a change of page moves the focus to its title, however late its file arrives, and Back and Forward work', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
@@ -112,7 +112,7 @@ test('a change of page moves the focus to its title, however late its file comes
   await close();
 });
 
-test('where one is stands in sight in the navigation, however low the screen is', async () => {
+test('the current page is visible in the navigation, however low the screen is', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 640 } });
   await signIn(page, portal.url, users.operator, '/operator/health');
   const navigation = page.getByRole('navigation', { name: 'Main' });
@@ -129,11 +129,11 @@ test('where one is stands in sight in the navigation, however low the screen is'
   await close();
 });
 
-/** What has the focus, as it is called. */
+/** The name of the focused element. */
 const focused = (page: Page): Promise<string> =>
   page.evaluate('document.activeElement.getAttribute("aria-label") || document.activeElement.textContent');
 
-test('a dialog that is closed gives the focus back to what opened it, be it a button, a menu or the palette’s keys, and to the title where an address did', async () => {
+test('a closed dialog returns the focus to what opened it, whether a button, a menu or the palette’s keys, and to the title if an address did', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await settled(page);
@@ -166,7 +166,7 @@ test('a dialog that is closed gives the focus back to what opened it, be it a bu
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await back();
   }
-  // Opened by its address, from a page that is gone.
+  // Opened by its address, from a page that no longer exists.
   await page.goto(`${portal.url}/keys?create=1`);
   await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
@@ -174,7 +174,7 @@ test('a dialog that is closed gives the focus back to what opened it, be it a bu
   await close();
 });
 
-test('whoever works by the keyboard stays at a button that goes off by its own act, and Enter does nothing there', async () => {
+test('a keyboard user stays on a button that disables itself when pressed, and Enter does nothing there', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/settings');
   let saves = 0;
@@ -193,7 +193,7 @@ test('whoever works by the keyboard stays at a button that goes off by its own a
   expect(await save.isDisabled()).toBe(true);
   await page.keyboard.press('Enter');
   answer.resolve();
-  await page.getByText('Your profile is saved.').first().waitFor();
+  await page.getByText('Profile saved.').first().waitFor();
   expect(await focused(page)).toBe('Save profile');
   expect(saves).toBe(1);
 
@@ -208,7 +208,7 @@ test('whoever works by the keyboard stays at a button that goes off by its own a
   await close();
 });
 
-test('whoever works by the keyboard is where a row or a button was that goes by its own act, and stays in a field that is saved', async () => {
+test('a keyboard user stays where a row or button was that removes itself, and stays in a field that is saved', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;
   const { token } = portal.world.people.owner;
@@ -245,10 +245,10 @@ test('whoever works by the keyboard is where a row or a button was that goes by 
   await close();
 });
 
-test('forced colours, which take shades away, still show what is chosen, where one is, what is used, what a button is and where a dialog ends', async () => {
+test('with forced colours, which remove backgrounds, selections, the current page, meters, buttons and the edges of dialogs are still visible', async () => {
   const { page, close } = await openPage(browser, { forcedColors: 'active' });
   await signIn(page, portal.url, users.owner, '/limits');
-  /** Whether the first elements that two selectors find differ in a property. */
+  /** Whether the first elements matching two selectors differ in a property. */
   const differ = (property: string, one: string, other: string) =>
     page.evaluate(`(() => {
       const [one, other] = ${JSON.stringify([one, other])}.map((selector) => getComputedStyle(document.querySelector(selector)));
@@ -291,7 +291,7 @@ test('a model’s snippets name it, the gateway and the chosen language, and can
   await close();
 });
 
-test('the snippets of each operation run as they are shown, by curl and by Node', { timeout: 60_000 }, async () => {
+test('the snippets of each operation run as shown, with curl and with Node', { timeout: 60_000 }, async () => {
   const { gateway, url, world } = portal;
   const { token } = world.people.owner;
   const { key } = (await gateway.call('POST', '/api/v1/api-keys', token, { name: 'of snippets' })).json;
@@ -326,7 +326,7 @@ test('the snippets of each operation run as they are shown, by curl and by Node'
   }
 });
 
-test('a retiring model says so, with its countdown, what comes next and its page', async () => {
+test('a retiring model says so, with its countdown, its replacement and its page', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, `/models/${encodeURIComponent('acme/ember-2')}`);
   await page.getByText('Retiring · 24 days left').or(page.getByText('Retiring · 23 days left')).first().waitFor();
@@ -336,9 +336,9 @@ test('a retiring model says so, with its countdown, what comes next and its page
   const retirement = await opened;
   await retirement.getByText('acme/ember-70b').first().waitFor();
   await page.goto(`${portal.url}/models/${encodeURIComponent('acme/spark')}`);
-  // What an operator wrote comes last: nobody knows how it ends.
+  // The operator's text comes last, since nobody knows how it ends.
   await page
-    .getByText(/serves every request unchanged\. No date is set yet\. The provider stops; there is no equal\.$/)
+    .getByText(/serves every request unchanged\. No date has been set yet\. The provider stops; there is no equal\.$/)
     .waitFor();
   expect(await page.getByText('days left').count()).toBe(0);
   await close();
@@ -386,7 +386,7 @@ test('an empty page teaches what to do', async () => {
   await close();
 });
 
-test('the file of a page is fetched while it is still being found out who is here', async () => {
+test('the file of a page is fetched while it is still unknown whether someone is signed in', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/auth/refresh', () => {});
   const fetched = page.waitForRequest(/\/assets\/overview-.*\.js/);
@@ -395,7 +395,7 @@ test('the file of a page is fetched while it is still being found out who is her
   await close();
 });
 
-test('while an answer is on its way a page has its title already and holds the place by skeletons', async () => {
+test('while an answer is on its way, a page already has its title and shows skeletons', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/nothing-here');
   await page.getByRole('heading', { name: 'Page not found' }).waitFor();
@@ -419,7 +419,7 @@ test('while an answer is on its way a page has its title already and holds the p
   await close();
 });
 
-test('tables and events leave as CSV that spreadsheets take for UTF-8, in which a name cannot become a formula', async () => {
+test('tables and events are exported as CSV that spreadsheets read as UTF-8, in which a name cannot become a formula', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, `/keys/${portal.world.keyId}`);
   const csvOf = async (button: string) => {

@@ -4,8 +4,8 @@ import { users } from './support/portal.ts';
 import { withPortal } from './support/standalone.ts';
 
 /*
- * `node test/browser/first-content.ts [loads]`: how long a cold load takes until its first content, in a fresh profile each time
- * (no cache, no connection), and until its title is drawn, for somebody new and for somebody signed in.
+ * `node test/browser/first-content.ts [loads]`: how long a cold load takes until its first content, and until its title is drawn, both for
+ * a new visitor and for someone signed in. Each load has a fresh profile (no cache, no connection).
  */
 const loads = Number(process.argv[2] ?? 15);
 
@@ -15,7 +15,7 @@ async function coldLoad(browser: Browser, url: string, signedIn: boolean): Promi
   const { page, close } = await openPage(browser);
   if (signedIn) {
     await signIn(page, url, users.owner);
-    // The session is kept, and nothing else is.
+    // Only the session is kept.
     const session = await page.context().newCDPSession(page);
     await session.send('Network.clearBrowserCache');
     await page.goto('about:blank');

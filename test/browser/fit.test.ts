@@ -15,7 +15,7 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-test('a long name takes nothing from the mark beside it', async () => {
+test('a long name takes no room from the badge next to it', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/profile', async (route) => {
     const answer = await route.fetch();
@@ -30,7 +30,7 @@ test('a long name takes nothing from the mark beside it', async () => {
   await close();
 });
 
-test('a name that is too long is cut at its end, which of one written from right to left is at the left', async () => {
+test('a name that is too long is cut at its end, which is on the left for one written from right to left', async () => {
   const { page, close } = await openPage(browser);
   const name = 'מפתח הייצור של מחסן האוטומציה הראשי בתל אביב לשנת 2026';
   await page.route('**/api/v1/admin/keys?**', async (route) => {
@@ -54,7 +54,7 @@ test('a name that is too long is cut at its end, which of one written from right
   await close();
 });
 
-test('on a phone the days of a list stand beside each other, and their zone beside them', async () => {
+test('on a phone the two days of a filter are next to each other, each with its time zone', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
   await page.getByLabel('To (UTC)').waitFor();
@@ -72,7 +72,7 @@ test('on a phone the days of a list stand beside each other, and their zone besi
   await close();
 });
 
-test('on a touch screen the text in fields is as large as iPhones want it, which magnify the page at smaller, and all fits', async () => {
+test('on a touch screen the text in fields is large enough that iPhones do not zoom in, and everything fits', async () => {
   const { page, close } = await openPage(browser, {
     viewport: { width: 320, height: 640 },
     hasTouch: true,
@@ -118,7 +118,7 @@ test.each([390, 320])(
   },
 );
 
-test('a laptop, a window that is a little smaller, a tablet on its side and a tablet show every column of every list', async () => {
+test('every list shows all its columns on a laptop, in a slightly smaller window, and on a tablet either way up', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator);
   const lists = ['keys', 'audit', 'jobs', 'mail', 'coupons', 'models', 'organizations'].map(
@@ -138,7 +138,7 @@ test('a laptop, a window that is a little smaller, a tablet on its side and a ta
   await close();
 });
 
-test('the filters of the audit trail of all stand still, however late the organizations come that one of them offers', async () => {
+test('the filters of the platform audit do not move, however late the organizations for one of them arrive', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await portal.gateway.call('POST', '/api/v1/admin/organizations', portal.world.people.operator.token, {
     name: 'An organization of some length',
@@ -159,7 +159,7 @@ test('the filters of the audit trail of all stand still, however late the organi
   await close();
 });
 
-test('an organization’s name keeps its words whole in the audit trail of all', async () => {
+test('an organization’s name keeps its words whole in the platform audit', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
   await signIn(page, portal.url, users.operator, '/operator/audit');
   const name = page.locator('td[data-label="No."]').getByText('Northwind Robotics').first();
@@ -170,10 +170,10 @@ test('an organization’s name keeps its words whole in the audit trail of all',
   await close();
 });
 
-test('numbers stand below each other under their column’s name wherever there is room: five columns on a tablet, three on a phone', async () => {
+test('numbers are aligned under their column’s name wherever there is room: five columns on a tablet, three on a phone', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner);
-  /** The right edges of a column and its head; 'cards' where there are no columns. */
+  /** The right edges of a column and its header; 'cards' if there are no columns. */
   const edges = async (table: string, column: string) => {
     const shown = page.getByRole('table', { name: table });
     const head = shown.getByRole('columnheader', { name: column });
@@ -210,7 +210,7 @@ test('the name of a plan stays whole on the narrowest phone', async () => {
   await close();
 });
 
-test('an address that is too long for its place breaks before its @ and not in a word', async () => {
+test('an email address too long for its place wraps before its @ and not within a word', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.owner, '/organization?tab=invitations');
   const linesOfAddresses = `(() => {
@@ -229,7 +229,7 @@ test('an address that is too long for its place breaks before its @ and not in a
   await close();
 });
 
-/** Rows with texts in their first cell that a button covers, or with texts that cross the edge of the table; facts that cross their own. */
+/** Rows whose first cell has text under a button, or whose text crosses the edge of the table; facts that cross the edge of their card. */
 const textsCovered = `(() => {
   const texts = (root) => {
     const range = document.createRange();

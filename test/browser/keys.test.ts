@@ -39,7 +39,7 @@ test('the list shows preview, type, status, restrictions, expiry warning, last u
   await close();
 });
 
-test('where there is no quota the list speaks of none', async () => {
+test('without a quota the list mentions none', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/api-keys?**', async (route) => {
     const answer = await route.fetch();
@@ -65,7 +65,7 @@ test('a name that is markup is shown as text', async () => {
   await close();
 });
 
-test('a created key shows its secret once, and a double click makes one key', async () => {
+test('a created key shows its secret once, and a double click creates one key', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   const keysOfMember = async () =>
@@ -84,7 +84,7 @@ test('a created key shows its secret once, and a double click makes one key', as
   await close();
 });
 
-test('the second click of a double click does not dismiss the secret that the first one brought, though its button stands there', async () => {
+test('the second click of a double click does not dismiss the secret that the first one brought, though a button appears under it', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.admin, '/keys?create=1');
   await page.getByLabel('Name').fill('made by a double tap');
@@ -97,7 +97,7 @@ test('the second click of a double click does not dismiss the secret that the fi
   await close();
 });
 
-test('a secret that is on its way is shown when it comes, though its dialog was dismissed meanwhile', async () => {
+test('a secret that is on its way is shown when it arrives, though its dialog was dismissed meanwhile', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, '/keys?create=1');
   const secret = page.locator('[data-secret]');
@@ -121,11 +121,11 @@ test('a secret that is on its way is shown when it comes, though its dialog was 
   await dismissWhileIn('**/api/v1/api-keys', 'Create key');
   await page.getByRole('button', { name: 'Actions for dismissed too soon' }).click();
   await page.getByRole('menuitem', { name: 'Rotate secret' }).click();
-  await dismissWhileIn('**/rotate', 'Make a new secret');
+  await dismissWhileIn('**/rotate', 'Create new secret');
   await close();
 });
 
-test('over plain HTTP, which lends no clipboard, a secret is copied all the same, or selected to be, and stays until it is dismissed', async () => {
+test('over plain HTTP, where there is no clipboard, a secret is still copied, or selected for copying, and stays until dismissed', async () => {
   const { page, close } = await openPage(browser);
   await signInByForm(page, await overPlainHttp(page, portal.url), users.owner, '/keys?create=1');
   expect(await page.evaluate('[isSecureContext, navigator.clipboard]')).toEqual([false, undefined]);
@@ -154,7 +154,7 @@ test('over plain HTTP, which lends no clipboard, a secret is copied all the same
   await close();
 });
 
-test('each complaint of the API stands at its field', async () => {
+test('each complaint of the API is shown at its field', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   await dialog(page).getByLabel('Name').fill('x');
@@ -180,7 +180,7 @@ test('each complaint of the API stands at its field', async () => {
   await close();
 });
 
-test('whoever sends a long form from its end sees what went wrong, be it above: the refusal of all, or of one field', async () => {
+test('whoever submits a long form from its end sees what went wrong further up, with the whole form or with one field', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 700 } });
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   await dialog(page).locator('summary', { hasText: 'Scopes' }).click();
@@ -201,7 +201,7 @@ test('whoever sends a long form from its end sees what went wrong, be it above: 
   await close();
 });
 
-test('the models offered for a restriction are those whose names have what is being typed', async () => {
+test('the models offered for a restriction are those whose names contain what is being typed', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/models', async (route) => {
     const answer = await route.fetch();
@@ -236,7 +236,7 @@ test('expiry has the presets, and a custom date says when the key stops', async 
     'Never',
   ]);
   await expires.selectOption('custom');
-  await dialog(page).getByText('The key stops at 00:00 UTC of this day.').waitFor();
+  await dialog(page).getByText('The key stops working at 00:00 UTC on this day.').waitFor();
   await dialog(page).getByLabel('Date').fill('2031-05-06');
   await dialog(page).getByLabel('Name').fill('Until a date');
   const request = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/api-keys'));
@@ -245,7 +245,7 @@ test('expiry has the presets, and a custom date says when the key stops', async 
   await close();
 });
 
-test('a key whose date was cleared is not made or saved: it would never expire', async () => {
+test('a key whose date was cleared is neither created nor saved: it would never expire', async () => {
   const { page, troubles, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   const changes: string[] = [];
@@ -255,18 +255,18 @@ test('a key whose date was cleared is not made or saved: it would never expire',
   await dialog(page).getByLabel('Name').fill('Without a date');
   await dialog(page).getByLabel('Expires').selectOption('custom');
   await dialog(page).getByLabel('Date').fill('');
-  await dialog(page).getByText('Give a whole date').waitFor();
+  await dialog(page).getByText('Enter a full date').waitFor();
   expect(await dialog(page).getByLabel('Date').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
   await dialog(page).getByLabel('Expires').selectOption('never');
-  await dialog(page).getByText('Give a whole date').waitFor({ state: 'detached' });
+  await dialog(page).getByText('Enter a full date').waitFor({ state: 'detached' });
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
 
   await page.getByRole('link', { name: 'Nightly evaluation' }).click();
   await page.getByRole('button', { name: 'Edit' }).click();
   await dialog(page).getByLabel('Date').fill('');
   await dialog(page).getByRole('button', { name: 'Save changes' }).click();
-  await dialog(page).getByText('Give a whole date').waitFor();
+  await dialog(page).getByText('Enter a full date').waitFor();
   expect(changes).toEqual([]);
   expect(troubles).toEqual([]);
   await close();
@@ -287,7 +287,7 @@ test.each([
   await close();
 });
 
-test('an edit sends what changed; rotating gives a new secret; deleting takes the name typed', async () => {
+test('an edit sends what changed, a rotation gives a new secret, and a deletion requires the name', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, '/keys');
   await page.getByRole('link', { name: 'Checkout production' }).click();
@@ -300,24 +300,24 @@ test('an edit sends what changed; rotating gives a new secret; deleting takes th
 
   await page.getByRole('button', { name: 'Rotate' }).click();
   await dialog(page).getByLabel('The old secret keeps working for').selectOption('0');
-  await dialog(page).getByRole('button', { name: 'Make a new secret' }).click();
+  await dialog(page).getByRole('button', { name: 'Create new secret' }).click();
   expect(await dialog(page).locator('[data-secret]').textContent()).toMatch(/^sk-proj-/);
   await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
 
   await page.getByRole('button', { name: 'More actions' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   const remove = dialog(page).getByRole('button', { name: 'Delete key' });
-  await dialog(page).getByLabel("Type the key's name to delete it").fill('checkout production');
+  await dialog(page).getByLabel("To confirm, type the key's name").fill('checkout production');
   expect(await remove.isDisabled()).toBe(true);
-  await dialog(page).getByLabel("Type the key's name to delete it").fill('Checkout production');
+  await dialog(page).getByLabel("To confirm, type the key's name").fill('Checkout production');
   await remove.click();
-  await page.getByText('Checkout production is deleted.').first().waitFor();
+  await page.getByText('Checkout production was deleted.').first().waitFor();
   await page.getByRole('table', { name: 'API keys' }).waitFor();
   await row(page, 'Checkout production').waitFor({ state: 'detached' });
   await close();
 });
 
-test('an edit shows at once, and goes back to what was when the gateway refuses it', async () => {
+test('an edit shows at once, and is undone if the gateway refuses it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByRole('link', { name: 'Checkout production' }).click();
@@ -341,7 +341,7 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await close();
 });
 
-test('a key that was deleted elsewhere does not pass for an active one any longer than until somebody looks or acts', async () => {
+test('a key deleted elsewhere is shown as active only until someone looks at it or acts on it', async () => {
   const make = async (name: string) =>
     (await portal.gateway.call('POST', '/api/v1/api-keys', portal.world.people.owner.token, { name })).json
       .id as string;
@@ -365,7 +365,7 @@ test('a key that was deleted elsewhere does not pass for an active one any longe
   await remove(acted);
   await page.getByRole('button', { name: 'Actions for Acted on' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
-  await dialog(page).getByLabel("Type the key's name to delete it").fill('Acted on');
+  await dialog(page).getByLabel("To confirm, type the key's name").fill('Acted on');
   await dialog(page).getByRole('button', { name: 'Delete key' }).click();
   await dialog(page).getByRole('alert').waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
@@ -395,7 +395,7 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   await its.close();
 });
 
-test('an operator gives a single key rate limits of its own, each by itself, and takes them back', async () => {
+test('an operator gives a key rate limits of its own, one at a time, and removes them', async () => {
   const { page, close } = await openPage(browser);
   const { gateway, world } = portal;
   const { operator, tenantId } = world.people;
@@ -411,7 +411,7 @@ test('an operator gives a single key rate limits of its own, each by itself, and
     await page.getByRole('menuitem', { name: 'Rate limits' }).click();
   };
   await open();
-  // What holds without limits of its own stands in the empty fields.
+  // The limits that apply anyway are shown in the empty fields.
   await expect.poll(() => dialog(page).getByLabel('Requests / min').getAttribute('placeholder')).toMatch(/^\d+$/);
   expect(await dialog(page).getByRole('button', { name: 'Reset' }).count()).toBe(0);
   await dialog(page).getByLabel('Requests / min').fill('many');
@@ -422,11 +422,11 @@ test('an operator gives a single key rate limits of its own, each by itself, and
   await dialog(page).getByRole('button', { name: 'Save limits' }).click();
   await row.getByText('Requests / min: 1,200').waitFor();
   expect(await limitsOf()).toEqual({ ...none, requests_per_minute: 1200, concurrent_requests: 7 });
-  // An emptied field is the organization's again, and the others stay.
+  // An emptied field returns to the organization's limit, and the others stay.
   await open();
   await dialog(page).getByLabel('Requests / min').fill('');
   await dialog(page).getByRole('button', { name: 'Save limits' }).click();
-  // Behind an open dialog no row is found, whatever stands in it.
+  // While a dialog is open no row can be found, whatever it contains.
   await row.waitFor();
   await row.getByText('Requests / min').waitFor({ state: 'detached' });
   expect(await limitsOf()).toEqual({ ...none, concurrent_requests: 7 });
@@ -438,7 +438,7 @@ test('an operator gives a single key rate limits of its own, each by itself, and
   await close();
 });
 
-test('what is said of one’s keys is said of all of them, and not of the newest hundred', async () => {
+test('statements about one’s keys cover all of them, not just the newest hundred', async () => {
   const { people } = portal.world;
   const operator = people.operator.token;
   const made = (path: string, body: object, token = people.admin.token) =>

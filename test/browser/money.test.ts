@@ -19,7 +19,7 @@ afterAll(async () => {
 const dialog = (page: Page) => page.getByRole('dialog');
 const nano = (text: string | null): bigint => BigInt(Math.round(Number(text!.replace(/[$,]/g, '')) * 1e9));
 
-test('the amounts in sight on an invoice add up to its total, and it says what is to be paid and for which days', async () => {
+test('the amounts shown on an invoice add up to its total, and it says what is due and for which days', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'America/Los_Angeles' });
   await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
   const lines = page.getByRole('table', { name: 'Line items' }).getByRole('row');
@@ -37,16 +37,16 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
   await close();
 });
 
-test('usage says in whose days it is cut, since the month of an invoice is another: that of UTC', async () => {
+test('usage says in which time zone its days are cut, since an invoice’s month is in UTC', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'America/Los_Angeles' });
   await signIn(page, portal.url, users.owner, '/usage?start=2026-10-01&end=2026-10-31&scope=tenant');
-  await page.getByText('Days in America/Los_Angeles, those of invoices in UTC · at most 90 days').waitFor();
+  await page.getByText('Days in America/Los_Angeles (invoices use UTC) · at most 90 days').waitFor();
   await page.getByRole('button', { name: 'Weekly' }).click();
   await page.getByText('at most 365 days').waitFor();
   await close();
 });
 
-test('an invoice shows each quantity to its last digit, in units of the price beside it', async () => {
+test('an invoice shows each quantity to its last digit, in the units of the price next to it', async () => {
   const { invoiceId, people } = portal.world;
   const { json } = await portal.gateway.call(
     'GET',
@@ -62,7 +62,7 @@ test('an invoice shows each quantity to its last digit, in units of the price be
   await close();
 });
 
-test('an invoice is printed in ink on white paper, without the header of phones, whatever theme its reader chose', async () => {
+test('an invoice prints in black on white, without the header of phones, whatever theme its reader chose', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript("localStorage.setItem('theme', 'dark')");
   await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
@@ -78,7 +78,7 @@ test('an invoice is printed in ink on white paper, without the header of phones,
   await close();
 });
 
-test('an operator finds the invoices of an organization, and marks one as paid or voids it after a question', async () => {
+test('an operator finds the invoices of an organization, and marks one as paid or voids it after a confirmation', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=invoices`);
@@ -100,7 +100,7 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   await close();
 });
 
-test('invoices are narrowed to the months of some days, by those who pay them and by operators', async () => {
+test('invoices are filtered by days, both for those who pay them and for operators', async () => {
   const { owner, tenantId } = portal.world.people;
   const { json } = await portal.gateway.call('GET', '/api/v1/billing/documents/invoices', owner.token);
   const [newest, older] = json.data.map((invoice: { period_start: string }) => invoice.period_start.slice(0, 10));
@@ -120,12 +120,12 @@ test('invoices are narrowed to the months of some days, by those who pay them an
     await page.goto(`${portal.url}${path}&start=${newest}`);
     await expect.poll(() => months.count()).toBe(1);
     await page.goto(`${portal.url}${path}&end=2001-01-02`);
-    await page.getByText('No invoice fits').waitFor();
+    await page.getByText('No invoices match').waitFor();
     await close();
   }
 });
 
-test('money’s movements are narrowed to days, which stay in the address, and a year is not asked for before it is typed', async () => {
+test('transactions are filtered by days, which stay in the address, and no request is made for a half-typed year', async () => {
   const { page, close } = await openPage(browser);
   const path = '/api/v1/billing/documents/transactions';
   const { data } = (await portal.gateway.call('GET', `${path}?limit=1`, portal.world.people.owner.token)).json;
@@ -140,7 +140,7 @@ test('money’s movements are narrowed to days, which stay in the address, and a
   });
   await page.getByLabel('To (UTC)').focus();
   await page.keyboard.type('01022001');
-  await page.getByText('No transaction fits').waitFor();
+  await page.getByText('No transactions match').waitFor();
   expect(asked).toEqual(['2001-01-02']);
   await page.getByLabel('To (UTC)').fill('');
   await page.getByLabel('From (UTC)').fill(day);
@@ -155,7 +155,7 @@ test('money’s movements are narrowed to days, which stay in the address, and a
 test('a charge names the model that was called', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=transactions&type=usage');
-  const what = page.getByRole('table', { name: 'Transactions' }).locator('td[data-label="What"]');
+  const what = page.getByRole('table', { name: 'Transactions' }).locator('td[data-label="Description"]');
   await what.first().waitFor();
   const { json } = await portal.gateway.call('GET', '/api/v1/models', portal.world.people.owner.token);
   const models = new Set(json.data.map(({ id }: { id: string }) => id));
@@ -163,7 +163,7 @@ test('a charge names the model that was called', async () => {
   await close();
 });
 
-test('an operator gives a charge back once, after reading what that does, and the organization reads why', async () => {
+test('an operator refunds a charge once, after reading what that does, and the organization sees why', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=transactions&type=usage`);
@@ -172,7 +172,7 @@ test('an operator gives a charge back once, after reading what that does, and th
   await dialog(page).getByText('This cannot be undone.').waitFor();
   const act = dialog(page).getByRole('button', { name: 'Refund' });
   expect(await act.isDisabled()).toBe(true);
-  await dialog(page).getByLabel('Why').fill('The answer was empty');
+  await dialog(page).getByLabel('Reason').fill('The answer was empty');
   await dialog(page).getByLabel('Amount in USD').fill('a lot');
   await act.click();
   await dialog(page)
@@ -182,7 +182,7 @@ test('an operator gives a charge back once, after reading what that does, and th
   await act.click();
   await dialog(page).waitFor({ state: 'detached' });
   await refund.click();
-  await dialog(page).getByLabel('Why').fill('Once more');
+  await dialog(page).getByLabel('Reason').fill('Once more');
   await act.click();
   await dialog(page).getByText('The amount is more than is left of the charge.').waitFor();
   const owner = await openPage(browser);
@@ -193,7 +193,7 @@ test('an operator gives a charge back once, after reading what that does, and th
   await close();
 });
 
-test('an operator sees what an organization committed itself to, and records another for later', async () => {
+test('an operator sees an organization’s commitments, and records another for later', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=commitments`);
@@ -203,10 +203,10 @@ test('an operator sees what an organization committed itself to, and records ano
   await page.getByRole('button', { name: 'Record commitment' }).click();
   await page.getByRole('alert').waitFor();
   await page.getByLabel('From (UTC)').fill('2097-01-01');
-  await page.getByLabel('Until, not included').fill('2098-01-01');
+  await page.getByLabel('Until (not included)').fill('2098-01-01');
   await page.getByRole('button', { name: 'Record commitment' }).click();
   const later = rows.filter({ hasText: 'Jan 1, 2097 – Dec 31, 2097' });
-  await later.getByText('Later').waitFor();
+  await later.getByText('Upcoming').waitFor();
   expect(await later.locator('td[data-label="Left"]').textContent()).toBe('$80.00');
   await close();
 });

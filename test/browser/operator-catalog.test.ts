@@ -31,7 +31,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await page.getByRole('heading', { level: 1, name: 'Nova' }).waitFor();
   await page.getByRole('button', { name: 'Add deployment' }).click();
   await dialog(page).getByLabel('Server').selectOption('sandbox');
-  await dialog(page).getByLabel("The upstream's name of the model").fill('sandbox-chat');
+  await dialog(page).getByLabel("The upstream's name for the model").fill('sandbox-chat');
   await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
   await page.getByRole('table', { name: 'Deployments' }).getByText('Running').waitFor();
   await page.getByRole('button', { name: 'Set price' }).click();
@@ -51,7 +51,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await close();
 });
 
-test('an operator reads on the page of a model why a deployment that was just added does not run', async () => {
+test('the page of a model tells an operator why a newly added deployment does not run', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/models');
   await page.getByRole('button', { name: 'Add model' }).click();
@@ -68,7 +68,7 @@ test('an operator reads on the page of a model why a deployment that was just ad
   await close();
 });
 
-test('an operator registers an upstream whole, is told in its own words why it refuses, and can leave no key where the reference to it belongs', async () => {
+test('an operator registers a whole upstream, sees its own words if it refuses, and cannot leave a key where the secret reference belongs', async () => {
   await using upstream = await startUpstreamSimulator({ models: ['nimbus/chat', 'nimbus/embed'] });
   const refusing = createServer((_request, response) => {
     response.writeHead(401, { 'content-type': 'application/json' });
@@ -86,7 +86,7 @@ test('an operator registers an upstream whole, is told in its own words why it r
   await expect.poll(() => baseUrl.getAttribute('aria-invalid')).toBe('true');
   await baseUrl.fill(`http://127.0.0.1:${(refusing.address() as AddressInfo).port}/v1`);
   await register.click();
-  // A key where its reference should be goes nowhere.
+  // A key in place of its reference is sent nowhere.
   await expect.poll(() => dialog(page).getByLabel('Secret reference').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByLabel('Secret reference').fill('env:UPSTREAM_NIMBUS_KEY');
   await register.click();
@@ -105,7 +105,7 @@ test('an operator registers an upstream whole, is told in its own words why it r
   refusing.close();
 });
 
-test('a price shows each of its rates, on a phone each in two lines at most', async () => {
+test('a price shows each of its rates, each in two lines at most on a phone', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   const { operator } = portal.world.people;
   const model = 'acme/spark';
@@ -126,7 +126,7 @@ test('a price shows each of its rates, on a phone each in two lines at most', as
   await close();
 });
 
-test('an operator corrects what is said of a model, and reads it among the models', async () => {
+test('an operator edits a model, and sees the result among the models', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/spark')}`);
   await page.getByRole('table', { name: 'Deployments' }).waitFor();
@@ -149,7 +149,7 @@ test('an operator corrects what is said of a model, and reads it among the model
   await close();
 });
 
-test('an edit leaves alone what somebody else has changed since its dialog was opened', async () => {
+test('an edit leaves alone what someone else has changed since its dialog was opened', async () => {
   const { page, close } = await openPage(browser);
   const { token } = portal.world.people.operator;
   const address = `/api/v1/admin/models/${encodeURIComponent('acme/ember-70b')}`;
@@ -180,7 +180,7 @@ test('an edit leaves alone what somebody else has changed since its dialog was o
   await close();
 });
 
-test('an operator takes a deployment out and back, each status is seen as it changes, and removes it', async () => {
+test('an operator disables and enables a deployment, sees each change of its status, and removes it', async () => {
   const { page, close } = await openPage(browser);
   await page.clock.install();
   const { owner, operator } = portal.world.people;
@@ -198,7 +198,7 @@ test('an operator takes a deployment out and back, each status is seen as it cha
   await deployments.getByRole('cell', { name: '7', exact: true }).waitFor();
   const model = () => portal.gateway.call('GET', `/v1/models/${encodeURIComponent('test/slow')}`, owner.token);
   await expect.poll(async () => (await model()).json.is_serviceable).toBe(false);
-  // Somebody else lets it serve again: the page finds out without a hand.
+  // Someone else enables it again, and the page notices by itself.
   const { json } = await portal.gateway.call(
     'GET',
     `/api/v1/admin/models/${encodeURIComponent('test/slow')}`,
@@ -215,11 +215,11 @@ test('an operator takes a deployment out and back, each status is seen as it cha
   await question.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('dialog', { name: 'Edit the deployment' }).getByRole('button', { name: 'Remove' }).click();
   await question.getByRole('button', { name: 'Remove' }).click();
-  await page.getByText('Nowhere to run').waitFor();
+  await page.getByText('No deployments yet').waitFor();
   await close();
 });
 
-test('an operator deletes a model after a question, and is told why one whose retirement is announced stays', async () => {
+test('an operator deletes a model after a confirmation, and is told why one with an announced retirement stays', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;
   const { owner, operator } = portal.world.people;
@@ -245,17 +245,17 @@ test('an operator deletes a model after a question, and is told why one whose re
     .getByText(/This cannot be undone/)
     .waitFor();
   await act.click();
-  await page.getByText('acme/brief is deleted.').first().waitFor();
+  await page.getByText('acme/brief was deleted.').first().waitFor();
   await page.getByRole('table', { name: 'Model catalog' }).waitFor();
   await row.waitFor({ state: 'detached' });
   expect((await call('GET', address, owner.token)).status).toBe(404);
-  // The page of what is gone is not where Back leads.
+  // Back does not lead to the page of what is gone.
   await page.goBack();
   expect(new URL(page.url()).pathname).toBe('/operator/models');
   await close();
 });
 
-test('a private model is granted to an organization and taken back, and its members see it or do not', async () => {
+test('a private model is granted to an organization and withdrawn, and its members see it accordingly', async () => {
   const { page, close } = await openPage(browser);
   const { member } = portal.world.people;
   const address = `/v1/models/${encodeURIComponent('voice/speak')}`;
@@ -263,11 +263,11 @@ test('a private model is granted to an organization and taken back, and its memb
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('voice/speak')}`);
   const granted = page.getByRole('list', { name: 'Granted to' });
   await granted.getByText('Northwind Robotics').waitFor();
-  await granted.getByRole('button', { name: 'Take back' }).click();
-  await granted.getByText('Nobody has it yet.').waitFor();
+  await granted.getByRole('button', { name: 'Withdraw' }).click();
+  await granted.getByText('No organization has it yet.').waitFor();
   await expect.poll(statusForMember).toBe(404);
   await page.getByLabel('Grant to an organization').fill('no such organization');
-  await page.getByText('No other organization fits.').waitFor();
+  await page.getByText('No other organization matches.').waitFor();
   await page.getByLabel('Grant to an organization').fill('northwind');
   const found = page.getByRole('list', { name: 'Organizations found' }).getByRole('listitem');
   await found.filter({ hasText: 'Northwind Robotics' }).getByRole('button', { name: 'Grant' }).click();
@@ -276,7 +276,7 @@ test('a private model is granted to an organization and taken back, and its memb
   await close();
 });
 
-test('an operator sees what an announcement will cause before making it, and who was told after it', async () => {
+test('an operator sees what an announcement will cause before making it, and afterwards who was notified', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
   await signIn(page, portal.url, users.operator, '/operator/retirements');
   await page.getByRole('button', { name: 'Announce' }).click();
@@ -296,8 +296,8 @@ test('an operator sees what an announcement will cause before making it, and who
   const shown = [headers, dialog(page).getByRole('region', { name: 'Preview of the mail' })];
   const [shownHeaders, shownMail] = await Promise.all(shown.map((region) => region.locator('pre').textContent()));
   await dialog(page).getByRole('button', { name: 'Announce' }).click();
-  await page.getByText('The retirement of acme/ember-8b:fast is announced.').first().waitFor();
-  // What the gateway then sends is what was shown.
+  await page.getByText('The retirement of acme/ember-8b:fast was announced.').first().waitFor();
+  // What the gateway then sends matches the preview.
   const { call } = portal.gateway;
   const { owner, operator } = portal.world.people;
   const address = `/v1/models/${encodeURIComponent('acme/ember-8b:fast')}`;
@@ -314,7 +314,7 @@ test('an operator sees what an announcement will cause before making it, and who
     return mail && `Subject: ${mail.subject}\n\n${mail.text.trim()}`;
   };
   await expect.poll(mailed, { timeout: 30_000 }).toBe(own(shownMail!));
-  // Who was told stands at the model.
+  // The model's page says who was notified.
   await page.goto(`${portal.url}/operator/models/${encodeURIComponent('acme/ember-8b:fast')}`);
   const told = page.getByRole('table', { name: 'Reminders' }).getByRole('row').filter({ hasText: 'owner@example.com' });
   await told.filter({ hasText: 'Announcement' }).getByText('Sent', { exact: true }).waitFor();
@@ -328,14 +328,14 @@ test('an operator sees what an announcement will cause before making it, and who
   await close();
 });
 
-test('an operator dates a retirement, moves it and withdraws it, and sees before what each will cause', async () => {
+test('an operator sets, moves and withdraws a retirement date, and sees in advance what each will cause', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
   const { owner } = portal.world.people;
   const address = `/v1/models/${encodeURIComponent('acme/spark')}`;
   const sent = async (name: string) => (await portal.gateway.call('GET', address, owner.token)).headers.get(name);
   await signIn(page, portal.url, users.operator, '/operator/retirements');
   const card = page.getByRole('main').locator('section').filter({ hasText: 'acme/spark' }).first();
-  await card.getByText('Announced, no date: headers, no mail').waitFor();
+  await card.getByText('Announced, no date: headers, no email').waitFor();
   await card.getByRole('button', { name: 'Set date' }).click();
   const date = dialog(page).getByLabel('Retires (local time)');
   await date.fill('2020-01-31T12:00');

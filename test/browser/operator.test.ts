@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const dialog = (page: Page) => page.getByRole('dialog');
 
-test('an operator makes an organization, its credit, limits and a coupon, ends the coupon after a question, and sees the mail', async () => {
+test('an operator creates an organization, its credit, limits and a coupon, ends the coupon after a confirmation, and sees the mail', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
   await page.getByRole('button', { name: 'Create organization' }).click();
@@ -39,8 +39,8 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   const patch = page.waitForRequest((one) => one.method() === 'PATCH');
   await page.getByRole('button', { name: 'Save settings' }).click();
   expect((await patch).postDataJSON()).toEqual({ key_quota: 25, rate_limits: { requests_per_minute: 1200 } });
-  await page.getByText('The settings are saved.').first().waitFor();
-  // What was saved is what the next change is compared with: a quota is put back.
+  await page.getByText('Settings saved.').first().waitFor();
+  // The next change is compared with what was saved, so a quota can be set back.
   await page.getByLabel('Keys per user').fill('10');
   const back = page.waitForRequest((one) => one.method() === 'PATCH');
   await page.getByRole('button', { name: 'Save settings' }).click();
@@ -49,12 +49,12 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('$40.00').waitFor();
 
-  // Who owns it can be invited anew, as where an address was wrong.
+  // Its owner can be invited again, for instance if the address was wrong.
   await page.getByRole('tab', { name: 'Invitations' }).click();
   const first = page.getByRole('row').filter({ hasText: 'first@fabrikam.example' });
   await first.getByRole('button', { name: 'Withdraw' }).click();
   await first.getByText('withdrawn').waitFor();
-  await page.getByRole('button', { name: 'Invite somebody' }).click();
+  await page.getByRole('button', { name: 'Invite someone' }).click();
   await dialog(page).getByLabel('Email').fill('second@fabrikam.example');
   await dialog(page).getByLabel('Role').selectOption('Owner');
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
@@ -73,7 +73,7 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
   const coupon = page.getByRole('row').filter({ hasText: '$10.00' });
   await coupon.waitFor();
-  // The day that was chosen is one of those on which it can be redeemed.
+  // The chosen day is the last one on which it can be redeemed.
   await coupon.locator(`time[datetime^="${today}T23:59:59"]`).waitFor();
   expect(await page.getByText('SPRING-2031').count()).toBe(0);
   await coupon.getByRole('button', { name: 'Switch off' }).click();
@@ -89,7 +89,7 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await close();
 });
 
-test('credit whose answer a proxy lost is granted once, though the operator asks again', async () => {
+test('credit whose answer a proxy lost is granted once, though the operator tries again', async () => {
   const { page, close } = await openPage(browser);
   const organization = `/operator/organizations/${portal.world.people.tenantId}`;
   await signIn(page, portal.url, users.operator, organization);
@@ -104,7 +104,7 @@ test('credit whose answer a proxy lost is granted once, though the operator asks
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('The gateway answered with status 504.').waitFor();
   await page.getByRole('button', { name: 'Grant credit' }).click();
-  await page.getByText('The credit is granted.', { exact: true }).waitFor();
+  await page.getByText('Credit granted.', { exact: true }).waitFor();
   expect(granted).toEqual([201, 201]);
   await page.goto(`${portal.url}${organization}?tab=transactions`);
   await page.getByText('$7.77').first().waitFor();
@@ -112,7 +112,7 @@ test('credit whose answer a proxy lost is granted once, though the operator asks
   await close();
 });
 
-test('credit whose answer a proxy lost is seen at once, and whoever corrects its amount is told that it was granted', async () => {
+test('credit whose answer a proxy lost is visible at once, and whoever corrects its amount is told that it was granted', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}`);
   const tile = page.locator('dt', { hasText: 'Credit left' }).locator('xpath=following-sibling::dd').first();
@@ -137,12 +137,12 @@ test('credit whose answer a proxy lost is seen at once, and whoever corrects its
   await expect.poll(credit).toBeCloseTo(before + 100, 2);
   await amount.fill('10');
   await grant.click();
-  await page.getByRole('alert').getByText('Your earlier try was carried out, though its answer was lost.').waitFor();
+  await page.getByRole('alert').getByText('Your earlier attempt went through, though its answer was lost.').waitFor();
   expect(await credit()).toBeCloseTo(before + 100, 2);
   await close();
 });
 
-test('an operator makes a plan, changes it without fixing what it leaves open, and puts an organization on it', async () => {
+test('an operator creates a plan, edits it without fixing what it leaves open, and puts an organization on it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/plans');
   const plans = page.getByRole('table', { name: 'Plans' });
@@ -151,7 +151,7 @@ test('an operator makes a plan, changes it without fixing what it leaves open, a
   await dialog(page).getByLabel('Name').fill('Team');
   // The API would take it for a change of that plan.
   await dialog(page).getByLabel('Code').fill(taken);
-  await dialog(page).getByText('There is a plan with this code.').waitFor();
+  await dialog(page).getByText('A plan with this code already exists.').waitFor();
   const save = dialog(page).getByRole('button', { name: 'Save plan' });
   expect(await save.isDisabled()).toBe(true);
   await dialog(page).getByLabel('Code').fill('No code');
@@ -196,7 +196,7 @@ test('an operator makes a plan, changes it without fixing what it leaves open, a
   await close();
 });
 
-test('an operator suspends an organization, everybody in it is told, and restores it', async () => {
+test('an operator suspends an organization, all its members are told, and restores it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
   await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).click();
@@ -221,7 +221,7 @@ test('an operator suspends an organization, everybody in it is told, and restore
   await close();
 });
 
-test('an operator sees who is in an organization, and switches somebody off and makes operators after a question', async () => {
+test('an operator sees an organization’s members, and deactivates them and makes operators after a confirmation', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
@@ -243,7 +243,7 @@ test('an operator sees who is in an organization, and switches somebody off and 
   await close();
 });
 
-test('an operator reads who did what by names, which are asked for once for all rows', async () => {
+test('an operator sees who did what by name, with one request for all rows', async () => {
   const { page, close } = await openPage(browser);
   const askedOneByOne: string[] = [];
   page.on('request', (request) => {
@@ -261,13 +261,13 @@ test('an operator reads who did what by names, which are asked for once for all 
   await close();
 });
 
-test('the events of an organization that is not among the newest hundred are found from its page, with its name and those of its people', async () => {
+test('the events of an organization that is not among the newest hundred are found from its page, with its name and its people’s', async () => {
   const { page, close } = await openPage(browser);
   const none = {
     data: [],
     pagination: { page: 1, limit: 100, total: 0, total_pages: 0, has_next: false, has_prev: false },
   };
-  // As if a hundred others were newer than all that there are.
+  // As if a hundred others were newer than all that exist.
   await page.route(/\/admin\/(organizations|users)\?(?!.*tenant_id)/, (route) => route.fulfill({ json: none }));
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
@@ -280,7 +280,7 @@ test('the events of an organization that is not among the newest hundred are fou
   await close();
 });
 
-test('who did something is read by name, though a hundred others come before them in the list of people', async () => {
+test('who did something is shown by name, even if a hundred others come before them in the list of people', async () => {
   const { page, close } = await openPage(browser);
   await page.route(/\/admin\/users\?.*limit=100/, async (route) => {
     const response = await route.fetch();
@@ -292,19 +292,19 @@ test('who did something is read by name, though a hundred others come before the
   await close();
 });
 
-test('an operator has the audit chains verified, and is told the first event that is not as it was recorded', async () => {
+test('an operator has the audit chains verified, and is told the first event that differs from what was recorded', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, '/operator/audit');
   const verify = page.getByRole('button', { name: 'Verify' });
   await verify.click();
-  await page.getByText(/The chain is whole: \d+ events?\./).waitFor();
+  await page.getByText(/The chain is intact: \d+ events?\./).waitFor();
   await goWithin(page, `/operator/organizations/${tenantId}`);
   await verify.click();
-  const whole = page.getByText(/The chain is whole: \d+ events\./);
+  const whole = page.getByText(/The chain is intact: \d+ events\./);
   const [wholeCount] = /\d+/.exec((await whole.textContent())!)!;
 
-  // A chain of more events than one call reads, as the first answer tells of it.
+  // A chain with more events than one call reads, according to the first answer.
   await page.route('**/audit-events/verification?*after_sequence=0*', (route) =>
     route.fulfill({
       json: { is_whole: null, events_checked: 2, first_broken_sequence: null, next_after_sequence: 2 },
@@ -313,7 +313,7 @@ test('an operator has the audit chains verified, and is told the first event tha
   const goesOn = page.waitForRequest(/verification\?.*after_sequence=2/);
   await verify.click();
   await goesOn;
-  await page.getByText(`The chain is whole: ${wholeCount} events.`).waitFor();
+  await page.getByText(`The chain is intact: ${wholeCount} events.`).waitFor();
   await page.unrouteAll();
 
   // As only the owner of the table could: the gateway's own role may not.
@@ -321,7 +321,7 @@ test('an operator has the audit chains verified, and is told the first event tha
   expect((await asTableOwner({ database: { url: portal.gateway.env.databaseUrl! } }, changed)).rowCount).toBe(1);
   await verify.click();
   await page
-    .getByText(/The chain is broken at event 3: it was changed, moved or removed\. \d+ events were read\./)
+    .getByText(/The chain is broken at event 3: it was changed, moved or removed\. \d+ events checked\./)
     .waitFor();
   await page.getByRole('link', { name: 'Show event 3' }).click();
   const events = page.getByRole('table', { name: 'Audit events' });
@@ -335,11 +335,11 @@ test('an operator has the audit chains verified, and is told the first event tha
   await expect.poll(() => events.locator('td[data-label="No."]').allInnerTexts()).toEqual(['1\nPlatform']);
   await goWithin(page, '/operator/audit');
   await verify.click();
-  await page.getByText('The chain is whole').waitFor();
+  await page.getByText('The chain is intact').waitFor();
   await close();
 });
 
-test('whatever the audit trail holds can be asked for alone, and of certain days', async () => {
+test('every kind of audit event can be filtered by, and so can days', async () => {
   const { page, close } = await openPage(browser);
   const { operator, owner } = portal.world.people;
   const held = async (path: string, token: string): Promise<Set<string>> => {
@@ -358,7 +358,7 @@ test('whatever the audit trail holds can be asked for alone, and of certain days
     .poll(async () => [...new Set(await events.locator('td[data-label="Event"]').allTextContents())])
     .toEqual(['model_granted']);
   await page.getByLabel('To (UTC)').fill('2001-01-02');
-  await page.getByText('No event fits').waitFor();
+  await page.getByText('No events match').waitFor();
   const own = await openPage(browser);
   await signIn(own.page, portal.url, users.owner, '/audit');
   await own.page.getByRole('table', { name: 'Audit events' }).waitFor();
@@ -369,7 +369,7 @@ test('whatever the audit trail holds can be asked for alone, and of certain days
   await close();
 });
 
-test('a list sorts by its columns while it is whole, and not where the order would be that of one page alone', async () => {
+test('a list sorts by its columns if it is complete, not if only one page would be in order', async () => {
   const { gateway } = portal;
   const login = await gateway.call('POST', '/api/v1/auth/login', '', users.operator);
   const makeCoupons = async (amounts: readonly number[]): Promise<void> => {
@@ -397,7 +397,7 @@ test('a list sorts by its columns while it is whole, and not where the order wou
   await close();
 });
 
-test('a filter of statuses has the words of the statuses in its list', async () => {
+test('a status filter uses the same words as its list', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/jobs');
   const shownAndOffered = async (list: string) => {
@@ -410,7 +410,7 @@ test('a filter of statuses has the words of the statuses in its list', async () 
   };
   for (const [path, list] of [
     ['/operator/jobs', 'Jobs'],
-    ['/operator/mail', 'Mails'],
+    ['/operator/mail', 'Emails'],
     ['/operator/organizations', 'Organizations'],
   ] as const) {
     await goWithin(page, path);
@@ -420,7 +420,7 @@ test('a filter of statuses has the words of the statuses in its list', async () 
   await close();
 });
 
-test('a list that may grow long is searched: the models, the mails and the people of an organization', async () => {
+test('lists that may grow long can be searched: models, mails and an organization’s people', async () => {
   const organization = `/operator/organizations/${portal.world.people.tenantId}`;
   const lists = [
     ['operator', '/operator/models', 'models', 'EMBER-70', 'acme/ember-70b'],
@@ -439,13 +439,13 @@ test('a list that may grow long is searched: the models, the mails and the peopl
       await expect.poll(() => rows.count(), { message: path }).toBe(1);
       expect(await rows.innerText()).toContain(found);
       await page.getByRole('searchbox').fill('no such thing');
-      await page.getByText(/^No (model|mail|member) fits/).waitFor();
+      await page.getByText(/^No (models|emails|members) match/).waitFor();
     }
     await close();
   }
 });
 
-test('why a mail failed stands in the list, where a touch screen shows no hints', async () => {
+test('the reason why a mail failed is in the list itself, since a touch screen shows no tooltips', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/admin/mail?**', async (route) => {
     const answer = await route.fetch();

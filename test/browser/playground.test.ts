@@ -30,7 +30,7 @@ test('a chat streams, keeps its history and shows times and tokens', async () =>
   await page.getByLabel('Message', { exact: true }).fill('first <b>words</b>');
   await page.getByLabel('Message', { exact: true }).press('Enter');
   await log.getByText('first <b>words</b>', { exact: true }).waitFor();
-  await log.getByText(/first token after .* in all · \d+ \+ \d+ tokens/).waitFor();
+  await log.getByText(/first token after .* in total · \d+ \+ \d+ tokens/).waitFor();
   await page.getByLabel('Message', { exact: true }).fill('second words');
   const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
   await page.getByRole('button', { name: 'Send' }).click();
@@ -50,7 +50,7 @@ test.each([
     'data: {"error":{"message":"The upstream broke.","type":"server_error","param":null,"code":"upstream_error"}}\n\n',
     'The upstream broke.',
   ],
-  ['an early end', '', 'The answer broke off before its end.'],
+  ['an early end', '', 'The answer ended before it was complete.'],
 ])('a stream with %s keeps its text and says what happened', async (_, tail, message) => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground');
@@ -64,7 +64,7 @@ test.each([
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByRole('alert').getByText(message).waitFor();
   await page.getByText('Half an ans').waitFor();
-  await page.getByText('Broken off').waitFor();
+  await page.getByText('Interrupted').waitFor();
   await close();
 });
 
@@ -86,7 +86,7 @@ test('a double click on Send stops nothing', async () => {
   await close();
 });
 
-test('whoever stops an answer by the keyboard is at the message again', async () => {
+test('whoever stops an answer with the keyboard is back in the message field', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=test%2Fslow');
   const message = page.getByLabel('Message', { exact: true });
@@ -100,7 +100,7 @@ test('whoever stops an answer by the keyboard is at the message again', async ()
   await close();
 });
 
-test('an answer that grows stays in sight, unless somebody reads further up', async () => {
+test('a growing answer stays in view, unless someone is reading further up', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`
     const { fetch } = window;
@@ -177,7 +177,7 @@ test('an answer grows on where the browser translates the page, which puts other
   await close();
 });
 
-test('a stream that breaks before its first words says so, and gives the message back', async () => {
+test('a stream that breaks before its first words says so, and returns the message', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`
     const { fetch } = window;
@@ -188,12 +188,12 @@ test('a stream that breaks before its first words says so, and gives the message
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
   await page.getByLabel('Message', { exact: true }).fill('Hello');
   await page.getByRole('button', { name: 'Send' }).click();
-  await page.getByRole('alert').getByText('The answer broke off before its end.').waitFor();
+  await page.getByRole('alert').getByText('The answer ended before it was complete.').waitFor();
   expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
   await close();
 });
 
-test('a background job is followed to its result, and one that runs is cancelled', async () => {
+test('a background job is followed to its result, and a running one is cancelled', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;
   const submitted = await call('POST', '/api/v1/jobs', portal.world.people.owner.token, {
@@ -212,7 +212,7 @@ test('a background job is followed to its result, and one that runs is cancelled
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
   const result = page.getByRole('region', { name: 'Result' });
-  await page.getByText('The exact body of the synchronous call.').waitFor();
+  await page.getByText('Exactly the body that the synchronous call would have returned.').waitFor();
   await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {
     if (route.request().method() !== 'GET') return route.fallback();
     const answer = await route.fetch();
@@ -226,16 +226,16 @@ test('a background job is followed to its result, and one that runs is cancelled
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  // Who was asked and says no still has the result.
+  // Someone who declines the confirmation still has the result.
   await result.waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete job' }).click();
-  await page.getByText('The job and its result are deleted.').first().waitFor();
+  await page.getByText('Job and result deleted.').first().waitFor();
   await page.getByRole('link', { name: portal.world.jobId }).waitFor({ state: 'detached' });
   await close();
 });
 
-test('a job is asked for until it ends, and its result fetched once', async () => {
+test('a job is polled until it ends, and its result fetched once', async () => {
   const { page, close } = await openPage(browser);
   const submitted = await portal.gateway.call('POST', '/api/v1/jobs', portal.world.people.admin.token, {
     endpoint: '/v1/chat/completions',
@@ -251,14 +251,14 @@ test('a job is asked for until it ends, and its result fetched once', async () =
   await portal.gateway.call('POST', `/api/v1/jobs/${submitted.json.id}/cancel`, portal.world.people.admin.token);
   await page.getByText('cancelled').first().waitFor();
   await page.clock.runFor(60_000);
-  // Another page's answers come after those that the minute asked for.
+  // Another page's answers arrive after those that the minute requested.
   await goWithin(page, '/jobs');
   await page.getByRole('link', { name: submitted.json.id }).waitFor();
   expect(states.filter((state) => state === 'cancelled')).toHaveLength(1);
   await close();
 });
 
-/** What a page sends over its realtime socket, as events. */
+/** The events that a page sends over its realtime socket. */
 function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
   const sent: { type: string; audio?: string; url: string }[] = [];
   page.on('websocket', (socket) =>
@@ -299,7 +299,7 @@ test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its tra
   await close();
 });
 
-test('a file that is longer than an utterance may be is transcribed to its end', async () => {
+test('a file longer than an utterance may be is transcribed to its end', async () => {
   const { page, troubles, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
   await page.getByRole('button', { name: 'Choose a file' }).waitFor();
@@ -315,12 +315,12 @@ test('a file that is longer than an utterance may be is transcribed to its end',
   await close();
 });
 
-test('over plain HTTP, where browsers lend no microphone, Speak says that it takes HTTPS', async () => {
+test('over plain HTTP, where browsers refuse the microphone, Speak says that it needs HTTPS', async () => {
   const { page, close } = await openPage(browser);
   await signInByForm(page, await overPlainHttp(page, portal.url), users.member, '/playground?mode=transcribe');
   await page.getByRole('button', { name: 'Speak' }).click();
   expect(await page.getByRole('alert').textContent()).toBe(
-    'The microphone cannot be used. Browsers lend it to pages over HTTPS alone.',
+    'The microphone cannot be used. Browsers allow it only on pages served over HTTPS.',
   );
   await close();
 });
@@ -330,7 +330,7 @@ test('the microphone is heard, and what was said until it stopped is shown', asy
   const sent = sentOver(page);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
   await page.getByRole('button', { name: 'Speak' }).click();
-  // Chromium's fake microphone beeps too often for the gateway to hear an end: stopping is one.
+  // Chromium's fake microphone beeps too often for the gateway to hear a pause, so the end is when it stops.
   await expect.poll(() => bytesOf(sent), { timeout: 30_000 }).toBeGreaterThan(24_000);
   await page.getByRole('button', { name: 'Stop listening' }).click();
   await page
@@ -342,7 +342,7 @@ test('the microphone is heard, and what was said until it stopped is shown', asy
   await close();
 });
 
-/** Puts `window.grant()` in place of the person who is asked for the microphone, and keeps its tracks in `window.tracks`. */
+/** Makes `window.grant()` answer the request for the microphone in place of a person, and keeps its tracks in `window.tracks`. */
 const askForMicrophone = (page: Page) =>
   page.addInitScript(`
     const granted = Promise.withResolvers();
@@ -362,7 +362,7 @@ const tracksOf = (page: Page): Promise<string[]> => page.evaluate('window.tracks
 test.each([
   ['Stop', (page: Page) => page.getByRole('button', { name: 'Stop listening' }).click()],
   ['the page was left', (page: Page) => goWithin(page, '/jobs')],
-])('a microphone that is granted only after %s is let go', async (_, stop) => {
+])('a microphone granted only after %s is released', async (_, stop) => {
   const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
   await askForMicrophone(page);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
@@ -377,7 +377,7 @@ test.each([
   await close();
 });
 
-test('a session that ends lets the microphone go, and whoever signs in again may speak again', async () => {
+test('a session that ends releases the microphone, and whoever signs in again can speak again', async () => {
   const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
   await askForMicrophone(page);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
@@ -386,7 +386,7 @@ test('a session that ends lets the microphone go, and whoever signs in again may
   await expect.poll(() => tracksOf(page)).toEqual(['live']);
   await page.route(/\/api\/v1\/(?!auth\/login)/, (route) => route.fulfill({ status: 401, json: {} }));
   await page.evaluate("['offline', 'online'].forEach((type) => window.dispatchEvent(new Event(type)))");
-  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await page.getByText('Sign in to continue where you left off.').waitFor();
   await expect.poll(() => tracksOf(page)).toEqual(['ended']);
   await page.unrouteAll();
   await page.getByLabel('Email').fill(users.member.email);
@@ -397,10 +397,10 @@ test('a session that ends lets the microphone go, and whoever signs in again may
   await close();
 });
 
-test('a microphone that cannot be listened to is let go', async () => {
+test('a microphone that cannot be listened to is released', async () => {
   const { page, close } = await openPage(browser, { permissions: ['microphone'] });
   await askForMicrophone(page);
-  // Playwright sees no requests of worklets.
+  // Playwright does not see requests of worklets.
   await page.addInitScript(`
     const { addModule } = AudioWorklet.prototype;
     AudioWorklet.prototype.addModule = function () { return addModule.call(this, '/api/v1/no-such-module'); };

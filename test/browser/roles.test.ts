@@ -29,7 +29,7 @@ const everybody = [
   'Limits',
 ];
 
-test('a member sees own things only, and the other pages do not exist', async () => {
+test('a member sees only their own things, and other pages do not exist', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);
   expect(await links(page)).toEqual(everybody);
@@ -38,7 +38,7 @@ test('a member sees own things only, and the other pages do not exist', async ()
     await page.getByRole('heading', { name: 'Page not found' }).waitFor();
   }
   await page.goto(`${portal.url}/billing`);
-  await page.getByText('are shown to admins and owners').waitFor();
+  await page.getByText('Only admins and owners').waitFor();
   await page.goto(`${portal.url}/usage`);
   await settled(page);
   expect(await page.getByRole('group', { name: 'Whose usage' }).count()).toBe(0);
@@ -49,12 +49,12 @@ test('a member sees own things only, and the other pages do not exist', async ()
   await close();
 });
 
-test('an admin invites, changes roles but makes no owner, and sees everybody’s usage', async () => {
+test('an admin invites, changes roles but makes no owner, and sees everyone’s usage', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin);
   expect(await links(page)).toEqual([...everybody, 'Members', 'Audit log']);
   await page.goto(`${portal.url}/organization`);
-  await page.getByRole('button', { name: 'Invite somebody' }).click();
+  await page.getByRole('button', { name: 'Invite someone' }).click();
   await dialog(page).getByLabel('Email').fill('nobody');
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
   await dialog(page)
@@ -83,7 +83,7 @@ test('an admin invites, changes roles but makes no owner, and sees everybody’s
   await close();
 });
 
-/** What is asked of members from now on. None is made: what the world needs later stays as it is. */
+/** The changes of members that are requested from now on. None is made, so the world stays as later tests need it. */
 async function changesOfMembers(page: Page): Promise<unknown[]> {
   const changes: unknown[] = [];
   await page.route('**/api/v1/members/*', async (route) => {
@@ -93,7 +93,7 @@ async function changesOfMembers(page: Page): Promise<unknown[]> {
   return changes;
 }
 
-test('whoever is made a member meanwhile is told so at once: by the navigation, the page and below their name', async () => {
+test('someone who meanwhile became a member sees it at once: in the navigation, on the page and below their name', async () => {
   const { page, close } = await openPage(browser);
   const { admin, owner } = portal.world.people;
   const make = (role: string) => portal.gateway.call('PATCH', `/api/v1/members/${admin.id}`, owner.token, { role });
@@ -144,7 +144,7 @@ test('a role is changed only after the owner has read what that does, however it
     .toMatch(/^Role of member/);
   expect([await role.inputValue(), changes]).toEqual(['member', []]);
   await page.getByLabel(`Role of ${users.owner.email}`).selectOption('admin');
-  await dialog(page).getByText('You cannot take this back yourself.').waitFor();
+  await dialog(page).getByText('You cannot undo this yourself.').waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
   await role.selectOption('admin');
   await dialog(page).getByRole('button', { name: 'Change role' }).click();
@@ -152,7 +152,7 @@ test('a role is changed only after the owner has read what that does, however it
   await close();
 });
 
-test('an owner is told that the last owner stays, and the list goes back', async () => {
+test('an owner is told that the last owner stays, and the list shows the old role again', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');
   const role = page.getByLabel('Role of owner@example.com');
@@ -178,7 +178,7 @@ test('an owner is told that the last owner stays, and the list goes back', async
 test('money: limits are edited with the API’s complaint at the field, coupons are redeemed, invoices are fetched', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/limits');
-  // The organization's cap stands beside it, and either may be there first.
+  // The organization's cap is next to it, and either may appear first.
   const own = page.locator('section').filter({ hasText: 'Personal daily limit' });
   const limit = own.getByLabel('Limit in USD');
   await limit.fill('-1');
@@ -188,7 +188,7 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   await own.getByRole('button', { name: 'Save limit' }).click();
   await own.getByText(/of \$75\.00/).waitFor();
   await page.goto(`${portal.url}/billing`);
-  const lots = page.getByRole('table', { name: 'Lots of credit' });
+  const lots = page.getByRole('table', { name: 'Credit lots' });
   await lots.getByRole('row').filter({ hasText: 'promotion' }).getByText('$25.00').first().waitFor();
   await lots.getByRole('row').filter({ hasText: 'purchase' }).getByText('Never').waitFor();
   await page.getByText(/of \$500\.00/).waitFor();
@@ -198,7 +198,7 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   await page.getByText('This coupon code is unknown, already used or expired.').waitFor();
   await page.getByLabel('Code').fill('welcome25');
   await page.getByRole('button', { name: 'Redeem' }).click();
-  await page.getByText('The coupon is redeemed').first().waitFor();
+  await page.getByText('Coupon redeemed').first().waitFor();
   await lots.getByRole('row').filter({ hasText: 'coupon' }).getByText('$25.00').first().waitFor();
   await page.getByRole('tab', { name: 'Transactions' }).click();
   const transactions = page.getByRole('table', { name: 'Transactions' });

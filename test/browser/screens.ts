@@ -7,8 +7,8 @@ import { settled } from './support/settled.ts';
 import { withPortal } from './support/standalone.ts';
 
 /*
- * `npm run screens [name …]`: pictures of each page (or of those named) as the real gateway serves it, into test/browser/screens,
- * on a desktop, a laptop and a phone, light and dark. For people to look at; nothing is compared.
+ * `npm run screens [name …]`: takes pictures of each page (or of those named) as the real gateway serves it, into test/browser/screens, on
+ * a desktop, a laptop and a phone, light and dark. For people to look at; nothing is compared.
  */
 const directory = fileURLToPath(new URL('./screens', import.meta.url));
 const sizes = {

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 const mailedTo = (email: string) => tokenMailedTo(portal.gateway, portal.world.people.operator.token, email);
 
-test('a wrong password is said, with the request id, and the form keeps what was typed', async () => {
+test('a wrong password is reported with the request id, and the form keeps what was typed', async () => {
   const { page, close } = await openPage(browser);
   await page.goto(`${portal.url}/sign-in`);
   await page.getByLabel('Email').fill(users.member.email);
@@ -38,7 +38,7 @@ test('a wrong password is said, with the request id, and the form keeps what was
   await close();
 });
 
-test('the session outlives a reload by the HttpOnly cookie, and no token is where a script can read it', async () => {
+test('the session survives a reload thanks to the HttpOnly cookie, and no token is where a script can read it', async () => {
   const { page, close } = await openPage(browser);
   await signInByForm(page, portal.url, users.member);
   await page.reload();
@@ -50,7 +50,7 @@ test('the session outlives a reload by the HttpOnly cookie, and no token is wher
   await close();
 });
 
-test('signing in warns where no session outlives a reload, since the cookie travels over HTTPS alone', async () => {
+test('the sign-in page warns where no session survives a reload, since the cookie travels over HTTPS only', async () => {
   const { page, close } = await openPage(browser);
   const warning = page.getByText('a reload signs you out');
   await page.goto(`${await overPlainHttp(page, portal.url)}/sign-in`);
@@ -108,7 +108,7 @@ test('signing in again brings every tab back to where it was', async () => {
   await close();
 });
 
-test('a tab never becomes another person unseen: it is loaded anew as whoever signed in last, and what was asked in it is not done', async () => {
+test('a tab never switches to another person unnoticed: it is reloaded as whoever signed in last, and its pending requests are dropped', async () => {
   const { page, close } = await openPage(browser);
   const { operator } = portal.world.people;
   const other = await page.context().newPage();
@@ -121,7 +121,7 @@ test('a tab never becomes another person unseen: it is loaded anew as whoever si
   await other.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: 'Hello, Olga' }).waitFor();
 
-  // Unheard of by the other tabs, until one of them needs another token.
+  // The other tabs do not notice until one of them needs another token.
   await page.goto(`${portal.url}/keys?create=1`);
   await page.getByRole('dialog').getByLabel('Name').fill('Of whom?');
   await signIn(other, portal.url, users.operator);
@@ -134,13 +134,13 @@ test('a tab never becomes another person unseen: it is loaded anew as whoever si
 });
 
 test.each([
-  ['accepts an invitation', '/accept-invite?token=some-token', 'Password', 'Accept invitation', 'Welcome.'],
+  ['accepts an invitation', '/accept-invite?token=some-token', 'Password', 'Accept invitation', 'Welcome!'],
   [
     'resets a password',
     '/reset-password?token=some-token',
     'New password',
     'Set password',
-    'Your password is changed.',
+    'Your password has been changed.',
   ],
 ] as const)('whoever %s where somebody else is signed in signs in as themselves', async (_, path, label, act, said) => {
   const { page, close } = await openPage(browser);
@@ -155,7 +155,7 @@ test.each([
   await close();
 });
 
-test('accepting an invitation ticks each class of the password as it is met; a spent one is refused in words', async () => {
+test('accepting an invitation ticks each password rule as it is met; a spent invitation is refused in words', async () => {
   const { page, close } = await openPage(browser);
   const address = `${portal.url}/accept-invite?token=${await mailedTo('new.colleague@example.com')}`;
   await page.goto(address);
@@ -174,7 +174,7 @@ test('accepting an invitation ticks each class of the password as it is met; a s
   await page.getByLabel('Last name').fill('New');
   expect(await page.getByLabel('Organization').count()).toBe(0);
   await button.click();
-  await page.getByText('Sign in with the address the invitation went to.').waitFor();
+  await page.getByText('Sign in with the address your invitation was sent to.').waitFor();
   await signIn(page, portal.url, { email: 'new.colleague@example.com', password: 'abcdefgH1!' });
   await page.getByRole('heading', { name: 'Hello, Nina' }).waitFor();
   await page.context().clearCookies();
@@ -188,7 +188,7 @@ test('accepting an invitation ticks each class of the password as it is met; a s
   await alert.waitFor();
   expect(await alert.textContent()).toMatch(/invitation.*Request req_/);
   await page.goto(`${portal.url}/accept-invite`);
-  await page.getByText('Open the link from your invitation mail').waitFor();
+  await page.getByText('Open the link in your invitation email').waitFor();
   await close();
 });
 
@@ -204,7 +204,7 @@ test('the first owner names the organization while accepting', async () => {
   const field = page.getByLabel('Organization');
   await page.goto(portal.url + link);
   await field.waitFor();
-  // A link that lost what it says of the organization leads there too, since the API asks for the name.
+  // A link that lost the hint about the organization also works, since the API asks for the name.
   await page.goto(portal.url + link.split('&')[0]);
   await page.getByRole('textbox', { name: 'Password' }).fill('abcdefgH1!');
   await page.getByLabel('First name').fill('Fay');
@@ -213,23 +213,23 @@ test('the first owner names the organization while accepting', async () => {
   await expect.poll(() => field.getAttribute('aria-invalid')).toBe('true');
   await field.fill('Fabrikam');
   await page.getByRole('button', { name: 'Accept invitation' }).click();
-  await page.getByText('Sign in with the address the invitation went to.').waitFor();
+  await page.getByText('Sign in with the address your invitation was sent to.').waitFor();
   await signIn(page, portal.url, { email: 'first@fabrikam.example', password: 'abcdefgH1!' }, '/organization');
   await page.getByText('Fabrikam').first().waitFor();
   await close();
 });
 
-test('a forgotten password is asked for and reset; registering says that it is unavailable', async () => {
+test('a forgotten password is requested and reset; registering says that it is unavailable', async () => {
   const { page, close } = await openPage(browser);
   await page.goto(`${portal.url}/sign-in`);
   await page.getByRole('link', { name: 'Forgot your password?' }).click();
   await page.getByLabel('Email').fill(users.admin.email);
-  await page.getByRole('button', { name: 'Mail me a link' }).click();
-  await page.getByText(`If an account has the address ${users.admin.email}`).waitFor();
+  await page.getByRole('button', { name: 'Email me a link' }).click();
+  await page.getByText(`If there is an account for ${users.admin.email}`).waitFor();
   await page.goto(`${portal.url}/reset-password?token=${await mailedTo(users.admin.email)}`);
   await page.getByLabel('New password').fill('abcdefgH1!');
   await page.getByRole('button', { name: 'Set password' }).click();
-  await page.getByText('Your password is changed.').waitFor();
+  await page.getByText('Your password has been changed.').waitFor();
   await page.getByRole('link', { name: 'How that works' }).click();
   await page.getByText('Self-service registration is unavailable.').waitFor();
   await signIn(page, portal.url, { email: users.admin.email, password: 'abcdefgH1!' });
@@ -237,8 +237,8 @@ test('a forgotten password is asked for and reset; registering says that it is u
   await close();
 });
 
-// After those that use the sessions of the world: it ends every one.
-test('an operator sees which signing keys there are, and replaces the one that signs unnoticed, or after a question ends every session with it', async () => {
+// Last among the tests that use the world's sessions, since it ends every one.
+test('an operator sees the signing keys, replaces the current one unnoticed, or ends every session with it after a confirmation', async () => {
   const { page, close } = await openPage(browser);
   const { call, login } = portal.gateway;
   const token = await login(users.member);
@@ -259,7 +259,7 @@ test('an operator sees which signing keys there are, and replaces the one that s
 
   await goWithin(page, '/operator/signing-keys');
   await page.getByRole('button', { name: 'End all sessions' }).click();
-  await dialog.getByText(/Everybody in every organization is signed out/).waitFor();
+  await dialog.getByText(/Everyone in every organization is signed out/).waitFor();
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   expect(await statusForMember()).toBe(200);
   await page.getByRole('button', { name: 'End all sessions' }).click();
@@ -271,7 +271,7 @@ test('an operator sees which signing keys there are, and replaces the one that s
   await close();
 });
 
-test('an expired access token is renewed once, unseen, whatever number of calls find out', async () => {
+test('an expired access token is renewed once, unnoticed, however many calls find it expired', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
@@ -286,14 +286,14 @@ test('an expired access token is renewed once, unseen, whatever number of calls 
   await close();
 });
 
-test('a session that is over leads to signing in and back to the same page', async () => {
+test('a session that has ended leads to the sign-in page and back to the same page', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys?type=management');
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
   // Past the seven days of the refresh token.
   portal.travel(8 * 86_400_000);
   await page.getByLabel('Type', { exact: true }).selectOption('inference');
-  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await page.getByText('Sign in to continue where you left off.').waitFor();
   await page.getByLabel('Email').fill(users.member.email);
   await page.getByLabel('Password').fill(users.member.password);
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -302,7 +302,7 @@ test('a session that is over leads to signing in and back to the same page', asy
   await close();
 });
 
-test('what was being typed when a session ended is there again once the same person has signed in; nobody else sees it, and it is stored nowhere', async () => {
+test('what was being typed when a session ended is back once the same person has signed in; nobody else sees it, and it is stored nowhere', async () => {
   const { page, troubles, close } = await openPage(browser);
   const signInHere = async ({ email, password }: Credentials) => {
     await page.getByRole('textbox', { name: 'Email' }).fill(email);
@@ -315,7 +315,7 @@ test('what was being typed when a session ended is there again once the same per
   await name.fill('Half typed');
   portal.travel(8 * 86_400_000);
   await dialog.getByRole('button', { name: 'Create key' }).click();
-  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await page.getByText('Sign in to continue where you left off.').waitFor();
   expect(await dialog.isVisible()).toBe(false);
   expect(await page.getByRole('table').isVisible()).toBe(false);
   expect(await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])')).toBe('[{},{}]');
@@ -327,13 +327,13 @@ test('what was being typed when a session ended is there again once the same per
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('dialog', { name: 'Half typed is ready' }).waitFor();
 
-  // A form whose fields begin with what was read, and is read again meanwhile.
+  // A form whose fields start with values that are read, and read again meanwhile.
   await page.goto(`${portal.url}/settings`);
   const phone = page.getByLabel('Phone');
   await phone.fill('+41 44 111 11 11');
   portal.travel(8 * 86_400_000);
   await page.getByRole('button', { name: 'Save profile' }).click();
-  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await page.getByText('Sign in to continue where you left off.').waitFor();
   await signInHere(users.member);
   await phone.waitFor();
   expect(await phone.inputValue()).toBe('+41 44 111 11 11');
@@ -345,7 +345,7 @@ test('what was being typed when a session ended is there again once the same per
     portal.travel(8 * 86_400_000);
     // Several requests find out at once.
     await page.evaluate("['offline', 'online'].forEach((type) => window.dispatchEvent(new Event(type)))");
-    await page.getByText('Sign in to go on to where you were.').waitFor();
+    await page.getByText('Sign in to continue where you left off.').waitFor();
     await signInHere(who);
     await limit.waitFor();
     expect((await limit.inputValue()) === '12.34').toBe(who === users.member);

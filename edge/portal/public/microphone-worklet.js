@@ -1,4 +1,4 @@
-// Runs on the audio thread: gathers 100 ms of the microphone's samples and hands them to the page.
+// Runs on the audio thread: collects 100 ms of the microphone's samples at a time and passes them to the page.
 class Microphone extends AudioWorkletProcessor {
   samples = new Float32Array(sampleRate / 10);
   filled = 0;

@@ -1,16 +1,16 @@
-// Runs before the first paint, so that a chosen theme never flashes. A file of its own, because the page's
-// Content-Security-Policy allows no inline script.
+// Runs before the first paint, so that the page never flashes in the wrong theme. It is a separate file because the page's
+// Content-Security-Policy allows no inline scripts.
 (() => {
   try {
     const theme = localStorage.getItem('theme');
     if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
   } catch {
-    // Storage is blocked: the system's theme it is.
+    // Storage is blocked, so the system's theme is used.
   }
 })();
 
-// While an upgrade has two versions of the gateway behind one balancer, the one that is asked for a file of this page may be the one that
-// does not have it. The page is loaded anew then, a few times: what was fetched is kept. Once it is there, src/router/fetched.ts sees to it.
+// During an upgrade, two versions of the gateway may be behind one balancer, and a file of this page may be requested from the version that
+// does not have it. Then the page is reloaded, a few times; fetched files stay cached. After it has loaded, src/router/fetched.ts takes over.
 (() => {
   const pauseMs = 1_000;
   const reloadsMax = 10;
@@ -30,7 +30,7 @@
       sessionStorage.setItem('reloads', String(reloads + 1));
       setTimeout(reload, pauseMs);
     } catch {
-      // Storage is blocked: nobody would count.
+      // Storage is blocked, so reloads could not be counted.
     }
   };
   addEventListener('error', onError, true);

@@ -6,7 +6,7 @@ const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe
 
 type Finding = { id: string; impact: string | null; help: string; nodes: { html: string; failureSummary: string }[] };
 
-/** What axe finds wrong by WCAG 2.2 AA that is serious or critical, one line each. */
+/** Serious or critical violations of WCAG 2.2 AA that axe finds, one line each. */
 export async function seriousFindings(page: Page): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(source);
   const result = (await page.evaluate(

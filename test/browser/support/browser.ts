@@ -10,17 +10,17 @@ import {
 } from 'playwright-core';
 
 /**
- * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The
- * package's own list of arguments is not used: it switches the web's security off, which these tests are about.
+ * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The package's
+ * own list of arguments is not used: it switches off web security, which is what these tests are about.
  */
 export async function launchBrowser(): Promise<Browser> {
   return playwright.launch({
     executablePath: process.env.CHROMIUM_PATH || (await unpackedChromium()),
     headless: true,
-    // Fields for dates take their order from here, whatever the page's own locale.
+    // Determines the order in date fields, whatever the page's own locale.
     env: { ...process.env, LC_ALL: 'en_US.UTF-8' },
     args: [
-      // Chromium refuses its sandbox to root, as which containers and CI run.
+      // Chromium refuses to sandbox when run by root, as in containers and CI.
       '--no-sandbox',
       '--disable-gpu',
       '--disable-quic',
@@ -36,10 +36,10 @@ export async function launchBrowser(): Promise<Browser> {
   });
 }
 
-/** Beside the packages: another installation may have another version, and another user's cannot be run. */
+/** Next to the packages: another installation may have another version, and another user's cannot be run. */
 const chromiumFolder = join(import.meta.dirname, '../../../node_modules/.cache/chromium');
 
-/** Unpacks Chromium once. Several processes may do so at a time: none runs what another has half written. */
+/** Unpacks Chromium once. Several processes may do so at a time, but none runs what another has half written. */
 async function unpackedChromium(): Promise<string> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new Error(
@@ -55,7 +55,7 @@ async function unpackedChromium(): Promise<string> {
     renameSync(own, chromiumFolder);
   } catch (error) {
     rmSync(own, { recursive: true });
-    // Whoever was first has the folder.
+    // Another process was first and has written the folder.
     if (!existsSync(program)) throw error;
   }
   return program;
@@ -75,17 +75,17 @@ function unpackInto(folder: string): Promise<string> {
 
 export type WatchedPage = {
   page: Page;
-  /** What the Content-Security-Policy refused, and scripts that threw: both must stay empty. */
+  /** Violations of the Content-Security-Policy and errors of scripts: both must stay empty. */
   troubles: string[];
   close(): Promise<void>;
 };
 
-/** A page of its own profile that notes each violation of the policy and each uncaught error. */
+/** A page with its own profile, which records each policy violation and each uncaught error. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
   const context = await browser.newContext({
     locale: 'en-US',
     viewport: { width: 1280, height: 900 },
-    // Each frame of a motion is drawn by the processor, and a click waits until what it is for stands still.
+    // Without it, every animation frame is drawn by the processor, and a click waits until its target stands still.
     reducedMotion: 'reduce',
     ...options,
   });
@@ -96,7 +96,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
       window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
   `);
   const page = await context.newPage();
-  // React reports what a page threw while it was drawn to the console; refused requests stand there too, and are no trouble.
+  // React reports errors during rendering to the console; refused requests appear there too, but are no trouble.
   page.on('console', (message) => {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       troubles.push(message.text());
@@ -104,7 +104,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
   page.setDefaultTimeout(30_000);
   const close = async (): Promise<void> => {
-    // What a test answers itself may be on its way still, and would fail with nobody to hear of it.
+    // Requests that a test answers itself may still be in flight, and would fail unhandled.
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();
   };
@@ -127,7 +127,7 @@ export async function signInByForm(
   await signedIn(page);
 }
 
-/** Signs in as the form does, without drawing it, and opens a page. */
+/** Signs in as the form does, without rendering it, and opens a page. */
 export async function signIn(page: Page, url: string, { email, password }: Credentials, path = '/'): Promise<void> {
   await page.goto(`${url}/favicon.svg`);
   const body = JSON.stringify(JSON.stringify({ email, password }));
@@ -147,7 +147,7 @@ const signedIn = (page: Page): Promise<void> =>
     .first()
     .waitFor();
 
-/** The portal at an address as in a local network, which to a browser is no secure context; returns its origin. */
+/** The portal at an address as in a local network, which is not a secure context for browsers; returns its origin. */
 export async function overPlainHttp(page: Page, url: string): Promise<string> {
   const origin = 'http://gateway.test';
   await page.route(`${origin}/**`, async (route) => {
@@ -157,12 +157,15 @@ export async function overPlainHttp(page: Page, url: string): Promise<string> {
   return origin;
 }
 
-/** Goes to another page of the portal within the one that is loaded, as a link does. */
+/** Goes to another page of the portal within the loaded one, as a link does. */
 export async function goWithin(page: Page, path: string): Promise<void> {
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)}); dispatchEvent(new Event('popstate'))`);
 }
 
-/** Clicks a button twice, as by a double click that is slow enough for `meanwhile`: the second click is for whatever stands there then. */
+/**
+ * Clicks a button twice, like a double click slow enough for `meanwhile` to happen in between: the second click hits whatever is there by
+ * then.
+ */
 export async function doubleClick(page: Page, button: Locator, meanwhile: () => Promise<unknown>): Promise<void> {
   const { x, y, width, height } = (await button.boundingBox())!;
   await page.mouse.move(x + width / 2, y + height / 2);
@@ -173,7 +176,7 @@ export async function doubleClick(page: Page, button: Locator, meanwhile: () => 
   }
 }
 
-/** Whether the middle of an element is within the window, and nothing covers it. */
+/** Whether the middle of an element is inside the window and uncovered. */
 export const inSight = (element: Locator): Promise<boolean> =>
   element.evaluate((shown) => {
     const { left, top, width, height } = shown.getBoundingClientRect();

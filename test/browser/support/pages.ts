@@ -1,6 +1,6 @@
 import type { World } from './world/index.ts';
 
-/** Every page, with who sees it: for screenshots and for the checks that each page has to pass. */
+/** Every page and who sees it, for screenshots and for the checks that each page has to pass. */
 export type PageOfPortal = { name: string; path: string; as: 'nobody' | 'member' | 'owner' | 'operator' };
 
 export function pagesOf(

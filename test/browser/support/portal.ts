@@ -12,11 +12,11 @@ export type Portal = AsyncDisposable & {
   url: string;
   gateway: TestGateway;
   world: World;
-  /** Lets so many milliseconds pass for the gateway, and not for the browser. */
+  /** Lets this many milliseconds pass for the gateway, but not for the browser. */
   travel(ms: number): void;
 };
 
-/** The portal as the real gateway serves it, on a database of its own with a small organization in it. */
+/** The portal as the real gateway serves it, on its own database with a small organization in it. */
 export async function startPortal(): Promise<Portal> {
   const database = await copyOfWorldDatabase(async (databaseUrl) => {
     await using made = await startPortalOn(databaseUrl, { days: 75, perDay: 3 });
@@ -32,7 +32,7 @@ export async function startPortal(): Promise<Portal> {
   };
 }
 
-/** The portal on a migrated database: one with a world in it, or an empty one in which a world of that size is made. */
+/** The portal on a migrated database: one with a world in it, or an empty one, in which a world of this size is made. */
 export async function startPortalOn(databaseUrl: string, world: World | WorldSize): Promise<Portal> {
   const clock = new ClockAhead();
   const gateway = await startTestGateway({

@@ -3,8 +3,8 @@ import type { Page } from 'playwright-core';
 const waiting = '[role="status"][aria-label="Loading"], .animate-pulse-soft, [aria-busy="true"]';
 
 /**
- * Waits until a page shows what it has: no skeleton is left, and nothing that another answer is awaited for. Through locators, since the page's policy refuses the scripts
- * that waitForFunction would evaluate in it.
+ * Waits until a page shows everything: no skeleton is left, and nothing still waits for another answer. Uses locators, since the page's
+ * policy forbids the scripts that waitForFunction would evaluate.
  */
 export async function settled(page: Page): Promise<void> {
   await page.locator('h1').first().waitFor();

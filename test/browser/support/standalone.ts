@@ -8,7 +8,7 @@ import { launchBrowser } from './browser.ts';
 import { type Portal, startPortalOn } from './portal.ts';
 import type { WorldSize } from './world/index.ts';
 
-/** Does some work with a portal, a browser and a Postgres of its own: for scripts, which have no test run around them. */
+/** Runs something with its own portal, browser and Postgres, for scripts outside a test run. */
 export async function withPortal(
   size: WorldSize,
   work: (portal: Portal, browser: Browser) => Promise<void>,

@@ -10,7 +10,7 @@ type RequestOptions = {
   signal?: AbortSignal;
 };
 
-/** Who is signed in, as the access token says it. */
+/** Who is signed in, according to the access token. */
 export type Claims = { userId: string; tenantId: string; role: Role; operator: boolean };
 export type Role = 'member' | 'admin' | 'owner';
 
@@ -25,7 +25,7 @@ export type SessionState =
 /** Access to the API: the same public endpoints that any session may call. */
 export type Api = {
   request<Answer>(path: string, options?: RequestOptions): Promise<Answer>;
-  /** The raw answer, for streams and files. Refusals throw as they do in `request`. */
+  /** The raw response, for streams and files. Refusals throw, as in `request`. */
   fetch(path: string, options?: RequestOptions): Promise<Response>;
   /** A fresh access token, for the realtime socket. */
   token(): Promise<string>;
@@ -67,7 +67,7 @@ export function createApi(): Api {
   const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
   tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
     if (userId === null) setSession({ status: 'signed-out' });
-    // The gateway answers all tabs that ask at once with the same pair of tokens (decisions.md, Auth).
+    // If several tabs ask at once, the gateway answers all of them with the same pair of tokens (decisions.md, Auth).
     else if (isAnother(userId)) window.location.reload();
     else if (session.status === 'signed-out' || session.status === 'ended') refresh().catch(() => {});
   });
@@ -130,7 +130,7 @@ export function createApi(): Api {
     return Promise.resolve();
   };
 
-  /** At most one refresh runs: its token may be spent only once. The refresh token is in an HttpOnly cookie. */
+  /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
     refreshing ??= (async () => {
       const signal = AbortSignal.timeout(refreshTimeoutMs);

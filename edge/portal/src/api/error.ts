@@ -1,10 +1,10 @@
-/** A refusal or failure of the API, or of the way to it. */
+/** A refusal or failure of the API, or of the connection to it. */
 type ApiFailure = {
   /** The HTTP status; 0 when no answer came. */
   status: number;
   message: string;
   code: string | null;
-  /** The request field or query parameter that is at fault. */
+  /** The request field or query parameter that is wrong. */
   param: string | null;
   requestId: string | null;
 };
@@ -30,7 +30,7 @@ export function isTransient(error: unknown): boolean {
   return error instanceof ApiError && ([0, 408, 429].includes(error.status) || error.status >= 500);
 }
 
-/** Reads the error body of an answer; anything that is not the documented shape gets a plain sentence. */
+/** Reads the error body of a response; one that does not have the documented shape becomes a plain sentence. */
 export async function errorOfResponse(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => null);
   const error = (body as { error?: Partial<ApiFailure> } | null)?.error;
@@ -44,7 +44,7 @@ export async function errorOfResponse(response: Response): Promise<ApiError> {
   });
 }
 
-/** Reads what an answer says. One that breaks off half-way is as good as none. */
+/** Reads the body of a response. One that breaks off half-way counts as no answer. */
 export async function bodyOf<Answer>(response: Response): Promise<Answer> {
   try {
     return (await response.json()) as Answer;

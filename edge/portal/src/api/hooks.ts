@@ -22,7 +22,7 @@ export function useReachable(): boolean {
   return useSyncExternalStore(api.subscribe, api.reachable);
 }
 
-/** The signed-in user's claims; only below the session gate. */
+/** The signed-in user's claims; only for components inside the session gate. */
 export function useClaims(): Claims {
   const session = useSession();
   const last = useRef<Claims>({ userId: '', tenantId: '', role: 'member', operator: false });
@@ -49,8 +49,8 @@ export type GetOptions<Answer> = {
 };
 
 /**
- * Reads `/api/v1` + `path`. The cache key is the path and the query, so that every view of the same address shares
- * one copy. A failure that may pass is tried again every few seconds, so that pages recover on their own.
+ * Reads `/api/v1` + `path`. The cache key is the path and the query, so all views of one address share one copy. A transient failure is
+ * retried every few seconds, so pages recover on their own.
  */
 export function useGet<Answer>(
   path: string,
@@ -94,7 +94,7 @@ export function useWholeList<Item>(
 
 export type Change = {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Below `/api/v1`. */
+  /** The path below `/api/v1`. */
   path: string;
   body?: unknown;
 };
@@ -181,10 +181,10 @@ const isReused = (error: unknown): error is ApiError =>
 const carriedOut = (error: ApiError): ApiError =>
   new ApiError({
     ...error,
-    message: 'Your earlier try was carried out, though its answer was lost. Look before you send again.',
+    message: 'Your earlier attempt went through, though its answer was lost. Check before you send again.',
   });
 
-/** 128 random bits in hex. crypto.randomUUID is missing outside secure contexts, such as plain HTTP in a local network. */
+/** 128 random bits in hex. crypto.randomUUID is missing outside secure contexts, such as plain HTTP on a local network. */
 function randomKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -28,7 +28,7 @@ import type {
 import type { memberSchema, organizationSchema, profileSchema } from '../../../routes/api/user-json.ts';
 import type { platformModelSchema, ratesSchema } from '../../../routes/v1/models.ts';
 
-/** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
+/** The shapes are those of the API. Times are ISO 8601 in UTC; amounts are numbers of USD. */
 export type Pagination = Static<typeof paginationSchema>;
 export type List<Item> = { data: Item[]; pagination: Pagination };
 export type Profile = Static<typeof profileSchema>;

@@ -24,7 +24,7 @@ export function downloadFile(name: string, blob: Blob): void {
 function cell(value: CsvCell): string {
   if (value === null) return '';
   if (typeof value === 'boolean') return String(value);
-  // Amounts go down to a nano-USD, and String() writes those below 1e-6 with an exponent.
+  // Amounts are as small as a nano-USD, and String() writes numbers below 1e-6 with an exponent.
   if (typeof value === 'number') return Math.abs(value) < 1e-6 && value !== 0 ? value.toFixed(9) : String(value);
   const safe = value.replace(/(^|;)(?=[=+\-@＝＋－＠\t\r])/g, "$1'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

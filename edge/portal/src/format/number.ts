@@ -5,19 +5,19 @@ const allDigits = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9 });
 
 export const formatCount = (value: number): string => whole.format(value);
 
-/** Every digit: a dozen tokens are millionths of what has a price. */
+/** With every digit: a dozen tokens are millionths of the priced unit. */
 export const formatQuantity = (value: number): string => allDigits.format(value);
 
-/** 1,234 stays; 12,345 becomes 12.3K: for tiles and axes. The exact number belongs into a title. */
+/** 1,234 stays; 12,345 becomes 12.3K. For tiles and axes; show the exact number in a title. */
 export const formatCompact = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
 
-/** A rate: 0.4 and 9.5 keep their tenth, 12.3 becomes 12. */
+/** A rate: 0.4 and 9.5 keep one decimal, 12.3 becomes 12. */
 export const formatRate = (value: number): string => (value < 10 ? oneDigit.format(value) : formatCompact(value));
 
 /**
- * An amount in USD with cents, and with as many further digits as an amount below a cent needs to show two of its own:
- * $1,234.50, $0.0042, $0.000012.
+ * An amount in USD with cents. An amount below a cent gets as many decimals as it takes to show two significant digits: $1,234.50, $0.0042,
+ * $0.000012.
  */
 export function formatUsd(value: number): string {
   const size = Math.abs(value);
@@ -26,7 +26,7 @@ export function formatUsd(value: number): string {
   return usdText(value, digits);
 }
 
-/** Every digit down to the nano-USD. */
+/** With every digit down to the nano-USD. */
 export const formatUsdExact = (value: number): string => usdText(value, 9);
 
 const usdText = (value: number, digitsMax: number): string =>
@@ -37,7 +37,7 @@ const usdText = (value: number, digitsMax: number): string =>
     maximumFractionDigits: digitsMax,
   }).format(value);
 
-/** The change from `before` to `now` as a percentage; null when there was nothing before. */
+/** The change from `before` to `now` as a ratio; null if `before` is zero. */
 export function changeRatio(now: number, before: number): number | null {
   return before === 0 ? null : (now - before) / before;
 }
@@ -55,8 +55,8 @@ export function formatDurationMs(milliseconds: number): string {
 }
 
 /**
- * What was typed as a number; other text stays text, for the API to say what it expects. Number('ten') would be NaN, which
- * becomes null in JSON, and null means "none" in some fields.
+ * A typed number. Other text stays text, so that the API says what it expects: Number('ten') is NaN, which JSON turns into null, and in
+ * some fields null means "none".
  */
 export function numberOrText(text: string): number | string {
   const value = Number(text);

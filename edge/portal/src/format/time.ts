@@ -1,4 +1,4 @@
-/** The browser's time zone (IANA name): by it the portal cuts days, weeks and months. */
+/** The browser's time zone (an IANA name), in which the portal cuts days, weeks and months. */
 export const localTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
 const dateTime = new Intl.DateTimeFormat('en-US', {
@@ -14,24 +14,24 @@ const dateOnly = new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'sho
 export const formatDateTime = (iso: string): string => dateTime.format(new Date(iso));
 export const formatDate = (iso: string): string => dateOnly.format(new Date(iso));
 
-/** `2026-11-21 03:04:05 UTC`, for titles. */
+/** `2026-11-21 03:04:05 UTC`, for tooltips. */
 export function formatUtc(iso: string): string {
   const date = new Date(iso);
   return Number.isNaN(date.getTime()) ? iso : `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** A UTC calendar day such as a due date, `2026-11-21`, without moving it into the local zone. */
+/** A calendar day in UTC such as a due date, `2026-11-21`, not shifted to the local zone. */
 export function formatUtcDay(day: string): string {
   return new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'short', day: 'numeric', timeZone: 'UTC' }).format(
     new Date(day.length === 10 ? `${day}T00:00:00Z` : day),
   );
 }
 
-/** The UTC days from a moment up to another, which is the first that does not belong to them. */
+/** The UTC days from `start` up to `end`, which is not included. */
 export const formatUtcRange = (start: string, end: string): string =>
   `${formatUtcDay(start)} – ${formatUtcDay(new Date(Date.parse(end) - 1).toISOString())}`;
 
-// In numbers: 47 hours from now is no "tomorrow".
+// Always in numbers: 47 hours from now is not "tomorrow".
 const relative = new Intl.RelativeTimeFormat('en-US');
 const relativeUnits: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['year', 31_536_000],
@@ -52,10 +52,10 @@ export function formatRelative(iso: string, now: number): string {
 
 export const dayMs = 86_400_000;
 
-/** Whole days from now until a moment, rounded up: what is left until a key or model ends. */
+/** Whole days from now until a moment, rounded up: the days left to a key or model. */
 export const daysUntil = (iso: string, now: number): number => Math.ceil((new Date(iso).getTime() - now) / dayMs);
 
-/** The local calendar day of a moment as YYYY-MM-DD. */
+/** The local calendar day of a moment, as YYYY-MM-DD. */
 export function localDay(date: Date): string {
   const two = (value: number) => String(value).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
@@ -63,11 +63,11 @@ export function localDay(date: Date): string {
 
 export const utcDay = (date: Date): string => date.toISOString().slice(0, 10);
 
-/** Whether a text is a day of the calendar, YYYY-MM-DD. February has no 31st, which Date takes for the 3rd of March. */
+/** Whether a text is a real calendar day, YYYY-MM-DD. February has no 31st, though Date takes it for the 3rd of March. */
 export const isDay = (text: string): boolean =>
   /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDay(new Date(text)) === text;
 
-/** Moves a calendar day by days; calendar arithmetic, so that clock changes do not matter. */
+/** Moves a calendar day by a number of days. Calendar arithmetic, so clock changes do not matter. */
 export function addDays(day: string, days: number): string {
   return utcDay(new Date(Date.parse(`${day}T00:00:00Z`) + days * dayMs));
 }
@@ -76,7 +76,7 @@ export function addDays(day: string, days: number): string {
 export const earlierDay = (one: string, other: string): string => (one < other ? one : other);
 export const laterDay = (one: string, other: string): string => (one > other ? one : other);
 
-/** Days in a range of calendar days, both ends included. */
+/** The number of days in a range of calendar days, both ends included. */
 export function daysBetween(start: string, end: string): number {
   return Math.round((Date.parse(`${end}T00:00:00Z`) - Date.parse(`${start}T00:00:00Z`)) / dayMs) + 1;
 }

@@ -1,12 +1,12 @@
 const pauseMs = 1000;
 
-/** The state of an address in the tab's history while it is loaded anew for a file that failed. */
+/** Marks an address in the tab's history that is being reloaded because a file failed to load. */
 const loadedAnew = 'loaded anew';
 
 /**
- * Loads a file of the portal. Browsers remember that a file could not be fetched, and never ask for it again: when one fails, the
- * address is loaded anew as soon as the gateway answers. That also brings the portal's new files after an upgrade. A file that
- * fails once more, though the gateway answers, is an error.
+ * Loads a file of the portal. Browsers remember that a module could not be fetched and never ask for it again, so the page is reloaded as
+ * soon as the gateway answers. After an upgrade, that also brings the portal's new files. If the file fails again although the gateway
+ * answers, that is an error.
  */
 export async function fetched<File>(load: () => Promise<File>): Promise<File> {
   const before = window.history.state;
@@ -26,7 +26,7 @@ export async function fetched<File>(load: () => Promise<File>): Promise<File> {
   }
 }
 
-/** Whether the gateway answers, and not a proxy that cannot reach it: the tab would be loaded anew into its error page. */
+/** Whether the gateway itself answers, and not a proxy that cannot reach it: reloading would then show the proxy's error page. */
 const answers = (): Promise<boolean> =>
   fetch('/healthz').then(
     ({ status }) => status < 500,

@@ -1,7 +1,7 @@
 import type { AnchorHTMLAttributes, MouseEvent } from 'react';
 import { navigate } from './router.ts';
 
-/** A link inside the portal: a real address, so that it can be copied and opened in another tab. */
+/** A link inside the portal, with a real address, so that it can be copied and opened in another tab. */
 export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement> & { href: string }) {
   const follow = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);

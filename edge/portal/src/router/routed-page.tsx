@@ -6,20 +6,20 @@ import { Skeleton } from '../ui/skeleton.tsx';
 import { fetched } from './fetched.ts';
 import { matchPath } from './router.ts';
 
-/** A page gets what its address says. */
+/** What a page gets from its address. */
 export type PageParameters = { parameters: Readonly<Record<string, string>> };
 
 type Route = {
   pattern: string;
   page: ComponentType<PageParameters> & { preload: () => void };
-  /** Who sees the page; `public` pages need no session. */
+  /** Who can see the page; `public` pages need no session. */
   for: 'public' | 'user' | 'admin' | 'operator';
 };
 
-/** A page in a file of its own, loaded when it is first shown. The file's `Page…` export is named here. */
+/** A page in its own file, loaded when it is first shown. `name` is that of the file's export. */
 function page<Name extends string>(load: () => Promise<{ [key in Name]: ComponentType<PageParameters> }>, name: Name) {
   const shown = lazy(async () => ({ default: (await fetched(load))[name] }));
-  // A failure is met again, and told, when the page is shown.
+  // If loading fails, it fails again, and is reported, when the page is shown.
   return Object.assign(shown, { preload: () => void load().catch(() => {}) });
 }
 
@@ -135,7 +135,7 @@ function routeFor(path: string) {
   return null;
 }
 
-/** Fetches the file of a page while it is still being found out who is here. */
+/** Fetches the file of a page while it is still unknown whether someone is signed in. */
 export const preloadPage = (path: string): void => routeFor(path)?.route.page.preload();
 
 /** Whether the page at `path` is shown without a session. */
@@ -143,7 +143,7 @@ export const isPublicPath = (path: string): boolean => routeFor(path)?.route.for
 
 export function RoutedPage({ path }: { path: string }) {
   const claims = useClaims();
-  // Where the portal was opened the focus is the browser's.
+  // When the portal is first opened, the browser decides where the focus is.
   const opened = useRef<string | null>(path);
   if (opened.current !== path) opened.current = null;
   const found = routeFor(path);
@@ -163,8 +163,8 @@ export function RoutedPage({ path }: { path: string }) {
 }
 
 /**
- * After a change of page the focus goes to its title, so that a screen reader begins there: once the page's file has come, and what
- * was open over the page before, such as the navigation on a phone, has closed and given its focus back.
+ * After a change of page the focus moves to its title, so that a screen reader starts there. It waits until the page's file has loaded, and
+ * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus.
  */
 function TitleFocus() {
   useEffect(() => {

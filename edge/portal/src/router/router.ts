@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react';
 
-/** The address as the portal's pages see it. */
+/** The address, as the portal's pages see it. */
 type Place = { path: string; search: string };
 
 const changeEvent = 'portal:place';
@@ -25,7 +25,7 @@ export function usePlace(): Place {
   return useSyncExternalStore(subscribe, currentPlace);
 }
 
-/** Goes to an address of the portal. `replace` keeps it out of the history: for redirects and filters. */
+/** Goes to an address of the portal. `replace` adds no entry to the history: for redirects and filters. */
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
   const before = window.location.pathname;
   window.history[replace ? 'replaceState' : 'pushState'](null, '', to);
@@ -34,8 +34,8 @@ export function navigate(to: string, { replace = false }: { replace?: boolean } 
 }
 
 /**
- * A query parameter as state: filters and tabs live in the address, so that a link shows what its sender saw. Another filter or tab
- * begins at the first page of its list.
+ * A query parameter as state: filters and tabs are kept in the address, so that a link shows what its sender saw. Changing one returns to
+ * the first page of the list.
  */
 export function useSearchParameter(name: string, fallback: string): [string, (value: string) => void] {
   const { path, search } = usePlace();
@@ -45,13 +45,13 @@ export function useSearchParameter(name: string, fallback: string): [string, (va
   return [value, set];
 }
 
-/** The page of the list on show, from 1, in the address as well: Back from one of its rows leads to it. */
+/** The current page of a list, from 1. It is also in the address, so that Back from one of its rows returns to it. */
 export function usePageParameter(): [number, (page: number) => void] {
   const [text, setText] = useSearchParameter('page', '1');
   return [/^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1, (page) => setText(String(page))];
 }
 
-/** The current query with some parameters set, and those with null taken out. */
+/** The current query with some parameters set, and those that are null removed. */
 export function searchWith(changes: Readonly<Record<string, string | null>>): string {
   const parameters = new URLSearchParams(window.location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -63,8 +63,8 @@ export function searchWith(changes: Readonly<Record<string, string | null>>): st
 }
 
 /**
- * Matches `/keys/:id` against a path; null when it does not fit. A last segment `*name` takes the rest with its
- * slashes, since model ids have some.
+ * Matches `/keys/:id` against a path; null if it does not match. A last segment `*name` takes the whole rest, slashes included, since model
+ * ids may contain some.
  */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | null {
   const wanted = pattern.split('/').slice(1);

@@ -2,7 +2,7 @@ import { Component, type ReactNode } from 'react';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 
-/** Keeps a page that failed, or could not be fetched, from taking the portal with it. React asks for a class here. */
+/** Keeps a page that failed or could not be fetched from taking the portal down. React requires a class for this. */
 export class CrashGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 

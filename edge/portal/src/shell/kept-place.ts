@@ -1,8 +1,8 @@
 import { useEffect } from 'react';
 
 /**
- * Where what has the focus goes, such as a deleted key with its row, gives the focus to the row beside it or to what is left around it:
- * screen readers would begin at the top of the page again. Not where the whole page goes: the next one takes the focus.
+ * When the focused element disappears, such as a deleted key's row, moves the focus to the next row or to what is left around it: otherwise
+ * screen readers would start again at the top of the page. Not when the whole page goes, since the next one takes the focus.
  */
 export function useKeptPlace(content: { readonly current: HTMLElement | null }): void {
   useEffect(() => {

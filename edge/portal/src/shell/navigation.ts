@@ -4,7 +4,7 @@ import type { IconName } from '../ui/icons.tsx';
 type NavigationItem = { name: string; href: string; icon: IconName; words?: string };
 type NavigationGroup = { name: string; items: readonly NavigationItem[] };
 
-/** The portal's pages for one user. What a role may not see is left out; the API refuses it in any case. */
+/** The portal's pages for one user. Pages that the role may not see are left out; the API refuses them anyway. */
 export function navigationFor(claims: Claims): readonly NavigationGroup[] {
   const admin = claims.role !== 'member';
   const groups: NavigationGroup[] = [
@@ -63,7 +63,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
   return groups;
 }
 
-/** The item whose page `path` is, or belongs to. */
+/** Whether `path` is the page of an item, or below it. */
 export function isCurrent(href: string, path: string): boolean {
   return href === '/' ? path === '/' : path === href || path.startsWith(`${href}/`);
 }

@@ -2,7 +2,7 @@ import { ButtonLink } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 import { Page } from '../ui/page.tsx';
 
-/** Also for pages which the user's role does not show: that they exist is nobody's business. */
+/** Also shown for pages that the user's role may not see, without revealing that they exist. */
 export function NotFound() {
   return (
     <Page title="Page not found">

@@ -11,5 +11,5 @@ function subscribe(listener: () => void): () => void {
   return () => window.clearInterval(timer);
 }
 
-/** The present moment in milliseconds, moving every half minute: for countdowns. */
+/** The current time in milliseconds, updated every half minute: for countdowns. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => now);

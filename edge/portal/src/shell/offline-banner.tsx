@@ -11,7 +11,7 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** Says that the network or the gateway is gone; what is on the page may be old. */
+/** Says that the network or the gateway is gone, so that the page may be out of date. */
 export function OfflineBanner() {
   const online = useSyncExternalStore(subscribe, () => navigator.onLine);
   const reachable = useReachable();

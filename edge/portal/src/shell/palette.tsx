@@ -13,7 +13,7 @@ type Command = { id: string; name: string; detail: string; words: string; icon: 
 
 const shownMax = 12;
 
-/** Everything by a few letters: pages, keys, models, actions. Opened by Ctrl K or ⌘ K. */
+/** Finds pages, keys, models and actions by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   const returnFocus = useReturnFocus(open);
   return (
@@ -109,7 +109,7 @@ function Search({ onClose }: { onClose: () => void }) {
           </div>
         ))}
       </div>
-      {found.length === 0 && <p className="px-4 pb-4 text-sm text-faint">Nothing is called that.</p>}
+      {found.length === 0 && <p className="px-4 pb-4 text-sm text-faint">No results.</p>}
     </>
   );
 }

@@ -71,8 +71,8 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
           <div className="px-4 pt-4 sm:px-8">
             <Notice tone="danger" className="mx-auto max-w-6xl">
               <strong className="font-semibold">{profile.data?.organization.name} is suspended.</strong> Inference, jobs
-              and realtime are refused for keys and sessions alike. Usage and billing stay readable, so that an owner or
-              admin can settle it.
+              and realtime are refused for keys and sessions alike. Usage and billing can still be read, so that an
+              owner or admin can settle the matter.
             </Notice>
           </div>
         )}
@@ -83,7 +83,7 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   );
 }
 
-/** An operator has more pages than a laptop's height shows. */
+/** An operator has more pages than fit into a laptop's height. */
 const bringIntoSight = (element: HTMLElement | null): void => element?.scrollIntoView({ block: 'nearest' });
 
 function SideBar({ path, profile, onSearch }: { path: string; profile: Profile | undefined; onSearch: () => void }) {

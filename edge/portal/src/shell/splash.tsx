@@ -4,7 +4,7 @@ import { Logo } from './logo.tsx';
 
 const retryMs = 4000;
 
-/** While it is being found out who is here; and instead of the portal when the gateway does not answer. */
+/** Shown until it is known who is signed in, and instead of the portal if the gateway does not answer. */
 export function Splash({ failed, retry }: { failed: boolean; retry: () => void }) {
   useEffect(() => {
     if (!failed) return;

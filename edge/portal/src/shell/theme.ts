@@ -21,7 +21,7 @@ function subscribe(listener: () => void): () => void {
 
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
 
-/** Whether the page is dark now, by choice or by the system: for what CSS does not reach, such as a canvas. */
+/** Whether the page is dark now, by choice or by the system's setting: for what CSS does not reach, such as a canvas. */
 export const useIsDark = (): boolean =>
   useSyncExternalStore(subscribe, () =>
     current() === 'system' ? window.matchMedia('(prefers-color-scheme: dark)').matches : current() === 'dark',

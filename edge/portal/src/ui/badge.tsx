@@ -13,7 +13,7 @@ const tones: Readonly<Record<Tone, string>> = {
 type BadgeProps = {
   tone?: Tone;
   title?: string;
-  /** May have several lines: what is in it can be wider than its place. */
+  /** Whether it may wrap: its content can be wider than its place. */
   wraps?: boolean;
   children: ReactNode;
 };
@@ -35,12 +35,12 @@ export function Badge({ tone = 'neutral', title, wraps = false, children }: Badg
 
 type StatusProps = {
   tone: Tone;
-  /** May have several lines on a phone: an error's code is wider than the narrowest. */
+  /** Whether it may wrap on a phone: an error code can be wider than the narrowest screen. */
   wraps?: boolean;
   children: ReactNode;
 };
 
-/** A state with a dot: the word says it, the colour helps. */
+/** A status with a coloured dot. The word alone is enough; the colour helps. */
 export function Status({ tone, wraps = false, children }: StatusProps) {
   const dots: Readonly<Record<Tone, string>> = {
     neutral: 'bg-edge',

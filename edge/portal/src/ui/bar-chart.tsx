@@ -14,8 +14,8 @@ type BarChartProps = {
 const height = 256;
 
 /**
- * Bars by uPlot. The x axis counts buckets and is labelled by us: buckets of days and months are not equally long, and
- * a time axis would move them at clock changes.
+ * Bars drawn by uPlot. The x axis counts buckets, and we label it ourselves: days and months differ in length, and a time axis would shift
+ * them at clock changes.
  */
 export function BarChart({ label, bars, format, axisFormat }: BarChartProps) {
   const box = useRef<HTMLDivElement>(null);
@@ -127,14 +127,14 @@ function optionsOf(
   };
 }
 
-/** As many labels as fit, evenly apart. */
+/** As many labels as fit, evenly spaced. */
 function splitsOf(bars: readonly Bar[], width: number): number[] {
   const fits = Math.max(2, Math.floor((width - 56) / 76));
   const step = Math.max(1, Math.ceil(bars.length / fits));
   return bars.flatMap((_, index) => (index % step === 0 ? [index] : []));
 }
 
-/** A canvas does not know CSS variables or light-dark(): an element that has the colour tells what it is now. */
+/** A canvas knows neither CSS variables nor light-dark(), so the colour is read from an element that uses it. */
 function resolvedColour(element: HTMLElement, name: string): string {
   const probe = document.createElement('span');
   probe.style.color = `var(${name})`;

@@ -5,7 +5,7 @@ import { Icon, type IconName } from './icons.tsx';
 
 type Look = 'primary' | 'secondary' | 'quiet' | 'danger';
 
-// A border without a colour shows where forced colours take the shade away.
+// A transparent border becomes visible in forced-colours mode, which removes the background.
 const looks: Readonly<Record<Look, string>> = {
   primary: 'border border-transparent bg-fill text-on-fill hover:opacity-88',
   secondary: 'bg-surface text-ink border border-line hover:bg-sunken',
@@ -19,7 +19,10 @@ const sizes = { small: 'h-7 px-2.5 text-sm', medium: 'h-8.5 px-3.5 text-sm', lar
 
 type BareButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { ref?: Ref<HTMLButtonElement> };
 
-/** One that is off keeps the focus, which `disabled` would take: many go off by their own act, and with them one's place in the page. */
+/**
+ * A disabled button keeps the focus, which the `disabled` attribute would take away: many buttons disable themselves when pressed, and the
+ * user would lose their place in the page.
+ */
 function BareButton({ disabled = false, onClick, ...rest }: BareButtonProps) {
   const unlessOff = (event: MouseEvent<HTMLButtonElement>) => {
     if (disabled) event.preventDefault();
@@ -32,11 +35,11 @@ export type ButtonProps = BareButtonProps & {
   look?: Look;
   size?: keyof typeof sizes;
   icon?: IconName;
-  /** Shows that the action is on its way and takes no further click. */
+  /** Shows that the action is in progress, and ignores further clicks. */
   pending?: boolean;
 };
 
-/** The second click of a double click does nothing: it would be for whatever the first one put there, such as Stop where Send was. */
+/** Ignores the second click of a double click, which would hit whatever the first one put in its place, such as Stop instead of Send. */
 export function Button({
   look = 'secondary',
   size = 'medium',
@@ -73,7 +76,7 @@ type ButtonLinkProps = AnchorHTMLAttributes<HTMLAnchorElement> & {
   icon?: IconName;
 };
 
-/** A link that looks like a button: it goes somewhere, it does nothing. */
+/** A link that looks like a button: it leads somewhere, but does nothing. */
 export function ButtonLink({
   look = 'secondary',
   size = 'medium',

@@ -10,7 +10,7 @@ type CardProps = {
   className?: string;
 };
 
-/** A surface with an optional head. `flush` lets a table reach its edges. */
+/** A surface with an optional header. `flush` lets a table reach the edges. */
 export function Card({ title, description, action, children, flush = false, className }: CardProps) {
   return (
     <section className={classNames('min-w-0 rounded-xl border border-line bg-surface', className)}>
@@ -59,7 +59,7 @@ export function TileRow({ children, columns = 4 }: { children: ReactNode; column
   );
 }
 
-/** Names and values, one under the other. */
+/** Names and values, one below the other. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
   return (
     <dl className="grid grid-cols-[minmax(7.5rem,1fr)_minmax(0,2fr)] content-start gap-x-4 gap-y-2 text-sm">

@@ -2,7 +2,7 @@ import { lazy, Suspense } from 'react';
 import { formatCount } from '../format/number.ts';
 import { Skeleton } from './skeleton.tsx';
 
-/** A chart that cannot be fetched or drawn leaves its table: the page goes on. */
+/** If the chart cannot be fetched or drawn, its table remains, and the page still works. */
 const BarChart = lazy(async () => {
   try {
     return { default: (await import('./bar-chart.tsx')).BarChart };
@@ -12,9 +12,9 @@ const BarChart = lazy(async () => {
 });
 
 export type Bar = {
-  /** Under the axis. */
+  /** Shown below the axis. */
   label: string;
-  /** On hover and in the table: the whole of it. */
+  /** Shown in full on hover and in the table. */
   title: string;
   value: number;
 };
@@ -26,7 +26,7 @@ type ChartProps = {
   axisFormat?: (value: number) => string;
 };
 
-/** A series as bars, and as a table for whoever wants the numbers or cannot see the bars. */
+/** A series as bars, and as a table for those who want the numbers or cannot see the bars. */
 export function Chart({ label, bars, format = formatCount, axisFormat = format }: ChartProps) {
   return (
     <div className="min-w-0">

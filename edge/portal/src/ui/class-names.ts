@@ -1,3 +1,3 @@
-/** Joins class names, leaving out what is false. */
+/** Joins class names, skipping those that are false. */
 export const classNames = (...names: readonly (string | false | null | undefined)[]): string =>
   names.filter(Boolean).join(' ');

@@ -1,7 +1,7 @@
 import { classNames } from './class-names.ts';
 import { CopyButton } from './copy-button.tsx';
 
-/** Text to copy. Code scrolls sideways; what is read, such as a mail, wraps. */
+/** Text to copy. Code scrolls sideways; prose, such as a mail, wraps. */
 export function CodeBlock({ code, label, wraps = false }: { code: string; label: string; wraps?: boolean }) {
   return (
     <section aria-label={label} className="relative min-w-0 rounded-lg bg-sunken">
@@ -9,7 +9,7 @@ export function CodeBlock({ code, label, wraps = false }: { code: string; label:
         <CopyButton text={code} />
       </div>
       <pre
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
         tabIndex={0}
         className={classNames(
           'overflow-x-auto p-4 pt-12 sm:pt-4 sm:pr-24 font-mono text-sm leading-relaxed',

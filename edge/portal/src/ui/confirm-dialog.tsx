@@ -6,9 +6,9 @@ import { FormError } from './form.tsx';
 
 type ConfirmDialogProps = {
   title: string;
-  /** What the act does, and whether it can be undone. */
+  /** What the action does, and whether it can be undone. */
   description: ReactNode;
-  /** What the button says that does it. */
+  /** The label of the button that does it. */
   act: string;
   onAct: () => void;
   onClose: () => void;
@@ -16,7 +16,7 @@ type ConfirmDialogProps = {
   error?: ApiError | null;
 };
 
-/** Asks before an act that cannot be undone, or that others feel at once. */
+/** Asks before an action that cannot be undone or that affects others at once. */
 export function ConfirmDialog({
   title,
   description,

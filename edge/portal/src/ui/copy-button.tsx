@@ -5,7 +5,7 @@ import { shortcut } from './shortcut.ts';
 type CopyButtonProps = { text: string; label?: string; size?: 'small' | 'medium' };
 type Outcome = 'copied' | 'selected' | 'failed';
 
-/** Copies text and says so for two seconds. Where the browser does not let it, it selects the text on the page instead. */
+/** Copies text, and says so for two seconds. If the browser does not allow that, selects the text on the page instead. */
 export function CopyButton({ text, label = 'Copy', size = 'small' }: CopyButtonProps) {
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const button = useRef<HTMLButtonElement>(null);
@@ -31,20 +31,20 @@ export function CopyButton({ text, label = 'Copy', size = 'small' }: CopyButtonP
   );
 }
 
-/** The clipboard API is missing outside secure contexts; there a selected text area and the old command do it. */
+/** The clipboard API is missing outside secure contexts; there, a selected text area and the old copy command do the same. */
 async function copyText(text: string, button: HTMLElement): Promise<Outcome> {
   if (navigator.clipboard !== undefined) {
     try {
       await navigator.clipboard.writeText(text);
       return 'copied';
     } catch {
-      // Not permitted: the old way below.
+      // Not permitted: falls back to the old way.
     }
   }
   const area = document.createElement('textarea');
   area.value = text;
   area.className = 'sr-only';
-  // A dialog takes the focus away from what is outside of it, and the selection with it.
+  // A dialog takes the focus away from anything outside it, and the selection with it.
   (button.closest('[role="dialog"]') ?? document.body).append(area);
   area.select();
   const copied = document.execCommand('copy');
@@ -54,7 +54,7 @@ async function copyText(text: string, button: HTMLElement): Promise<Outcome> {
   return selectShown(text, button) ? 'selected' : 'failed';
 }
 
-/** Selects the text where it stands on the page, nearest to its button. */
+/** Selects the text where it is shown on the page, nearest to the button. */
 function selectShown(text: string, button: HTMLElement): boolean {
   for (let around = button.parentElement; around !== null; around = around.parentElement) {
     const shown = [...around.querySelectorAll('*')].find((element) => element.textContent === text);

@@ -3,15 +3,15 @@ import { Button } from './button.tsx';
 
 type CsvButtonProps<Row, Column extends keyof Row & string> = {
   label?: string;
-  /** The file's name. */
+  /** The name of the file. */
   file: string;
-  /** What of each row goes into the file, in this order; the names are its head. */
+  /** The fields of each row that are written, in this order; their names are the header. */
   columns: readonly Column[];
   rows: readonly (Row & Readonly<Record<Column, CsvCell>>)[];
   disabled?: boolean;
 };
 
-/** Downloads what is in sight. */
+/** Downloads the rows that are shown. */
 export function CsvButton<Row, Column extends keyof Row & string>({
   label = 'CSV of this page',
   file,

@@ -2,10 +2,10 @@ import { addDays, isDay, utcDay } from '../format/time.ts';
 import { navigate, searchWith, usePlace } from '../router/router.ts';
 import { DayInput } from './day-input.tsx';
 
-/** UTC days as YYYY-MM-DD, both included; empty: open. */
+/** UTC days as YYYY-MM-DD, both included; an empty one leaves that end open. */
 type Days = { start: string; end: string };
 
-/** The days that the address narrows a list to, and how a filter changes them: then the list begins at its first page. */
+/** The days by which the address filters a list, and a function to change them, which returns to the list's first page. */
 export function useDays(): [Days, (days: Days) => void] {
   const { path, search } = usePlace();
   const parameters = new URLSearchParams(search);
@@ -19,7 +19,7 @@ export function useDays(): [Days, (days: Days) => void] {
   return [days.end !== '' && days.end < days.start ? { start: '', end: '' } : days, set];
 }
 
-/** The first and the last day of a list, each of which may stay open. In UTC, as the API cuts days. */
+/** The first and last day of a list, either of which may stay open. In UTC, as the API cuts days. */
 export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Days) => void }) {
   const today = utcDay(new Date());
   return (

@@ -2,12 +2,12 @@ import { useEffect, useRef } from 'react';
 
 type DayInputProps = { label: string; value: string; min?: string; max: string; onChange: (value: string) => void };
 
-/** Nothing happened before. */
+/** Nothing happened before this day. */
 const earliest = '2000-01-01';
 
 /**
- * A calendar day, YYYY-MM-DD. A year arrives digit by digit, as the years 2, 20 and 202: only days within the limits are taken, and
- * others do not outlive the focus.
+ * A calendar day, YYYY-MM-DD. While a year is typed digit by digit, it passes through the years 2, 20 and 202; so only days within the
+ * limits are reported, and any other is reset when the field loses the focus.
  */
 export function DayInput({ label, value, min = earliest, max, onChange }: DayInputProps) {
   const input = useRef<HTMLInputElement>(null);

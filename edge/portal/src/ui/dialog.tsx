@@ -11,15 +11,15 @@ type DialogProps = {
   description?: ReactNode;
   children: ReactNode;
   wide?: boolean;
-  /** Stays open on a click outside: for secrets and long forms. */
+  /** A click outside does not close it: for secrets and long forms. */
   keep?: boolean;
-  /** Shows what nobody can show again: stays open on Escape as well. */
+  /** It shows something that cannot be shown again: Escape does not close it either. */
   secret?: boolean;
 };
 
 /**
- * A modal dialog. Radix's Overlay is left out on purpose: it locks scrolling by a style element, which the
- * Content-Security-Policy refuses; styles.css locks it by `data-scroll-lock` instead.
+ * A modal dialog. Radix's Overlay is left out on purpose: it locks scrolling with a style element, which the Content-Security-Policy
+ * forbids; styles.css locks it by `data-scroll-lock` instead.
  */
 export function Dialog({
   open,
@@ -63,7 +63,7 @@ export function Dialog({
   );
 }
 
-/** Stands below the dialog's content, and stays in sight while a long one scrolls. */
+/** The buttons below a dialog's content. They stay in view while a long dialog scrolls. */
 export function DialogActions({ children }: { children: ReactNode }) {
   return (
     <div

@@ -7,13 +7,13 @@ import { Button, type ButtonProps } from './button.tsx';
 import { useToast } from './toast.tsx';
 
 type DownloadButtonProps = Omit<ButtonProps, 'icon' | 'pending' | 'onClick'> & {
-  /** Below `/api/v1`. */
+  /** The path below `/api/v1`. */
   path: string;
   query: Query;
   fileName: string;
 };
 
-/** Downloads a file that the API answers. A plain link could not: the token travels in a header. */
+/** Downloads a file from the API. A plain link could not, since the token is sent in a header. */
 export function DownloadButton({ path, query, fileName, ...rest }: DownloadButtonProps) {
   const api = useApi();
   const toast = useToast();

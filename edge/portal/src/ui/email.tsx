@@ -1,4 +1,4 @@
-/** An address that breaks before its @ rather than in a word, and in a word only where even that is too long. */
+/** An email address that wraps before its @, and within a word only if even that is too long. */
 export function Email({ address }: { address: string }) {
   const at = address.lastIndexOf('@');
   return (

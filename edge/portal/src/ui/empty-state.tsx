@@ -3,7 +3,7 @@ import { Icon, type IconName } from './icons.tsx';
 
 type EmptyStateProps = { icon: IconName; title: string; children?: ReactNode; action?: ReactNode };
 
-/** Says what will stand here and how to get it. */
+/** Says what will appear here and how to get it. */
 export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
   return (
     <div className="grid justify-items-center gap-2 px-6 py-12 text-center">

@@ -6,7 +6,7 @@ import { RequestId } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { SkeletonRows } from './skeleton.tsx';
 
-/** Instead of content that could not be loaded. */
+/** Shown instead of content that could not be loaded. */
 function Failure({ error, retry }: { error: ApiError; retry: () => void }) {
   return (
     <div role="alert" className="grid justify-items-center gap-1.5 px-6 py-10 text-center">
@@ -27,15 +27,15 @@ type Loadable<Answer> = {
   data: Answer | undefined;
   error: ApiError | null;
   refetch: () => unknown;
-  /** Whether `data` answers the question before this one. */
+  /** Whether `data` is still the answer to the previous query. */
   isPlaceholderData: boolean;
 };
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
 
 /**
- * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a failure that may pass, as does a
- * session's end, and not a refusal: what it tells of is gone, or another's by now. That of another question, such as another range, is dimmed, unless its own
- * comes within an instant.
+ * Shows an answer once there is one; until then, a skeleton or the error. An earlier answer stays in place of a transient failure or the
+ * end of the session, but not of a refusal, since its subject may be gone or now belong to someone else. The answer to another query, such
+ * as another range, is dimmed unless the new one arrives within an instant.
  */
 export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
   if (of.data !== undefined && (of.error === null || isTransient(of.error) || of.error.status === 401)) {

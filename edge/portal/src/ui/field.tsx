@@ -12,7 +12,7 @@ import { Icon } from './icons.tsx';
 const control =
   'w-full rounded-md border border-edge bg-surface px-3 text-base text-ink disabled:opacity-60 aria-invalid:border-danger';
 
-/** The API's complaint about one field: its `param` names the field or something inside it. */
+/** The API's complaint about one field: the error's `param` names the field or something inside it. */
 export function fieldError(error: ApiError | null | undefined, name: string): string | null {
   const param = error?.param;
   if (param === null || param === undefined || error === null || error === undefined) return null;
@@ -30,7 +30,7 @@ type FieldProps = {
   }) => ReactNode;
 };
 
-/** A label, a control, a hint, and the error that the API gave for it. */
+/** A label, a control, a hint, and the API's error about it. */
 export function Field({ label, hint, error, children }: FieldProps) {
   const id = useId();
   const hintId = `${id}hint`;
@@ -112,7 +112,7 @@ type SelectProps = Omit<SelectHTMLAttributes<HTMLSelectElement>, 'onChange'> & {
   onChange: (value: string) => void;
 };
 
-/** The browser's own list: right on phones, searchable by typing, and known to every screen reader. */
+/** The browser's own select: right on phones, searchable by typing, and known to every screen reader. */
 export function Select({ choices, onChange, className, ...rest }: SelectProps) {
   return (
     <span className={classNames('relative inline-block', className)}>

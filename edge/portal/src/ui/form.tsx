@@ -17,15 +17,15 @@ export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps
   );
 }
 
-/** The text of a field that edits what was read; once something else is read, it begins anew with that. */
+/** The text of a field that edits a value read from the API. When another value is read, the field starts over with it. */
 export function useDraft(read: string): [string, (text: string) => void] {
   const [draft, setDraft] = useState({ read, text: read });
   return [draft.read === read ? draft.text : read, (text) => setDraft({ read, text })];
 }
 
 /**
- * The request id that support will ask for, and the error itself where it belongs to none of the form's `fields`. Stands at the form's
- * beginning, and brings what is complained of into sight: a long form is sent from its end.
+ * The error of a form, unless it belongs to one of the form's `fields`, and the request id that support will ask for. It is at the top of
+ * the form and scrolls to whatever the error is about, since a long form is submitted from its end.
  */
 export function FormError({ error, fields = [] }: { error: ApiError | null | undefined; fields?: readonly string[] }) {
   const place = useRef<HTMLDivElement>(null);

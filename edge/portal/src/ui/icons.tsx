@@ -1,6 +1,6 @@
 import { classNames } from './class-names.ts';
 
-/** Icons on a 16 × 16 grid, drawn with the text's colour. They are decoration: the words beside them say it. */
+/** Icons on a 16 × 16 grid, in the colour of the text. They are decoration: the words next to them say the same. */
 const paths = {
   home: 'M2.5 7.5 8 3l5.5 4.5V13a.5.5 0 0 1-.5.5H9.5V10h-3v3.5H3a.5.5 0 0 1-.5-.5z',
   key: 'M10.2 8.3a3.2 3.2 0 1 0-2.5-2.5L2.5 11v2.5H5V12h1.5v-1.5H8zM11 5h.01',

@@ -11,7 +11,7 @@ type MenuItem =
 
 type MenuProps = { trigger: ReactNode; items: readonly MenuItem[]; align?: 'start' | 'end'; label?: ReactNode };
 
-/** A menu under its button. Not modal, so that Radix adds no style element (see dialog.tsx). */
+/** A menu below its button. It is not modal, so that Radix adds no style element (see dialog.tsx). */
 export function Menu({ trigger, items, align = 'end', label }: MenuProps) {
   return (
     <DropdownMenu.Root modal={false}>

@@ -3,7 +3,7 @@ import { classNames } from './class-names.ts';
 
 type MeterProps = { label: string; value: number; max: number; text: string; detail?: ReactNode };
 
-/** How much of something is used: warns from four fifths on. */
+/** How much of something is used; warns from 80% on. */
 export function Meter({ label, value, max, text, detail }: MeterProps) {
   const part = max <= 0 ? 1 : Math.min(1, value / max);
   const tone = part >= 1 ? 'bg-danger' : part >= 0.8 ? 'bg-warn' : 'bg-accent';

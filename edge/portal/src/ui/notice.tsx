@@ -45,7 +45,7 @@ export function Notice({ tone = 'neutral', children, action, role, className }: 
       )}
     >
       <Icon name={icons[tone]} className={classNames('mt-0.5 size-4', iconTones[tone])} />
-      {/* Where both do not fit in a line, the action goes below. */}
+      {/* If both do not fit on one line, the action goes below. */}
       <div className="flex min-w-0 flex-1 flex-wrap justify-between gap-x-4 gap-y-1">
         <div className="min-w-0 grow basis-64 wrap-anywhere">{children}</div>
         {action}

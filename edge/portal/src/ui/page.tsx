@@ -6,13 +6,13 @@ type PageProps = {
   title: string;
   description?: ReactNode;
   actions?: ReactNode;
-  /** Where the page belongs, when it is below another. */
+  /** The page above this one, if any. */
   parent?: { name: string; href: string };
   badge?: ReactNode;
   children: ReactNode;
 };
 
-/** A page's head and body. The title is also the window's. */
+/** A page's header and body. The title is also the window's. */
 export function Page({ title, description, actions, parent, badge, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Model Gateway`;

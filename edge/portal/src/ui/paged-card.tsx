@@ -10,10 +10,10 @@ import { type Column, Table } from './table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
-  /** Above the table, where the page has others. */
+  /** Shown above the table, on pages with several. */
   title?: string;
   description?: string;
-  /** Beside the title. */
+  /** Shown next to the title. */
   action?: ReactNode;
   path: string;
   query?: Query;
@@ -21,11 +21,11 @@ type PagedCardProps<Row> = {
   rowKey: (row: Row) => string;
   empty: ReactNode;
   options?: GetOptions<List<Row>>;
-  /** As of a Table. */
+  /** As for Table. */
   wordy?: boolean;
 };
 
-/** A list of the API as a table with its pages; the page stands in the address. */
+/** A list of the API as a table with pages; the current page is kept in the address. */
 export function PagedCard<Row>({
   label,
   title,

@@ -3,11 +3,11 @@ import type { Pagination } from '../api/types.ts';
 import { formatCount } from '../format/number.ts';
 import { IconButton } from './button.tsx';
 
-/** Leads from page to page; from one that is no more, since its last row is gone, to the last that there is. */
+/** Moves from page to page. If the current page no longer exists because its last row is gone, moves to the last page. */
 export function Pager({ pagination, onPage }: { pagination: Pagination; onPage: (page: number) => void }) {
   const { page, total, total_pages, has_next, has_prev } = pagination;
   const isGone = page > Math.max(total_pages, 1);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: onPage is made anew with each drawing, and is the same.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: onPage is created anew on each render but always does the same.
   useEffect(() => {
     if (isGone) onPage(Math.max(total_pages, 1));
   }, [isGone, total_pages]);
@@ -18,7 +18,7 @@ export function Pager({ pagination, onPage }: { pagination: Pagination; onPage: 
       className="flex items-center justify-between gap-3 border-t border-line px-5 py-2 text-sm text-soft"
     >
       <span className="tabular">
-        Page {formatCount(page)} of {formatCount(total_pages)} · {formatCount(total)} in all
+        Page {formatCount(page)} of {formatCount(total_pages)} · {formatCount(total)} in total
       </span>
       <span className="flex gap-1">
         <IconButton icon="left" label="Previous page" disabled={!has_prev} onClick={() => onPage(page - 1)} />

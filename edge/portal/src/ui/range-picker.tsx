@@ -6,7 +6,7 @@ export type DayRange = { start: string; end: string };
 
 type RangePickerProps = {
   range: DayRange;
-  /** The last day that can be chosen: today. */
+  /** The last day that can be chosen, today. */
   today: string;
   /** The widest range in days, both ends included. */
   daysMax: number;
@@ -16,7 +16,7 @@ type RangePickerProps = {
 
 const presetName = (days: number) => (days === 1 ? 'Today' : days === 365 ? '1 year' : `${days} days`);
 
-/** A range of days: presets, or both ends by hand. What the cap does not allow cannot be chosen. */
+/** A range of days, by preset or with both ends picked. Ranges wider than the maximum cannot be chosen. */
 export function RangePicker({ range, today, daysMax, presets, onChange }: RangePickerProps) {
   const days = daysBetween(range.start, range.end);
   const earliest = addDays(range.end, 1 - daysMax);

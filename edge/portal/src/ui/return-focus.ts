@@ -1,6 +1,6 @@
 import { useRef } from 'react';
 
-/** What has the focus, if anything has; for an item of a menu, which goes when it is chosen, the button of the menu. */
+/** The focused element, if any. For a menu item, which disappears when chosen, the menu's button. */
 function focused(): HTMLElement | null {
   const active = document.activeElement === document.body ? null : (document.activeElement as HTMLElement | null);
   const menu = active?.closest('[role="menu"]');
@@ -8,13 +8,13 @@ function focused(): HTMLElement | null {
 }
 
 /**
- * For a dialog without a trigger of Radix's, which would leave the focus nowhere: gives it back to what had it before the dialog opened,
- * and to the page's title where that is gone or nothing had it. What the act of the dialog moved the focus to keeps it.
+ * For dialogs without a Radix trigger, after which the focus would be lost: returns it to the element that had it before the dialog opened,
+ * or to the page's title if that element is gone or there was none. If the dialog's action moved the focus elsewhere, it stays there.
  */
 export function useReturnFocus(open: boolean): (event: Event) => void {
   const before = useRef<HTMLElement | null>(null);
   const wasOpen = useRef(false);
-  // While it is drawn for the first time: a field inside takes the focus before any effect runs.
+  // During the first render, because a field inside takes the focus before any effect runs.
   if (open && !wasOpen.current) before.current = focused();
   wasOpen.current = open;
   return (event) => {

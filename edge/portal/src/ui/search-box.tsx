@@ -1,10 +1,10 @@
 import { useSearchParameter } from '../router/router.ts';
 import { Icon } from './icons.tsx';
 
-/** What is searched for: without the spaces around it, which come along when it is pasted. */
+/** The search text, without surrounding spaces, which may be pasted along with it. */
 export const useSearch = (): string => useSearchParameter('search', '')[0].trim();
 
-/** The `search` of the address, as it is typed; a new search begins on the first page. */
+/** The `search` parameter of the address, updated as it is typed; a new search returns to the first page. */
 export function SearchBox({ label, placeholder = label }: { label: string; placeholder?: string }) {
   const [search, setSearch] = useSearchParameter('search', '');
   return (

@@ -1,4 +1,4 @@
-/** An id, short, whole on hover: its end, since its beginning is the time. */
+/** A shortened id, with the whole id on hover. Shows the end, since ids begin with their time. */
 export function ShortId({ id }: { id: string }) {
   return (
     <code className="font-mono text-xs text-faint" title={id}>

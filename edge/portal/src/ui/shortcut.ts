@@ -1,3 +1,3 @@
-/** The keys of a shortcut, as this machine's own programs name them. */
+/** A keyboard shortcut, written as this platform's own programs write it. */
 export const shortcut = (key: string): string =>
   /Mac|iPhone|iPad/.test(navigator.platform) ? `⌘${key}` : `Ctrl ${key}`;

@@ -1,4 +1,4 @@
-/** Holds the place of what is being loaded, in about its shape. */
+/** A placeholder in roughly the shape of what is being loaded. */
 export function Skeleton({ className = 'h-4 w-full' }: { className?: string }) {
   return <div className={`animate-pulse-soft rounded bg-sunken ${className}`} />;
 }

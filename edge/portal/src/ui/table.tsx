@@ -5,10 +5,10 @@ import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
 
 export type Column<Row> = {
-  /** The head; empty for a column of actions. */
+  /** The header; empty for the actions column. */
   name: string;
   cell: (row: Row) => ReactNode;
-  /** Gives what the column is sorted by, where all rows are there; without it the column cannot be sorted. */
+  /** The value to sort by, if all rows are loaded; columns without it cannot be sorted. */
   sortBy?: (row: Row) => string | number | null;
   end?: boolean;
 };
@@ -25,20 +25,20 @@ type TableProps<Row> = {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => string;
   empty?: ReactNode;
-  /** Its cells hold more than a name, a number or a time, so that it needs the room of a table with many columns. */
+  /** Whether its cells hold more than names, numbers or times, so that it needs as much room as a table with many columns. */
   wordy?: boolean;
-  /** Whose page the rows are: one of several is not sorted, since the order would be that of the page alone. */
+  /** The page that the rows come from. One of several pages cannot be sorted, since only that page would be in order. */
   pagination?: Pagination | undefined;
 };
 
-/** Below which width of the table each of its rows is a card. */
+/** The table width below which each row becomes a card. */
 function stacking(columns: number, wordy: boolean): string {
   if (columns > 6 || wordy) return '@max-[58rem]:stacked';
   if (columns > 5) return '@max-[43rem]:stacked';
   return columns > 3 ? '@max-xl:stacked' : '@max-xs:stacked';
 }
 
-/** A table whose columns sort by a click; where there is too little room for them, each row is a card. Inside a flush Card. */
+/** A table whose columns sort on click. Where they do not fit, each row becomes a card. Place it inside a flush Card. */
 export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
   const isPart = pagination !== undefined && pagination.total_pages > 1;
   const data = useMemo(() => [...rows], [rows]);
@@ -61,7 +61,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false,
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const heads = table.getHeaderGroups()[0]?.headers ?? [];
   return (
-    // Positioned, so that what is hidden inside for screen readers scrolls with it.
+    // Positioned, so that content hidden for screen readers scrolls along.
     <div className="@container relative overflow-x-auto">
       <table
         aria-label={label}

@@ -4,7 +4,7 @@ import { classNames } from './class-names.ts';
 
 type Tab = { value: string; label: string; content: ReactNode };
 
-/** Pages of one thing. The chosen one stands in the address (see useSearchParameter); of one that there is not, the first. */
+/** Tabs of one page. The selected tab is in the address (see useSearchParameter); an unknown one selects the first. */
 export function Tabs({
   tabs,
   value,
@@ -18,7 +18,7 @@ export function Tabs({
 }) {
   const list = useRef<HTMLDivElement>(null);
   const shown = tabs.some((tab) => tab.value === value) ? value : tabs[0]?.value;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the newly chosen tab comes into sight where not all fit.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a newly selected tab scrolls into view where not all fit.
   useEffect(() => {
     const chosen = list.current?.querySelector<HTMLElement>('[data-state="active"]');
     if (list.current && chosen)
@@ -61,7 +61,7 @@ type SegmentsProps = {
   choices: readonly { value: string; label: string; disabled?: boolean; title?: string }[];
 };
 
-/** A choice of a few, all in sight. */
+/** A choice among a few options, all visible. */
 export function Segments({ label, value, onChange, choices }: SegmentsProps) {
   return (
     <fieldset className="inline-flex max-w-full min-w-0 flex-wrap rounded-lg bg-sunken p-0.5">

@@ -1,7 +1,10 @@
 import { formatDateTime, formatRelative, formatUtc } from '../format/time.ts';
 import { useNow } from '../shell/now.ts';
 
-/** A moment in the reader's zone, with UTC on hover; in one line but on the narrowest screens, beside whose labels it has no room. */
+/**
+ * A moment in the reader's time zone, with UTC on hover. It does not wrap except on the narrowest screens, where it has no room next to its
+ * label.
+ */
 export function Time({
   value,
   relative = false,

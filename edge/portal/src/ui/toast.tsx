@@ -10,7 +10,7 @@ type ShowToast = { say: (text: string) => void; complain: (error: ApiError) => v
 
 const ToastContext = createContext<ShowToast>({ say: () => {}, complain: () => {} });
 
-/** Says that something was done, or that it failed after its place on the page was gone. */
+/** Says that something was done, or that it failed after its place on the page had gone. */
 export const useToast = (): ShowToast => useContext(ToastContext);
 
 export function ToastProvider({ children }: { children: ReactNode }) {

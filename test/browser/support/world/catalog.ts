@@ -3,7 +3,7 @@ import { ok } from './people.ts';
 
 const dayMs = 86_400_000;
 
-/** Models beside the sandbox's own, and what is the matter with each. */
+/** Models in addition to the sandbox's own, and what is special about each. */
 const models = [
   { name: 'acme/ember-70b', display_name: 'Ember 70B', input: 0.15, output: 0.6 },
   { name: 'acme/ember-8b:fast', display_name: 'Ember 8B Fast', input: 0.02, output: 0.06 },
@@ -13,7 +13,7 @@ const models = [
 
 export type PriceIds = Readonly<Record<(typeof models)[number]['name'], string>>;
 
-/** Grows the catalog: a model that retires on a date, one without a date, a private one and one that does not serve. */
+/** Adds to the catalog: a model that retires on a date, one without a date, a private one and one that does not serve. */
 export async function growCatalog(gateway: TestGateway, operator: string, tenantId: string): Promise<PriceIds> {
   const post = (path: string, body: object) => ok(gateway, 'POST', `/admin/${path}`, operator, body);
   const sandbox = (model: string, upstream: string, fields: object = {}) =>
@@ -61,7 +61,7 @@ export async function growCatalog(gateway: TestGateway, operator: string, tenant
     operations: ['images_generations'],
   });
   await sandbox('studio/paint', 'sandbox-image', { enabled: false });
-  // Jobs of this one run until they are cancelled.
+  // Its jobs run until they are cancelled.
   await post('models', { name: 'test/slow', owned_by: 'test', operations: ['chat_completions'] });
   await sandbox('test/slow', 'sandbox-chat', { sandbox: { latency_ms: 120_000 } });
   await post('prices', { model: 'test/slow', input_per_million_tokens_usd: 0.1, output_per_million_tokens_usd: 0.2 });

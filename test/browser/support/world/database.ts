@@ -7,12 +7,12 @@ import type { World } from './index.ts';
 
 export type WorldDatabase = { url: string; world: World; drop(): Promise<void> };
 
-/** Whoever holds it makes the world; any number will do. */
+/** Whoever holds this lock makes the world. Any number will do. */
 const lockId = 7_203_641;
 
 /**
- * A copy of the run's database with the world in it. The first file that asks has it made, into `<template>_world`; its ids stand
- * in the database's comment. global-setup.ts drops it.
+ * A copy of the run's database with the world in it. The first file that asks has it made, in `<template>_world`; the world's ids are in
+ * the database's comment. global-setup.ts drops it.
  */
 export async function copyOfWorldDatabase(make: (databaseUrl: string) => Promise<World>): Promise<WorldDatabase> {
   const serverUrl = inject('postgresUrl');
@@ -31,7 +31,7 @@ export async function copyOfWorldDatabase(make: (databaseUrl: string) => Promise
       await client.query(`comment on database ${source} is ${pg.escapeLiteral(JSON.stringify(world))}`);
     }
     const name = `mgtest_${process.pid}_${randomBytes(6).toString('hex')}`;
-    // The connections of the gateway that made it are gone a moment after it closed.
+    // The connections of the gateway that made it disappear a moment after it closed.
     await waitFor(async () => await client.query(`create database ${name} template ${source} strategy file_copy`), {
       description: 'a copy of the world',
       timeoutMs: 20_000,

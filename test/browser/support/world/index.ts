@@ -7,27 +7,27 @@ import { recordUsage } from './usage.ts';
 
 const dayMs = 86_400_000;
 
-/** A hostile name: as text it is harmless, as markup it would run. */
+/** A hostile name: harmless as text, but as markup it would run. */
 export const hostileName = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"'&`;
 
 export type World = {
   people: People;
-  /** Of the owner: with usage, and with restrictions and five days left. */
+  /** The owner's key with usage, with restrictions and five days left. */
   keyId: string;
   restrictedKeyId: string;
   invoiceId: string;
   invoiceNumber: string;
-  /** Of the owner, ended. */
+  /** A finished job of the owner. */
   jobId: string;
-  /** The operator sees it suspended. */
+  /** An organization that the operator sees suspended. */
   otherOrganizationId: string;
   model: string;
 };
 
-/** Days with usage before today, and calls in each. */
+/** The number of days with usage before today, and of calls on each. */
 export type WorldSize = { days: number; perDay: number };
 
-/** An organization in the middle of its month, made through the API and by the RPCs of the edges alone. */
+/** An organization in the middle of its month, made only through the API and the RPCs that edges use. */
 export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSize): Promise<World> {
   const people = await invitePeople(gateway);
   const { owner, admin, member, operator, tenantId } = people;
@@ -42,7 +42,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     expires_at: new Date(Date.now() + 4.5 * dayMs).toISOString(),
   });
   await create(owner.token, { name: hostileName });
-  // Has stopped before the world is made.
+  // Already expired when the world is made.
   await create(owner.token, { name: 'Old laptop', expires_at: new Date(Date.now() + 1_000).toISOString() });
   await create(owner.token, {
     name: 'Cost dashboard',

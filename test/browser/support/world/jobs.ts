@@ -2,7 +2,7 @@ import type { TestGateway } from '../../../support/gateway.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { ok, type Person } from './people.ts';
 
-/** The id of a job that has ended, beside one that failed. */
+/** The id of a completed job; another one failed. */
 export async function runJobs(gateway: TestGateway, { token }: Person): Promise<string> {
   const submit = (body: object) => ok(gateway, 'POST', '/jobs', token, { endpoint: '/v1/chat/completions', body });
   const messages = [{ role: 'user', content: 'Summarise the last quarter in a sentence.' }];

@@ -7,7 +7,7 @@ import { silentLogger } from '../../../support/keys.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { ok, type People } from './people.ts';
 
-/** Invoices of the past months from what was used, one of them paid; then credit, a commitment and limits. */
+/** Makes invoices for past months from usage, one of them paid; then adds credit, a commitment and limits. */
 export async function settleMoney(
   gateway: TestGateway,
   people: People,
@@ -46,7 +46,7 @@ export async function settleMoney(
   return { invoiceId: data[0].id, invoiceNumber: data[0].number };
 }
 
-/** Usage hands events on to Billing shortly after they were recorded: then the invoices add up to what was used. */
+/** Usage passes events on to Billing shortly after they were recorded; after that the invoices add up to the usage. */
 async function allCharged(gateway: TestGateway, ownerToken: string, costUsd: number): Promise<void> {
   const charged = async (): Promise<number> => {
     const { data } = await ok(gateway, 'GET', '/billing/documents/invoices?limit=100', ownerToken);
@@ -56,7 +56,7 @@ async function allCharged(gateway: TestGateway, ownerToken: string, costUsd: num
   await waitFor(async () => (await charged()) > costUsd - 1e-6, { description, timeoutMs: 30_000, intervalMs: 50 });
 }
 
-/** Billing's worker runs each five minutes; here it runs at once. */
+/** Billing's worker runs every five minutes; here it runs at once. */
 export async function finalizePastMonths({ env }: TestGateway): Promise<void> {
   const database = await openServiceDatabase({
     service: 'billing',

@@ -3,7 +3,7 @@ import type { Credentials } from '../browser.ts';
 
 const password = 'Correct-horse-1';
 
-/** One user per role; the operator's organization is another one than that of the others. */
+/** One user per role; the operator is in a different organization from the others. */
 export const users = {
   owner: { email: 'owner@example.com', password },
   admin: { email: 'admin@example.com', password },
@@ -17,7 +17,7 @@ export type People = { tenantId: string } & Record<UserName, Person>;
 
 const organizationName = 'Northwind Robotics';
 
-/** Makes the organization as an operator does, and its people by invitations. */
+/** Creates the organization as an operator does, and its people by invitation. */
 export async function invitePeople(gateway: TestGateway): Promise<People> {
   const operatorToken = await gateway.login(users.operator);
   await ok(gateway, 'PATCH', '/profile', operatorToken, { first_name: 'Otto', last_name: 'Operator' });

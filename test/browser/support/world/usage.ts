@@ -63,15 +63,15 @@ function eventAt(
   });
 }
 
-/** As many events as Record takes at once. */
+/** The most events that Record takes at once. */
 const batchMax = 1_000;
 
-/** The ten latest calls of a key, newest first: successes, a named failure and one without a name. */
+/** Failures among the ten latest calls of a key, newest first: some named, one without a name; the rest are successes. */
 const latestFailures: Readonly<Record<number, string>> = { 2: 'rate_limit_exceeded', 6: '' };
 
 /**
- * `days` days of calls, `perDay` a day and fewer on weekends, and a year of single ones before; metered as the edges do. Answers
- * the cost in USD.
+ * Records `days` days of calls, `perDay` a day and fewer on weekends, after a year of single ones, metered as the edges do. Returns the
+ * cost in USD.
  */
 export async function recordUsage(
   gateway: TestGateway,

@@ -19,7 +19,7 @@ export function AcceptInvitation() {
   const [password, setPassword] = useState('');
   const accept = useAction({ onSuccess: useLeadToSignIn('accepted') });
   const unnamed = fieldError(accept.error, 'organization_name');
-  // The link says whether the invitation opens an organization; the API does too, for a link that lost it.
+  // The link says whether the invitation opens an organization. If the link has lost that, the API says so in its refusal.
   const [opensOrganization] = useState(() => new URLSearchParams(window.location.search).has('organization'));
   const namesOrganization = opensOrganization || organization !== '' || unnamed !== null;
   const submit = () =>
@@ -37,7 +37,7 @@ export function AcceptInvitation() {
     });
   const signIn = (
     <>
-      Accepted already?{' '}
+      Already accepted?{' '}
       <Link href="/sign-in" className={authLink}>
         Sign in
       </Link>
@@ -47,7 +47,7 @@ export function AcceptInvitation() {
     return (
       <AuthFrame title="Accept an invitation" footer={signIn}>
         <Notice tone="warn">
-          Open the link from your invitation mail: it carries the one-time token which is missing here.
+          Open the link in your invitation email: it contains a one-time token that is missing here.
         </Notice>
       </AuthFrame>
     );
@@ -84,7 +84,7 @@ export function AcceptInvitation() {
           <TextField
             label="Organization name"
             autoComplete="organization"
-            hint="You open it, and own it."
+            hint="You create it and become its owner."
             value={organization}
             onChange={setOrganization}
             error={unnamed}

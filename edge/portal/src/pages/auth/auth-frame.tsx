@@ -3,7 +3,7 @@ import { useApi } from '../../api/hooks.ts';
 import { navigate } from '../../router/router.ts';
 import { Logo } from '../../shell/logo.tsx';
 
-/** The frame of pages which need no session. */
+/** The frame of pages that need no session. */
 export function AuthFrame({
   title,
   description,

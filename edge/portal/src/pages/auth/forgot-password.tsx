@@ -14,16 +14,16 @@ export function ForgotPassword() {
   return (
     <AuthFrame
       title="Forgot your password?"
-      description="We mail you a link by which you set a new one."
+      description="We’ll email you a link for setting a new one."
       footer={
         <Link href="/sign-in" className={authLink}>
-          Back to signing in
+          Back to sign-in
         </Link>
       }
     >
       {asked ? (
         <Notice tone="good" role="status">
-          If an account has the address {email}, a mail is on its way. The link in it works once.
+          If there is an account for {email}, an email is on its way. Its link works once.
         </Notice>
       ) : (
         <Form
@@ -41,7 +41,7 @@ export function ForgotPassword() {
             error={fieldError(ask.error, 'email')}
           />
           <Button type="submit" look="primary" size="large" pending={ask.pending}>
-            Mail me a link
+            Email me a link
           </Button>
         </Form>
       )}

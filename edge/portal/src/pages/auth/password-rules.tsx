@@ -11,7 +11,7 @@ const rules: readonly { text: string; met: (password: string) => boolean }[] = [
 
 export const passwordMeetsRules = (password: string): boolean => rules.every(({ met }) => met(password));
 
-/** The classes, ticked as they are met. */
+/** The password rules, each ticked once it is met. */
 export function PasswordRules({ password }: { password: string }) {
   return (
     <ul aria-label="Password rules" className="grid grid-cols-2 gap-x-4 gap-y-1 text-sm">

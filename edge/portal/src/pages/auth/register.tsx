@@ -8,15 +8,15 @@ export function Register() {
       title="Create an account"
       footer={
         <Link href="/sign-in" className={authLink}>
-          Back to signing in
+          Back to sign-in
         </Link>
       }
     >
       <Notice>
         <p>Self-service registration is unavailable.</p>
         <p className="mt-2">
-          New users join by invitation: ask an owner or admin of your organization to invite you. The mail you get has a
-          link by which you set a password.
+          New users join by invitation: ask an owner or admin of your organization to invite you. The email you get has
+          a link for setting your password.
         </p>
       </Notice>
     </AuthFrame>

@@ -15,15 +15,15 @@ export function ResetPassword() {
   return (
     <AuthFrame
       title="Set a new password"
-      description="This ends all of your sessions."
+      description="This ends all your sessions."
       footer={
         <Link href="/forgot-password" className={authLink}>
-          Ask for a new link
+          Request a new link
         </Link>
       }
     >
       {token === '' ? (
-        <Notice tone="warn">Open the link from the mail: it carries the one-time token which is missing here.</Notice>
+        <Notice tone="warn">Open the link in the email: it contains a one-time token that is missing here.</Notice>
       ) : (
         <Form onSubmit={() => reset.run({ method: 'POST', path: '/auth/password/reset', body: { token, password } })}>
           <FormError error={reset.error} fields={['password']} />

@@ -55,17 +55,17 @@ export function SignIn() {
     >
       <Form onSubmit={() => void submit()}>
         {(next === null || query.get('next') !== null) && error === null && (
-          <Notice>Sign in to go on to where you were.</Notice>
+          <Notice>Sign in to continue where you left off.</Notice>
         )}
         {query.get('done') === 'accepted' && (
-          <Notice tone="good">Welcome. Sign in with the address the invitation went to.</Notice>
+          <Notice tone="good">Welcome! Sign in with the address your invitation was sent to.</Notice>
         )}
         {query.get('done') === 'reset' && (
-          <Notice tone="good">Your password is changed. Sign in with the new one.</Notice>
+          <Notice tone="good">Your password has been changed. Sign in with the new one.</Notice>
         )}
         {!window.isSecureContext && (
           <Notice tone="warn">
-            Without HTTPS your browser keeps no session: a reload signs you out, and so does half an hour.
+            Without HTTPS your browser cannot keep you signed in: a reload signs you out, and so does half an hour.
           </Notice>
         )}
         <FormError error={error} fields={['email', 'password']} />
@@ -99,7 +99,10 @@ export function SignIn() {
   );
 }
 
-/** Only an address of this portal: a link that somebody sent must not lead out of it. Browsers read a backslash as a slash, and leave tabs and line breaks out. */
+/**
+ * Only an address inside this portal, since a link from someone else must not lead out of it. Browsers read a backslash as a slash and drop
+ * tabs and line breaks.
+ */
 function safeNext(next: string | null): string {
   if (next === null || !/^\/(?!\/)[^\\\t\r\n]*$/.test(next)) return '/';
   return next.startsWith('/sign-in') ? '/' : next;

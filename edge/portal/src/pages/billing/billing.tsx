@@ -25,12 +25,12 @@ export function Billing() {
   if (!isAdmin) {
     return (
       <Page title="Billing">
-        <Notice>The wallet, invoices and transactions are shown to admins and owners of your organization.</Notice>
+        <Notice>Only admins and owners of your organization see the wallet, invoices and transactions.</Notice>
         <div className="grid items-start gap-5 lg:grid-cols-2">
           <PlanCard />
           <BudgetCard
             title="Your daily limit"
-            description="Over all of your keys and sessions, per UTC day."
+            description="Across all your keys and sessions, per UTC day."
             path="/profile/cost-limit"
             editable
           />
@@ -40,7 +40,7 @@ export function Billing() {
     );
   }
   return (
-    <Page title="Billing" description="Credit, plan and invoices of your organization.">
+    <Page title="Billing" description="Your organization’s credit, plan and invoices.">
       <Tabs
         label="Billing"
         value={tab}
@@ -79,9 +79,9 @@ function Overview() {
                 value={commitment.data == null ? '—' : formatUsd(commitment.data.remaining_usd)}
               />
             </TileRow>
-            <Card flush title="Credit" description="In the order in which it is drawn.">
+            <Card flush title="Credit" description="In the order in which it is spent.">
               <Table
-                label="Lots of credit"
+                label="Credit lots"
                 rows={data.lots}
                 columns={lotColumns}
                 rowKey={(lot) => lot.id}
@@ -96,7 +96,7 @@ function Overview() {
         )}
       </Loaded>
       <div className="grid items-start gap-5 lg:grid-cols-2">
-        <Card title="Commitment" description="Usage draws on it first.">
+        <Card title="Commitment" description="Usage is paid from it first.">
           <Loaded of={commitment}>
             {(data) =>
               data === null ? (
@@ -116,7 +116,7 @@ function Overview() {
         <PlanCard />
         <BudgetCard
           title="Pay-as-you-go cap"
-          description="Of the whole organization, per UTC month."
+          description="For the whole organization, per UTC month."
           path="/billing/payg-spend-cap"
           editable
         />
@@ -126,7 +126,7 @@ function Overview() {
   );
 }
 
-/** In the reader's zone, as the list of lots has it. */
+/** In the reader's time zone, as in the list of lots. */
 function NextExpiry({ wallet }: { wallet: Wallet }) {
   const dates = wallet.lots
     .flatMap((lot) => (lot.expires_at === null || lot.remaining_usd <= 0 ? [] : [lot.expires_at]))
@@ -159,13 +159,13 @@ function PlanCard() {
                 'Pay as you go',
                 data.payg_enabled ? 'Usage beyond credit is invoiced' : 'Off: calls stop when credit is used up',
               ],
-              ['Credit each month', formatUsd(data.included.monthly_credit_usd)],
+              ['Monthly credit', formatUsd(data.included.monthly_credit_usd)],
               ...(data.included.features.length === 0
                 ? []
                 : [['Included', data.included.features.join(', ')] as const]),
               ['Requests per minute', formatCount(data.rate_limits.requests_per_minute)],
               ['Tokens per minute', formatCount(data.rate_limits.tokens_per_minute)],
-              ['At the same time', formatCount(data.rate_limits.concurrent_requests)],
+              ['Concurrent requests', formatCount(data.rate_limits.concurrent_requests)],
             ]}
           />
         )}

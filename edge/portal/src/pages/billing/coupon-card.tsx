@@ -13,11 +13,11 @@ export function CouponCard() {
     stale: ['/billing'],
     onSuccess: () => {
       setCode('');
-      toast.say('The coupon is redeemed: its credit is in the wallet.');
+      toast.say('Coupon redeemed: its credit is in the wallet.');
     },
   });
   return (
-    <Card title="Coupon" description="Each coupon works once for an organization.">
+    <Card title="Coupon" description="Each coupon works once per organization.">
       <Form
         onSubmit={() => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code: code.trim() } })}
       >

@@ -23,17 +23,17 @@ export function Invoices() {
       empty={
         days.start === '' && days.end === '' ? (
           <EmptyState icon="card" title="No invoices yet">
-            One is drafted through each month and finalized on the 1st of the next.
+            A draft grows through each month and is finalized on the 1st of the next.
           </EmptyState>
         ) : (
-          <EmptyState icon="search" title="No invoice fits" />
+          <EmptyState icon="search" title="No invoices match" />
         )
       }
     />
   );
 }
 
-/** `Nov 2026`: invoices are for one UTC month each. */
+/** `Nov 2026`: each invoice covers one UTC month. */
 export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
   return new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(
     new Date(invoice.period_start),

@@ -15,15 +15,15 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 type TransactionsProps = {
-  /** Of the list in the API. */
+  /** Where the API has the list. */
   path: string;
-  /** Whether the list can be narrowed to a type and to days. */
+  /** Whether the list can be filtered by type and days. */
   narrowed?: boolean;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
-/** Movements of money: all of an organization's, or those of one invoice. */
+/** Movements of money: those of a whole organization, or of one invoice. */
 export function Transactions({ path, narrowed = true, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
@@ -61,9 +61,9 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             rowKey={(row) => row.id}
             empty={
               Object.values(query).every((value) => value === '') ? (
-                <EmptyState icon="card" title="No money has moved yet" />
+                <EmptyState icon="card" title="No transactions yet" />
               ) : (
-                <EmptyState icon="search" title="No transaction fits" />
+                <EmptyState icon="search" title="No transactions match" />
               )
             }
           />
@@ -74,7 +74,7 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
   );
 }
 
-/** Among thousands of calls nobody would find a payment. */
+/** A type to filter by: nobody would find a payment among thousands of calls. */
 const typeChoices = [
   { value: '', label: 'All types' },
   ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({ value, label: value })),
@@ -90,13 +90,16 @@ const csvColumns = [
   'invoice_id',
 ] as const;
 
-/** The charges of older gateways do not name their models. */
+/** Charges made by older versions of the gateway do not name their model. */
 const unnamed = ({ type }: Transaction): string => (type === 'usage' ? 'Model call' : '—');
 
 const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{row.type}</Badge> },
-  { name: 'What', cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span> },
+  {
+    name: 'Description',
+    cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>,
+  },
   { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money exact usd={row.amount_usd} /> },
   { name: 'Balance', end: true, cell: (row) => <Money usd={row.balance_after_usd} /> },
 ];

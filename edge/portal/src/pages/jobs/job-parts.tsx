@@ -23,13 +23,13 @@ export function JobStatus({ job }: { job: Pick<Job, 'status' | 'error'> }) {
 
 export const hasEnded = (job: Pick<Job, 'status'>): boolean => job.status !== 'queued' && job.status !== 'in_progress';
 
-/** Cancels a job that still waits or runs. */
+/** Cancels a job that is queued or running. */
 export function CancelJob({ job, size = 'small' }: { job: Pick<Job, 'id' | 'status'>; size?: 'small' | 'medium' }) {
   const toast = useToast();
   const cancel = useAction<Job>({
     stale: ['/jobs'],
     onSuccess: (after) =>
-      toast.say(after.status === 'cancelled' ? 'The job is cancelled.' : `The job had already ended: ${after.status}.`),
+      toast.say(after.status === 'cancelled' ? 'Job cancelled.' : `The job had already ended: ${after.status}.`),
     onError: toast.complain,
   });
   if (hasEnded(job)) return null;

@@ -1,4 +1,4 @@
-/** In the order of a job's life, as people read them. */
+/** In the order of a job's life, in the words that people read. */
 export const jobStatusNames = {
   queued: 'Queued',
   in_progress: 'In progress',
@@ -7,8 +7,8 @@ export const jobStatusNames = {
   cancelled: 'Cancelled',
 } as const;
 
-/** For a filter of jobs. */
+/** The choices of a job filter. */
 export const jobStatusChoices = [
-  { value: '', label: 'Any status' },
+  { value: '', label: 'All statuses' },
   ...Object.entries(jobStatusNames).map(([value, label]) => ({ value, label })),
 ];

@@ -22,14 +22,14 @@ export function JobPage({ parameters }: PageParameters) {
   const [asking, setAsking] = useState(false);
   const toast = useToast();
   const job = useGet<Job>(`/jobs/${id}`, undefined, {
-    // The result of a job that has ended never changes, and may be large.
+    // The result of a finished job never changes, and may be large.
     refetchIntervalMs: (last) => (last !== undefined && hasEnded(last) ? null : refreshMs),
     keepPrevious: false,
   });
   const remove = useAction({
     stale: ['/jobs'],
     onSuccess: () => {
-      toast.say('The job and its result are deleted.');
+      toast.say('Job and result deleted.');
       navigate('/jobs');
     },
   });
@@ -53,7 +53,7 @@ export function JobPage({ parameters }: PageParameters) {
       {asking && (
         <ConfirmDialog
           title="Delete this job?"
-          description="Its result goes with it, and cannot be fetched again. This cannot be undone."
+          description="Its result is deleted too and cannot be fetched again. This cannot be undone."
           act="Delete job"
           onAct={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
           onClose={() => setAsking(false)}
@@ -122,8 +122,8 @@ const shownLengthMax = 200_000;
 function Result({ json, path }: { json: string; path: string }) {
   const description =
     json.length <= shownLengthMax
-      ? 'The exact body of the synchronous call.'
-      : `The first ${formatCount(shownLengthMax)} of ${formatCount(json.length)} characters: GET ${path} answers the whole.`;
+      ? 'Exactly the body that the synchronous call would have returned.'
+      : `The first ${formatCount(shownLengthMax)} of ${formatCount(json.length)} characters. GET ${path} returns all of it.`;
   return (
     <Card title="Result" description={description}>
       <CodeBlock label="Result" code={json.slice(0, shownLengthMax)} />

@@ -62,12 +62,11 @@ export function Jobs() {
 function NoJobs({ filtered }: { filtered: boolean }) {
   const models = useGet<{ data: Model[] }>('/models');
   const model = models.data?.data.find(({ operations }) => operations.includes('chat_completions'))?.id ?? 'a-model';
-  if (filtered) return <EmptyState icon="search" title="No job has this status" />;
+  if (filtered) return <EmptyState icon="search" title="No jobs with this status" />;
   return (
     <>
       <EmptyState icon="job" title="No jobs yet">
-        Add <code className="font-mono">"background": true</code> to a call of any inference operation: it answers at
-        once with a job.
+        Add <code className="font-mono">"background": true</code> to any inference call: it returns a job at once.
       </EmptyState>
       <div className="px-5 pb-5">
         <CodeBlock

@@ -4,7 +4,7 @@ import type { KeyType, Model } from '../../api/types.ts';
 import { numberOrText } from '../../format/number.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 
-/** As text, while they are typed. */
+/** The fields as text while they are being typed. */
 type ConstraintTexts = { models: string; addresses: string; cap: string };
 
 export type Constraints = {
@@ -34,7 +34,7 @@ type ConstraintFieldsProps = {
 
 export const constraintFieldNames = ['model_allowlist', 'ip_allowlist', 'spend_cap_usd'];
 
-/** What the gateway enforces for a key. Empty means no restriction. */
+/** The restrictions that the gateway enforces for a key. An empty field means no restriction. */
 export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {
   const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: type === 'inference' });
   const listed = new Set(texts.models.split(/[\s,;]+/));
@@ -80,7 +80,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
         spellCheck={false}
         placeholder="203.0.113.7, 10.0.0.0/8, 2001:db8::/32"
         className="font-mono text-sm"
-        hint="IP addresses or CIDR ranges, apart by spaces or commas. Empty: from anywhere."
+        hint="IP addresses or CIDR ranges, separated by spaces or commas. Leave empty to allow any address."
         value={texts.addresses}
         onChange={(value) => onChange({ ...texts, addresses: value })}
         error={fieldError(error, 'ip_allowlist')}
@@ -90,7 +90,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
           label="Daily spend cap in USD"
           inputMode="decimal"
           placeholder="No cap"
-          hint="Per UTC day; 0 blocks all spend. It stacks with your personal limit and the organization's."
+          hint="Per UTC day; 0 blocks all spending. Your personal limit and the organization's also apply."
           value={texts.cap}
           onChange={(value) => onChange({ ...texts, cap: value })}
           error={fieldError(error, 'spend_cap_usd')}

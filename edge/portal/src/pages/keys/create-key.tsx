@@ -21,7 +21,7 @@ export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () 
   };
   return (
     <Dialog
-      // A secret that comes when the form was dismissed is shown all the same: nobody can show it again.
+      // If the form was dismissed before the secret arrived, the secret is shown all the same: it can never be shown again.
       open={open || created !== null}
       onClose={close}
       keep
@@ -121,7 +121,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
   );
 }
 
-/** Folded away until it is wanted, or until something in it is at fault. */
+/** Collapsed until someone wants it or something in it is wrong. */
 function Section({ title, open, children }: { title: string; open: boolean; children: ReactNode }) {
   return (
     <details open={open || undefined} className="group rounded-lg border border-line">

@@ -21,7 +21,7 @@ export function DeleteKeyDialog({
   const remove = useAction({
     stale: ['/api-keys'],
     onSuccess: () => {
-      toast.say(`${apiKey.name} is deleted.`);
+      toast.say(`${apiKey.name} was deleted.`);
       onDeleted();
     },
   });
@@ -30,12 +30,12 @@ export function DeleteKeyDialog({
       open
       onClose={onClose}
       title={`Delete ${apiKey.name}?`}
-      description="Applications which use it stop working at once. This cannot be undone."
+      description="Applications that use it stop working at once. This cannot be undone."
     >
       <Form onSubmit={() => typed === apiKey.name && remove.run({ method: 'DELETE', path: `/api-keys/${apiKey.id}` })}>
         <FormError error={remove.error} />
         <TextField
-          label="Type the key's name to delete it"
+          label="To confirm, type the key's name"
           autoFocus
           autoComplete="off"
           placeholder={apiKey.name}

@@ -13,9 +13,9 @@ import { ScopePicker } from './scope-picker.tsx';
 
 const fields = ['name', 'scopes', 'expires_at', ...constraintFieldNames];
 
-/** Changes a key. What was changed shows at once, and goes back when the gateway refuses it. */
+/** Edits a key. Changes show at once, and are undone if the gateway refuses them. */
 export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; onClose: () => void }) {
-  // As it was when the dialog opened: `current` already shows what is being saved.
+  // The key as it was when the dialog opened: `current` already shows the changes being saved.
   const [apiKey] = useState(current);
   const queries = useQueryClient();
   const toast = useToast();
@@ -31,7 +31,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   const save = useAction<ApiKey>({
     stale: ['/api-keys'],
     onSuccess: () => {
-      toast.say(`${name.trim()} is saved.`);
+      toast.say(`${name.trim()} was saved.`);
       onClose();
     },
     onError: () => queries.setQueryData([path], apiKey),
@@ -59,7 +59,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
       keep
       wide
       title={`Edit ${apiKey.name}`}
-      description="Changes act on the key's next request. Changes of scopes and restrictions are recorded in the audit log."
+      description="Changes take effect with the key's next request. Changes to scopes and restrictions are recorded in the audit log."
     >
       <Form onSubmit={submit} className="grid gap-5">
         <FormError error={save.error} fields={fields} />

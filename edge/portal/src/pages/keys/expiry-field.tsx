@@ -6,7 +6,7 @@ import { SelectField, TextField } from '../../ui/field.tsx';
 const presetDays: Readonly<Record<string, number>> = { '30': 30, '90': 90, '365': 365 };
 
 type ExpiryFieldProps = {
-  /** A date means 00:00 UTC of that day; null means never; empty is a date that is not whole, with which no form may be sent. */
+  /** A date means 00:00 UTC on that day; null means never; an empty string is an incomplete date, with which no form may be sent. */
   value: string | null;
   onChange: (value: string | null) => void;
   error: string | null;
@@ -47,8 +47,8 @@ export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
           min={tomorrow}
           value={value?.slice(0, 10) ?? ''}
           onChange={onChange}
-          error={value === '' ? 'Give a whole date, or choose Never.' : error}
-          hint="The key stops at 00:00 UTC of this day."
+          error={value === '' ? 'Enter a full date, or choose Never.' : error}
+          hint="The key stops working at 00:00 UTC on this day."
         />
       )}
     </div>

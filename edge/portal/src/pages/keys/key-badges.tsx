@@ -5,13 +5,13 @@ import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 
-/** Active or Expired (service.md, API key: is_active); or Revoked, by an operator. */
+/** Active or Expired (service.md, API key: is_active), or Revoked by an operator. */
 export function KeyStatus({ apiKey }: { apiKey: ApiKey }) {
   if (apiKey.revoked_at !== null) return <Status tone="danger">Revoked</Status>;
   return apiKey.is_active ? <Status tone="good">Active</Status> : <Status tone="neutral">Expired</Status>;
 }
 
-/** Warns of keys which expire within 7 days, with the days left. */
+/** Warns of keys that expire within 7 days, with the days left. */
 export function ExpiryBadge({ apiKey }: { apiKey: ApiKey }) {
   const now = useNow();
   if (apiKey.expires_at === null || !apiKey.is_active) return null;
@@ -24,7 +24,7 @@ export function ExpiryBadge({ apiKey }: { apiKey: ApiKey }) {
   );
 }
 
-/** What a key is restricted to: models, addresses, spend. */
+/** What a key is restricted to: models, addresses and spend. */
 export function RestrictionBadges({ apiKey, none = null }: { apiKey: ApiKey; none?: ReactNode }) {
   const models = apiKey.model_allowlist ?? [];
   const addresses = apiKey.ip_allowlist ?? [];

@@ -3,7 +3,7 @@ import { DeleteKeyDialog } from './delete-key.tsx';
 import { EditKeyDialog } from './edit-key.tsx';
 import { RotateKeyDialog } from './rotate-key.tsx';
 
-/** What is being done with a key. */
+/** What is being done to a key. */
 export type KeyDialog = { kind: 'edit' | 'rotate' | 'delete'; apiKey: ApiKey };
 
 export function KeyDialogs({

@@ -30,10 +30,10 @@ export function KeyPage({ parameters }: PageParameters) {
       <Page title="API key" parent={parent}>
         {isGone ? (
           <>
-            {/* Which of these it is, nobody is told: the analytics of a key that never was are answered, with zeros. */}
+            {/* The API does not reveal which case it is: for a key that never existed it returns analytics of zeros. */}
             <Notice>
-              None of your keys has this id. What a deleted one did is shown
-              {isAdmin ? ', and what a teammate’s does' : ''}; if there never was such a key, all is zero.
+              None of your keys has this id. If the key was deleted{isAdmin ? ' or is a teammate’s' : ''}, its usage is
+              shown below; if there never was such a key, everything is zero.
             </Notice>
             <Analytics keyId={id} />
           </>

@@ -33,7 +33,7 @@ export function Keys() {
   return (
     <Page
       title="API keys"
-      description="Your own keys. Teammates manage theirs."
+      description="Your own keys. Teammates manage their own."
       actions={
         <Button look="primary" icon="plus" onClick={() => setCreate('1')}>
           Create key
@@ -75,7 +75,7 @@ export function Keys() {
                 rowKey={(key) => key.id}
                 empty={
                   filtered ? (
-                    <EmptyState icon="search" title="No key fits these filters" />
+                    <EmptyState icon="search" title="No keys match these filters" />
                   ) : (
                     <EmptyState
                       icon="key"
@@ -86,8 +86,8 @@ export function Keys() {
                         </Button>
                       }
                     >
-                      A key lets a program call models as you, within scopes, models, addresses and a daily spend that
-                      you choose.
+                      A key lets a program call models as you, within the scopes, models, addresses and daily spend cap
+                      that you choose.
                     </EmptyState>
                   )
                 }
@@ -104,7 +104,7 @@ export function Keys() {
   );
 }
 
-/** How much of the quota is used, where there is one; every key that is not deleted counts. */
+/** How much of the quota is used, if there is one; every key that is not deleted counts. */
 function Quota({ list: { quota } }: { list: KeyList }) {
   if (quota.limit === null) return null;
   return (

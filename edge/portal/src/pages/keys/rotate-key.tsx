@@ -12,7 +12,7 @@ const hour = 3600;
 export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const [grace, setGrace] = useState(String(24 * hour));
   const rotate = useAction<CreatedKey>({ stale: ['/api-keys'] });
-  // The new secret may be on its way, and nobody can show it again.
+  // The new secret may already be on its way, and can be shown only once.
   const cancel = () => {
     if (!rotate.pending) onClose();
   };
@@ -46,7 +46,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
             value={grace}
             onChange={setGrace}
             error={fieldError(rotate.error, 'grace_period_seconds')}
-            hint="Time to bring the new one to every place where the old one is used."
+            hint="Time to replace it wherever it is used."
             choices={[
               { value: '0', label: 'No time: it stops at once' },
               { value: String(hour), label: '1 hour' },
@@ -58,7 +58,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
           <DialogActions>
             <Button onClick={cancel}>Cancel</Button>
             <Button type="submit" look="primary" pending={rotate.pending}>
-              Make a new secret
+              Create new secret
             </Button>
           </DialogActions>
         </Form>

@@ -11,7 +11,7 @@ type ScopePickerProps = {
   error: string | null;
 };
 
-/** Scopes by group, each with what it does. Scopes which the list does not know (retired names) are kept and shown. */
+/** Scopes by group, each with what it allows. Scopes that are not in the list (retired names) are kept and shown. */
 export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps) {
   const isAdmin = useIsAdmin();
   const offered = scopeGroups[type].map((group) => ({

@@ -2,7 +2,7 @@ import type { KeyType } from '../../api/types.ts';
 
 type ScopeGroup = { name: string; scopes: readonly { name: string; does: string; adminOnly?: boolean }[] };
 
-/** The scopes of service.md (Scopes), in words. Retired names are not offered; keys which have one keep it. */
+/** The scopes of service.md (Scopes), in words. Retired names are not offered, but keys that have one keep it. */
 export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {
   inference: [
     {
@@ -19,7 +19,7 @@ export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {
       name: 'Models',
       scopes: [
         { name: 'models:list', does: 'List models and announced retirements' },
-        { name: 'models:retrieve', does: 'Look one model up' },
+        { name: 'models:retrieve', does: 'Look up one model' },
       ],
     },
     {
@@ -37,9 +37,9 @@ export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {
       scopes: [
         { name: 'usage:read_current', does: 'This month so far' },
         { name: 'usage:read_history', does: 'Single requests' },
-        { name: 'usage:read_summary', does: 'Sums over a range' },
+        { name: 'usage:read_summary', does: 'Totals over a range' },
         { name: 'usage:read_report', does: 'Reports over time, and analytics of a key' },
-        { name: 'usage:read_breakdown', does: 'Usage of each user of the organization', adminOnly: true },
+        { name: 'usage:read_breakdown', does: 'Usage of each user in the organization', adminOnly: true },
       ],
     },
     {
@@ -61,7 +61,7 @@ export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {
   ],
 };
 
-/** What a new key starts with: all that its owner may use. */
+/** The scopes that a new key starts with: all that its owner may use. */
 export function defaultScopes(type: KeyType, isAdmin: boolean): string[] {
   return scopeGroups[type].flatMap((group) =>
     group.scopes.filter(({ adminOnly }) => isAdmin || adminOnly !== true).map(({ name }) => name),

@@ -7,7 +7,7 @@ import { Notice } from '../../ui/notice.tsx';
 
 type SecretPanelProps = { created: Pick<CreatedKey, 'key' | 'key_type'>; onDone: () => void };
 
-/** The one time at which a secret can be read. */
+/** Shows a secret, the only time that it can be read. */
 export function SecretPanel({ created, onDone }: SecretPanelProps) {
   const origin = window.location.origin;
   const curl =

@@ -14,7 +14,7 @@ const spentWhen = { day: 'today', month: 'this month' } as const;
 
 type BudgetCardProps = { title: string; description: string; path: string; editable: boolean };
 
-/** A limit, what was spent of it, and its editor. */
+/** A limit, the amount spent under it, and its editor. */
 export function BudgetCard({ title, description, path, editable }: BudgetCardProps) {
   const budget = useGet<Budget>(path);
   return (
@@ -27,8 +27,8 @@ export function BudgetCard({ title, description, path, editable }: BudgetCardPro
 function BudgetView({ budget, path, editable }: { budget: Budget; path: string; editable: boolean }) {
   const toast = useToast();
   const [text, setText] = useDraft(budget.limit_usd === null ? '' : String(budget.limit_usd));
-  const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('The limit is saved.') });
-  const remove = useAction({ stale: [path], onSuccess: () => toast.say('The limit is removed.') });
+  const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('Limit saved.') });
+  const remove = useAction({ stale: [path], onSuccess: () => toast.say('Limit removed.') });
   return (
     <div className="grid gap-4">
       {budget.limit_usd === null ? (
@@ -57,7 +57,7 @@ function BudgetView({ budget, path, editable }: { budget: Budget; path: string; 
           <TextField
             label="Limit in USD"
             inputMode="decimal"
-            hint="0 blocks all spend."
+            hint="0 blocks all spending."
             value={text}
             onChange={setText}
             error={fieldError(save.error, 'limit_usd')}

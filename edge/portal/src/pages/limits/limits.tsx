@@ -12,17 +12,17 @@ const refreshMs = 5000;
 const kinds: readonly (readonly [keyof RateLimitValues, string])[] = [
   ['requests_per_minute', 'Requests per minute'],
   ['tokens_per_minute', 'Tokens per minute'],
-  ['concurrent_requests', 'Requests at the same time'],
+  ['concurrent_requests', 'Concurrent requests'],
 ];
 
 export function Limits() {
   const isAdmin = useIsAdmin();
   const limits = useGet<RateLimits>('/rate-limits', undefined, { refetchIntervalMs: refreshMs });
   return (
-    <Page title="Limits" description="How fast you may go, and how much you may spend. The strictest limit counts.">
+    <Page title="Limits" description="How fast you may call, and how much you may spend. The strictest limit applies.">
       <Card
         title="Rate limits"
-        description="Of your session, used by the playground. Each key has the same for itself unless it was given others."
+        description="For your session, which the playground uses. Each key has the same limits to itself, unless it was given its own."
       >
         <Loaded of={limits}>
           {(data) => (
@@ -48,7 +48,7 @@ export function Limits() {
       <div className="grid items-start gap-5 lg:grid-cols-2">
         <BudgetCard
           title="Personal daily limit"
-          description="Over all of your keys and sessions, per UTC day."
+          description="Across all your keys and sessions, per UTC day."
           path="/profile/cost-limit"
           editable
         />
@@ -56,8 +56,8 @@ export function Limits() {
           title="Pay-as-you-go cap"
           description={
             isAdmin
-              ? 'Of the whole organization, per UTC month.'
-              : 'Of the whole organization, per UTC month. Admins and owners change it.'
+              ? 'For the whole organization, per UTC month.'
+              : 'For the whole organization, per UTC month. Admins and owners can change it.'
           }
           path="/billing/payg-spend-cap"
           editable={isAdmin}

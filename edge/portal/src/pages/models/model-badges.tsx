@@ -3,7 +3,7 @@ import { daysUntil, formatDate, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 
-/** Retiring from the announcement on; the countdown only when there is a date (service.md, Model retirement). */
+/** "Retiring" from the announcement on; a countdown only once there is a date (service.md, Model retirement). */
 export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 'sunset_at'> }) {
   const now = useNow();
   if (model.deprecated_at === null) return null;
@@ -17,13 +17,13 @@ export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 
   );
 }
 
-/** What comes after a retiring model: its successor, or the operator's note. */
+/** What comes after a retiring model: its successor or the operator's note. */
 export function retirementSentence(
   model: Pick<Model, 'sunset_at' | 'replacement_model_name' | 'retirement_note'>,
 ): string {
   const when =
     model.sunset_at === null
-      ? 'No date is set yet.'
+      ? 'No date has been set yet.'
       : `It stops on ${formatDate(model.sunset_at)} (${formatUtc(model.sunset_at)}).`;
   const what =
     model.replacement_model_name !== null

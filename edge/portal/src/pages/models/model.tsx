@@ -148,7 +148,7 @@ function Snippets({ model }: { model: Model }) {
   return (
     <Card
       title="Call it"
-      description="With the key in the environment variable MODEL_GATEWAY_KEY."
+      description="Expects your key in the environment variable MODEL_GATEWAY_KEY."
       action={
         <div className="flex flex-wrap gap-2">
           {model.operations.length > 1 && (

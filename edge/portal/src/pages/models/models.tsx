@@ -21,7 +21,7 @@ export function Models() {
   const search = useSearch();
   const [operation, setOperation] = useSearchParameter('operation', '');
   return (
-    <Page title="Models" description="What you may call, at which price, and for how long.">
+    <Page title="Models" description="What you may call, at what price, and for how long.">
       <Loaded of={models}>
         {({ data }) => <Catalog models={data} search={search} operation={operation} onOperation={setOperation} />}
       </Loaded>
@@ -70,10 +70,10 @@ function Catalog({ models, search, operation, onOperation }: CatalogProps) {
           empty={
             models.length === 0 ? (
               <EmptyState icon="model" title="No models yet">
-                An operator registers models, or sets UPSTREAM_BASE_URL to have those of a server discovered.
+                An operator can register models, or set UPSTREAM_BASE_URL to discover those of a server.
               </EmptyState>
             ) : (
-              <EmptyState icon="search" title="No model fits these filters" />
+              <EmptyState icon="search" title="No models match these filters" />
             )
           }
         />

@@ -1,4 +1,4 @@
-/** Operations as people read them; unknown ones are shown as they are. */
+/** The operations in words; unknown ones are shown as they are. */
 const names: Readonly<Record<string, string>> = {
   chat_completions: 'Chat',
   completions: 'Completions',
@@ -10,7 +10,7 @@ const names: Readonly<Record<string, string>> = {
   realtime_transcription: 'Realtime',
 };
 
-/** The operations that a model can be given. */
+/** The operations that a model can have. */
 export const operations = Object.keys(names);
 
 export const operationName = (operation: string): string => names[operation] ?? operation;

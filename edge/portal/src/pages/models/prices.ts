@@ -11,7 +11,7 @@ const kinds: readonly (readonly [keyof Rates, string])[] = [
   ['per_request_usd', 'per request'],
 ];
 
-/** The rates that are not free, as amount and unit. */
+/** The rates above zero, as amount and unit. */
 export function priceLines(price: Rates | null): { amount: string; unit: string }[] {
   if (price === null) return [];
   return kinds.flatMap(([field, unit]) => {
@@ -20,7 +20,7 @@ export function priceLines(price: Rates | null): { amount: string; unit: string 
   });
 }
 
-/** One line: `$0.15 in · $0.60 out` for tokens, otherwise the first rate. */
+/** In one line: `$0.15 in · $0.60 out` for tokens, otherwise the first rate. */
 export function priceSummary(price: Rates | null): string {
   if (price === null) return 'No price';
   const tokens = [

@@ -28,7 +28,7 @@ const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
 
 function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
   return (base: string, model: string) => {
-    // The body stands in single quotes: one inside it has to leave them for a moment.
+    // The body is in single quotes, so a single quote inside it has to close and reopen them.
     const text = JSON.stringify({ model, ...body }).replaceAll("'", "'\\''");
     return `curl ${base}${path} \\\n  ${authorization} \\\n  -H "Content-Type: application/json" \\\n  -d '${text}'${tail}`;
   };
@@ -92,7 +92,7 @@ const calls: Readonly<Record<string, Call>> = {
       `# The socket needs a WebSocket client:\n# ${base.replace(/^http/, 'ws')}/realtime?intent=transcription\nwebsocat -H "Authorization: Bearer $MODEL_GATEWAY_KEY" '${base.replace(/^http/, 'ws')}/realtime?intent=transcription'`,
     python: (model) =>
       `import base64\n\nclient.websocket_base_url = str(client.base_url).replace("http", "ws", 1)\nwith client.realtime.connect(extra_query={"intent": "transcription"}) as socket:\n    socket.session.update(session={"type": "transcription", "audio": {"input": {"transcription": {"model": ${model}}, "turn_detection": None}}})\n    # ${toPcm}\n    with open("speech.pcm", "rb") as file:\n        socket.input_audio_buffer.append(audio=base64.b64encode(file.read()).decode())\n    socket.input_audio_buffer.commit()\n    for event in socket:\n        if event.type == "error":\n            raise RuntimeError(event.error.message)\n        if event.type == "conversation.item.input_audio_transcription.completed":\n            print(event.transcript)\n            break`,
-    // The client's own socket takes TLS alone.
+    // The OpenAI client's own socket insists on TLS.
     node: (model) =>
       `import { readFile } from 'node:fs/promises';\n\nconst socket = new WebSocket(\`\${client.baseURL.replace('http', 'ws')}/realtime?intent=transcription\`, [\n  'realtime',\n  \`openai-insecure-api-key.\${client.apiKey}\`,\n]);\nconst send = (event) => socket.send(JSON.stringify(event));\nsocket.onopen = async () => {\n  send({\n    type: 'session.update',\n    session: { type: 'transcription', audio: { input: { transcription: { model: ${model} }, turn_detection: null } } },\n  });\n  // ${toPcm}\n  send({ type: 'input_audio_buffer.append', audio: await readFile('speech.pcm', 'base64') });\n  send({ type: 'input_audio_buffer.commit' });\n};\nsocket.onmessage = ({ data }) => {\n  const event = JSON.parse(data);\n  if (event.type === 'error') throw new Error(event.error.message);\n  if (event.type !== 'conversation.item.input_audio_transcription.completed') return;\n  console.log(event.transcript);\n  socket.close();\n};`,
   },

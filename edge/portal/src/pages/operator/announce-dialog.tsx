@@ -9,7 +9,7 @@ import { useToast } from '../../ui/toast.tsx';
 import { Consequences } from './consequences.tsx';
 import type { AdminModel } from './types.ts';
 
-/** Announces a retirement, with all that it will cause shown before it is sent. */
+/** Announces a retirement, after showing everything that it will cause. */
 export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: () => void }) {
   const toast = useToast();
   const models = useWholeList<AdminModel>('/admin/models');
@@ -21,7 +21,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
   const announce = useAction({
     stale: ['/admin/retirements', '/admin/models', '/models'],
     onSuccess: () => {
-      toast.say(`The retirement of ${model} is announced.`);
+      toast.say(`The retirement of ${model} was announced.`);
       onClose();
     },
   });
@@ -56,7 +56,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
       keep
       wide
       title="Announce a retirement"
-      description="The announcement moment never moves. The date may be set now or later, and moved until it has passed."
+      description="The time of the announcement is final. The date can be set now or later, and moved until it has passed."
     >
       <Form onSubmit={submit} className="grid gap-5">
         <FormError
@@ -74,7 +74,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
           <TextField
             label="Retires (local time)"
             type="datetime-local"
-            hint="Empty: announced without a date, and without mails."
+            hint="Leave empty to announce without a date, and without emails."
             value={date}
             onChange={setDate}
             error={fieldError(announce.error, 'sunset_at')}

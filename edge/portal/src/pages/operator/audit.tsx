@@ -13,7 +13,7 @@ const types = [...organizationEventTypes, ...platformEventTypes].sort();
 export function OperatorAudit() {
   const [chain, setChain] = useSearchParameter('chain', '');
   const chosen = chain === '' || chain === platformChain ? null : chain;
-  // A hundred of them, of the chosen organization where there is one; each other is asked for alone.
+  // A hundred of them, of the chosen organization if there is one; any other is read by itself.
   const users = useGet<List<Member>>('/admin/users', { limit: 100, tenant_id: chosen });
   const organizations = useOrganizations();
   const chosenName = useOrganizationName(chosen);
@@ -24,7 +24,7 @@ export function OperatorAudit() {
   const chains = (organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }));
   const isListed = chosen === null || chains.some(({ value }) => value === chosen);
   return (
-    <Page title="Platform audit" description="The events of all organizations, and of operators.">
+    <Page title="Platform audit" description="The events of all organizations and of operators.">
       <ChainCheck />
       <AuditList
         path="/admin/audit-events"

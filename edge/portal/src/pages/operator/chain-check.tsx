@@ -13,12 +13,12 @@ import { FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Time } from '../../ui/time.tsx';
 
-/** Names the chain of what belongs to no organization, in the API. */
+/** The API's id for the chain of events that belong to no organization. */
 export const platformChain = NIL;
 
 type Verification = Static<typeof verificationSchema>;
 
-/** Has a chain verified from its first event, in as many parts as the gateway makes of it; also says how many events that has read so far. */
+/** Has a chain verified from its first event on, in as many parts as the gateway splits it into, and counts the events read so far. */
 function useVerification(tenantId: string | undefined) {
   const api = useApi();
   const [read, setRead] = useState(0);
@@ -40,7 +40,7 @@ function useVerification(tenantId: string | undefined) {
   return { check, read };
 }
 
-/** Has the gateway recompute an organization's chain of audit events, or without one the platform's own, and shows what it found. */
+/** Has the gateway recompute the chain of an organization's audit events, or the platform's own chain, and shows the result. */
 export function ChainCheck({ tenantId }: { tenantId?: string }) {
   const { check, read } = useVerification(tenantId);
   return (
@@ -49,7 +49,7 @@ export function ChainCheck({ tenantId }: { tenantId?: string }) {
       description={
         tenantId === undefined
           ? "Events that belong to no organization; an organization's chain is verified on its page."
-          : 'Each event holds the hash of the one before, so that a change shows.'
+          : 'Each event holds the hash of the one before, so any change shows.'
       }
       action={
         <span className="flex flex-wrap gap-2">
@@ -66,12 +66,12 @@ export function ChainCheck({ tenantId }: { tenantId?: string }) {
     >
       {check.isFetching ? (
         <p className="text-sm text-faint">
-          Every event is hashed anew…{read > 0 && ` ${formatCount(read)} are read and hold.`}
+          Rehashing every event…{read > 0 && ` ${formatCount(read)} verified so far.`}
         </p>
       ) : check.error !== null ? (
         <FormError error={check.error} />
       ) : check.data === undefined ? (
-        <p className="text-sm text-faint">Not verified since this page was opened.</p>
+        <p className="text-sm text-faint">Not verified since you opened this page.</p>
       ) : (
         <Notice
           tone={check.data.is_whole ? 'good' : 'danger'}
@@ -96,6 +96,6 @@ export function ChainCheck({ tenantId }: { tenantId?: string }) {
 
 function Answer({ is_whole, events_checked, first_broken_sequence }: Verification) {
   const count = `${formatCount(events_checked)} ${events_checked === 1 ? 'event' : 'events'}`;
-  if (is_whole) return `The chain is whole: ${count}.`;
-  return `The chain is broken at event ${formatCount(first_broken_sequence ?? 0)}: it was changed, moved or removed. ${count} were read.`;
+  if (is_whole) return `The chain is intact: ${count}.`;
+  return `The chain is broken at event ${formatCount(first_broken_sequence ?? 0)}: it was changed, moved or removed. ${count} checked.`;
 }

@@ -2,7 +2,7 @@ import { CodeBlock } from '../../ui/code-block.tsx';
 import { type Draft, previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
 import { Timeline } from './timeline.tsx';
 
-/** All that a retirement will cause, shown before it is sent: its timeline, the headers and the next mail. */
+/** Everything that a retirement will cause, shown before it is sent: the timeline, the headers and the next mail. */
 export function Consequences({ draft }: { draft: Draft }) {
   const mail = previewMail(draft, window.location.origin);
   return (

@@ -24,7 +24,7 @@ export function Coupons() {
   return (
     <Page
       title="Coupons"
-      description="Codes for credit. An organization redeems each at most once."
+      description="Codes for credit. Each works once per organization."
       actions={
         <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
           Create coupon
@@ -66,7 +66,7 @@ const columns: readonly Column<Coupon>[] = [
     end: true,
     cell: (coupon) => `${formatCount(coupon.redemptions)} of ${formatCount(coupon.redemptions_max)}`,
   },
-  { name: 'Redeem until', cell: (coupon) => <Time value={coupon.redeem_until} none="For ever" /> },
+  { name: 'Redeem until', cell: (coupon) => <Time value={coupon.redeem_until} none="Forever" /> },
   { name: 'Created', sortBy: (coupon) => coupon.created_at, cell: (coupon) => <Time value={coupon.created_at} /> },
   { name: '', end: true, cell: (coupon) => <Disable coupon={coupon} /> },
 ];
@@ -77,7 +77,7 @@ function Disable({ coupon }: { coupon: Coupon }) {
   const disable = useAction({
     stale: ['/admin/coupons'],
     onSuccess: () => {
-      toast.say(`${coupon.code} cannot be redeemed any more.`);
+      toast.say(`${coupon.code} can no longer be redeemed.`);
       setAsking(false);
     },
   });
@@ -90,7 +90,7 @@ function Disable({ coupon }: { coupon: Coupon }) {
       {asking && (
         <ConfirmDialog
           title={`Switch ${coupon.code} off?`}
-          description="Nobody can redeem it from now on; credit that it gave stays. This cannot be undone."
+          description="Nobody can redeem it from now on; credit already redeemed stays. This cannot be undone."
           act="Switch off"
           onAct={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
           onClose={() => setAsking(false)}
@@ -120,7 +120,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
   if (created !== null) {
     return (
       <Dialog open onClose={onClose} keep secret title="The coupon is ready">
-        <Notice tone="warn">Copy the code now. Lists show a part of it only.</Notice>
+        <Notice tone="warn">Copy the code now. Lists show only part of it.</Notice>
         <p className="mt-4 flex flex-wrap items-center gap-2">
           <code className="font-mono text-base select-all wrap-anywhere">{created.code}</code>
           <CopyButton text={created.code} />
@@ -145,7 +145,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           autoFocus
           spellCheck={false}
           className="font-mono uppercase"
-          hint="Empty: a random one is made."
+          hint="Leave empty for a random code."
           value={code}
           onChange={setCode}
           error={fieldError(create.error, 'code')}
@@ -174,9 +174,9 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
             error={fieldError(create.error, 'redeem_until')}
           />
           <TextField
-            label="Credit lasts days"
+            label="Days the credit lasts"
             inputMode="numeric"
-            placeholder="For ever"
+            placeholder="Forever"
             value={lifetime}
             onChange={setLifetime}
             error={fieldError(create.error, 'credit_lifetime_days')}

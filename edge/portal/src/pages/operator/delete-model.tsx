@@ -4,20 +4,20 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import type { AdminModel } from './types.ts';
 
-/** Asks before a model leaves the catalog. The API refuses one that is announced, retired, or the successor of another. */
+/** Asks before a model is removed from the catalog. The API refuses to delete a model that is announced, retired or another's successor. */
 export function DeleteModelDialog({ model, onClose }: { model: AdminModel; onClose: () => void }) {
   const toast = useToast();
   const remove = useAction({
     stale: ['/admin/models', '/admin/deployments', '/models'],
     onSuccess: () => {
-      toast.say(`${model.id} is deleted.`);
+      toast.say(`${model.id} was deleted.`);
       navigate('/operator/models', { replace: true });
     },
   });
   return (
     <ConfirmDialog
       title={`Delete ${model.id}?`}
-      description="Calls that name it are refused as for a model that never was, and its deployments and grants go with it. Usage and invoices keep its name. This cannot be undone: a model that is added under the same name begins anew."
+      description="Calls that name it are refused as if it had never existed, and its deployments and grants are deleted too. Usage and invoices keep its name. This cannot be undone: a model added under the same name starts afresh."
       act="Delete model"
       pending={remove.pending}
       error={remove.error}

@@ -38,8 +38,8 @@ export function DeploymentDialog({
     onClose();
   };
   const stale = ['/admin/models', '/admin/deployments', '/models'];
-  const save = useAction({ stale, onSuccess: done('The deployment is saved.') });
-  const remove = useAction({ stale, onSuccess: done('The deployment is removed. Calls in flight finish.') });
+  const save = useAction({ stale, onSuccess: done('Deployment saved.') });
+  const remove = useAction({ stale, onSuccess: done('Deployment removed. Calls in flight finish.') });
   const { error } = save;
   const body = {
     ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
@@ -47,7 +47,7 @@ export function DeploymentDialog({
     secret_reference: address.secret.trim(),
     weight: numberOrText(weight),
     priority: numberOrText(priority),
-    // 0 is the default.
+    // 0 means the default.
     concurrency_limit: concurrency.trim() === '' ? 0 : numberOrText(concurrency),
     dialect,
     enabled,
@@ -64,7 +64,7 @@ export function DeploymentDialog({
     return (
       <ConfirmDialog
         title="Remove the deployment?"
-        description={`${model} is served by its other deployments from then on, or not at all if there are none. Calls in flight finish.`}
+        description={`From then on ${model} is served by its other deployments, or not at all if there are none. Calls in flight finish.`}
         act="Remove"
         pending={remove.pending}
         error={remove.error}
@@ -92,7 +92,7 @@ export function DeploymentDialog({
         />
         {dialect !== 'sandbox' && <UpstreamFields value={address} onChange={setAddress} error={error} />}
         <TextField
-          label="The upstream's name of the model"
+          label="The upstream's name for the model"
           placeholder={model}
           value={upstream}
           onChange={setUpstream}
@@ -122,7 +122,7 @@ export function DeploymentDialog({
             error={fieldError(error, 'concurrency_limit')}
           />
         </div>
-        <Checkbox label="May serve" hint="Off makes it Stopped." checked={enabled} onChange={setEnabled} />
+        <Checkbox label="May serve" hint="When off, its status is Stopped." checked={enabled} onChange={setEnabled} />
         <DialogActions>
           {deployment !== undefined && (
             <Button look="quiet" className="mr-auto text-danger" onClick={() => setRemoving(true)}>

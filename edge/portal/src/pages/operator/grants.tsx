@@ -8,10 +8,10 @@ import { useToast } from '../../ui/toast.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import type { AdminModel, AdminOrganization } from './types.ts';
 
-/** As many organizations as a search offers at once. */
+/** How many organizations a search offers at once. */
 const offeredMax = 5;
 
-/** For which organizations a private model exists: taken back in the list, granted by a search for the name. */
+/** The organizations that may use a private model. Grants are withdrawn in the list, and added by searching for an organization's name. */
 export function Grants({ model }: { model: AdminModel }) {
   const toast = useToast();
   const [search, setSearch] = useState('');
@@ -24,13 +24,13 @@ export function Grants({ model }: { model: AdminModel }) {
     stale: ['/admin/models'],
     onSuccess: () => {
       setSearch('');
-      toast.say('The model is granted.');
+      toast.say('Model granted.');
     },
     onError: toast.complain,
   });
   const revoke = useAction({
     stale: ['/admin/models'],
-    onSuccess: () => toast.say('The grant is taken back.'),
+    onSuccess: () => toast.say('Grant withdrawn.'),
     onError: toast.complain,
   });
   const path = `/admin/grants?model=${encodeURIComponent(model.id)}&tenant_id=`;
@@ -38,7 +38,7 @@ export function Grants({ model }: { model: AdminModel }) {
     .filter(({ id }) => !model.granted_tenant_ids.includes(id))
     .slice(0, offeredMax);
   return (
-    <Card title="Grants" description="The organizations for which this private model exists.">
+    <Card title="Grants" description="Only these organizations can see and call this private model.">
       <ul aria-label="Granted to" className="mb-4 grid gap-2 text-sm">
         {model.granted_tenant_ids.map((id) => (
           <li key={id} className="flex items-center justify-between gap-3">
@@ -48,11 +48,11 @@ export function Grants({ model }: { model: AdminModel }) {
               pending={revoke.pending}
               onClick={() => revoke.run({ method: 'DELETE', path: path + encodeURIComponent(id) })}
             >
-              Take back
+              Withdraw
             </Button>
           </li>
         ))}
-        {model.granted_tenant_ids.length === 0 && <li className="text-faint">Nobody has it yet.</li>}
+        {model.granted_tenant_ids.length === 0 && <li className="text-faint">No organization has it yet.</li>}
       </ul>
       <div className="grid gap-3 sm:max-w-lg">
         <TextField
@@ -79,7 +79,7 @@ export function Grants({ model }: { model: AdminModel }) {
             </li>
           ))}
           {search.trim() !== '' && found.isFetched && !found.isFetching && offered.length === 0 && (
-            <li className="text-faint">No other organization fits.</li>
+            <li className="text-faint">No other organization matches.</li>
           )}
         </ul>
       </div>

@@ -19,7 +19,7 @@ export function Health() {
   return (
     <Page
       title="Health"
-      description="Of the process that answers, and of every deployment. Figures for Prometheus are at /metrics."
+      description="Of the process that answered, and of every deployment. Prometheus metrics are at /metrics."
     >
       <div className="grid gap-5 sm:grid-cols-2">
         <ProbeCard title="Alive" path="/healthz" />
@@ -66,10 +66,10 @@ const columns: readonly Column<AdminDeployment>[] = [
   },
   { name: 'Status', sortBy: (row) => row.status, cell: (row) => <DeploymentStatus status={row.status} /> },
   { name: 'Since', cell: (row) => <Time value={row.status_changed_at} relative /> },
-  { name: 'Why', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
+  { name: 'Reason', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
 ];
 
-/** The probes are outside /api/v1 and need no session: asked as an orchestrator would. */
+/** The probes are outside /api/v1 and need no session: they are asked as an orchestrator would ask them. */
 function ProbeCard({ title, path }: { title: string; path: string }) {
   const probe = useQuery<Probe>({
     queryKey: ['probe', path],
@@ -82,7 +82,7 @@ function ProbeCard({ title, path }: { title: string; path: string }) {
   return (
     <Card title={title}>
       {probe.data === undefined ? (
-        <p className="text-sm text-faint">{probe.isError ? 'No answer.' : 'Asking…'}</p>
+        <p className="text-sm text-faint">{probe.isError ? 'No answer.' : 'Checking…'}</p>
       ) : (
         <>
           <Status tone={probe.data.status === 200 ? 'good' : 'danger'}>

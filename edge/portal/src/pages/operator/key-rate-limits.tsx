@@ -8,7 +8,7 @@ import { useToast } from '../../ui/toast.tsx';
 import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminKey, AdminOrganizationDetails } from './types.ts';
 
-/** The rate limits of one key's own, and their return to what its organization has. */
+/** A key's own rate limits, and their reset to those of its organization. */
 export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
   const toast = useToast();
   const organization = useGet<AdminOrganizationDetails>(`/admin/organizations/${apiKey.tenant_id}`);
@@ -16,7 +16,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
   const save = useAction<AdminKey>({
     stale: ['/admin/keys'],
     onSuccess: ({ name }) => {
-      toast.say(`The rate limits of ${name} are saved.`);
+      toast.say(`The rate limits of ${name} were saved.`);
       onClose();
     },
   });
@@ -27,7 +27,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
       open
       onClose={onClose}
       title={`Rate limits of ${apiKey.name}`}
-      description="They hold for this key alone. Where a field is empty, its organization's do."
+      description="They apply to this key only. An empty field leaves its organization's limit in force."
     >
       <Form onSubmit={() => put(Object.fromEntries(limitNames.map((limit) => [limit, limitOf(texts[limit])])))}>
         <FormError error={save.error} fields={limitNames} />

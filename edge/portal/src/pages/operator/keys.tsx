@@ -59,7 +59,7 @@ export function OperatorKeys() {
               none={limits.length === 0 && <span className="text-faint">None</span>}
             />
             {limits.map((limit) => (
-              <Badge key={limit} title="A rate limit of its own">
+              <Badge key={limit} title="This key’s own rate limit">
                 {limitLabels[limit]}: {formatCount(key.rate_limits[limit] ?? 0)}
               </Badge>
             ))}
@@ -98,7 +98,10 @@ export function OperatorKeys() {
     },
   ];
   return (
-    <Page title="All keys" description="Of every organization. Nobody, operators included, can see a secret.">
+    <Page
+      title="All keys"
+      description="The keys of every organization. Nobody can see their secrets, not even operators."
+    >
       <SearchBox label="Search keys" />
       <PagedCard<AdminKey>
         label="Keys"
@@ -106,7 +109,7 @@ export function OperatorKeys() {
         query={{ search }}
         columns={columns}
         rowKey={(key) => key.id}
-        empty={<EmptyState icon="key" title="No key fits" />}
+        empty={<EmptyState icon="key" title="No keys match" />}
       />
       {limiting !== null && <KeyRateLimitsDialog apiKey={limiting} onClose={() => setLimiting(null)} />}
       {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
@@ -119,7 +122,7 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => vo
   const revoke = useAction({
     stale: ['/admin/keys'],
     onSuccess: () => {
-      toast.say(`${apiKey.name} is revoked.`);
+      toast.say(`${apiKey.name} was revoked.`);
       onClose();
     },
   });

@@ -53,15 +53,15 @@ export function Mail() {
         <SendingStatus tone={statuses[status][0]} name={statuses[status][1]} lastError={last_error} />
       ),
     },
-    { name: 'Tries', end: true, cell: (mail) => mail.attempts },
-    { name: 'Handed over', sortBy: (mail) => mail.created_at, cell: (mail) => <Time value={mail.created_at} /> },
+    { name: 'Attempts', end: true, cell: (mail) => mail.attempts },
+    { name: 'Created', sortBy: (mail) => mail.created_at, cell: (mail) => <Time value={mail.created_at} /> },
     {
       name: 'Sent',
       cell: (mail) => <Time value={mail.sent_at} none={mail.next_attempt_at === null ? '—' : 'Waiting'} />,
     },
   ];
   return (
-    <Page title="Mail outbox" description="Every mail of the platform. Without SMTP_URL mails stay here.">
+    <Page title="Mail outbox" description="Every email the platform sends. Without SMTP_URL, emails stay here.">
       <div className="flex flex-wrap gap-2">
         <SearchBox label="Search addresses" />
         <Select
@@ -69,27 +69,27 @@ export function Mail() {
           value={status}
           onChange={setStatus}
           choices={[
-            { value: '', label: 'Any status' },
+            { value: '', label: 'All statuses' },
             ...Object.entries(statuses).map(([value, [, label]]) => ({ value, label })),
           ]}
         />
       </div>
       <PagedCard<MailRow>
-        label="Mails"
+        label="Emails"
         wordy
         path="/admin/mail"
         query={{ search, status }}
         columns={columns}
         rowKey={(mail) => mail.id}
         options={{ refetchIntervalMs: refreshMs }}
-        empty={<EmptyState icon="mail" title={search === '' ? 'No mails' : 'No mail fits'} />}
+        empty={<EmptyState icon="mail" title={search === '' ? 'No emails' : 'No emails match'} />}
       />
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
           {open.last_error !== null && <p className="mb-3 text-sm text-danger wrap-anywhere">{open.last_error}</p>}
           <CodeBlock
             wraps
-            label="The mail's text"
+            label="The email's text"
             code={open.text ?? 'The text is not shown, or can no longer be read.'}
           />
         </Dialog>

@@ -12,7 +12,7 @@ import type { AdminModel } from './types.ts';
 
 const fields = ['name', 'display_name', 'owned_by', 'operations', 'context_window', 'max_output_tokens', 'visibility'];
 
-/** Adds a model, or changes what is said of one: all but its name. */
+/** Adds a model, or edits everything about one but its name. */
 export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: () => void }) {
   const toast = useToast();
   const [name, setName] = useState('');
@@ -26,11 +26,11 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
     stale: ['/admin/models', '/models'],
     onSuccess: (saved) => {
       if (model === undefined) return navigate(`/operator/models/${encodeURIComponent(saved.id)}`);
-      toast.say(`${saved.display_name} is saved.`);
+      toast.say(`${saved.display_name} was saved.`);
       onClose();
     },
   });
-  /** Null takes a number back, which a new model has none of. */
+  /** Null removes a number; a new model has none to remove. */
   const tokens = (field: string, text: string) =>
     text.trim() === '' && model === undefined ? {} : { [field]: text.trim() === '' ? null : numberOrText(text) };
   const body = {
@@ -58,7 +58,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
       description={
         model === undefined
           ? 'Deployments and prices come next.'
-          : 'An operation that is taken away is refused from then on; a model that becomes private is seen by those with a grant alone.'
+          : 'An operation you remove is refused from then on; a private model is seen only by organizations with a grant.'
       }
     >
       <Form onSubmit={submit}>
@@ -69,7 +69,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
             autoFocus
             spellCheck={false}
             className="font-mono"
-            hint="What clients send as model, e.g. org/name:tag. It never changes."
+            hint="What clients send as model, e.g. org/name:tag. It can never be changed."
             value={name}
             onChange={setName}
             error={fieldError(save.error, 'name')}
@@ -93,7 +93,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
           <TextField
             label="Longest answer"
             inputMode="numeric"
-            hint="In tokens, as the context window is. Empty: unknown."
+            hint="In tokens, like the context window. Leave empty if unknown."
             value={answer}
             onChange={setAnswer}
             error={fieldError(save.error, 'max_output_tokens')}

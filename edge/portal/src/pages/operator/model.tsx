@@ -69,7 +69,7 @@ export function OperatorModel({ parameters }: PageParameters) {
                 columns={deploymentColumns(setDialog)}
                 rowKey={(row) => row.id}
                 empty={
-                  <EmptyState icon="server" title="Nowhere to run">
+                  <EmptyState icon="server" title="No deployments yet">
                     Add a deployment: an upstream that serves this model.
                   </EmptyState>
                 }
@@ -78,7 +78,7 @@ export function OperatorModel({ parameters }: PageParameters) {
             <Card
               flush
               title="Prices"
-              description="A version never changes; a new one supersedes it from its own moment on."
+              description="A version never changes; a new one replaces it from the time it takes effect."
               action={
                 <Button size="small" icon="plus" onClick={() => setDialog('price')}>
                   Set price
@@ -93,8 +93,8 @@ export function OperatorModel({ parameters }: PageParameters) {
                 rowKey={(row) => row.id}
                 empty={
                   <EmptyState icon="price" title="No price">
-                    Callers with a limit are refused until one is set: a key's cap, a person's, or that of an
-                    organization without open pay-as-you-go.
+                    Until one is set, callers with a spend limit are refused: a key's cap, a personal limit, or an
+                    organization without open-ended pay-as-you-go.
                   </EmptyState>
                 }
               />
@@ -158,7 +158,7 @@ const priceColumns: readonly Column<AdminPrice>[] = [
     cell: (row) => (
       <span className="flex items-center gap-2">
         <Time value={row.effective_from} />
-        {Date.parse(row.effective_from) > Date.now() && <Badge tone="accent">Later</Badge>}
+        {Date.parse(row.effective_from) > Date.now() && <Badge tone="accent">Upcoming</Badge>}
       </span>
     ),
   },

@@ -40,7 +40,7 @@ export function OperatorModels() {
         query={{ search }}
         columns={columns}
         rowKey={(model) => model.id}
-        empty={<EmptyState icon="server" title={search === '' ? 'No models yet' : 'No model fits'} />}
+        empty={<EmptyState icon="server" title={search === '' ? 'No models yet' : 'No models match'} />}
       />
       {dialog === 'model' && <ModelDialog onClose={() => setDialog(null)} />}
       {dialog === 'upstream' && <UpstreamDialog onClose={() => setDialog(null)} />}
@@ -88,7 +88,7 @@ const columns: readonly Column<AdminModel>[] = [
   { name: 'Status', cell: (model) => <ServingStatus model={model} /> },
 ];
 
-/** The version in force now: the last that has begun. */
+/** The price version in force now: the last one that has started. */
 function currentPrice(model: AdminModel) {
   const now = Date.now();
   return (

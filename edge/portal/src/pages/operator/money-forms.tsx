@@ -10,7 +10,7 @@ import { useToast } from '../../ui/toast.tsx';
 
 const stale = ['/admin/organizations', '/billing'];
 
-/** Credit of a lot, or a correction of the balance, which may be negative and says why. */
+/** Grants credit, or corrects the balance: a correction may be negative and needs a reason. */
 export function CreditForm({ path }: { path: string }) {
   const toast = useToast();
   const [amount, setAmount] = useState('');
@@ -20,7 +20,7 @@ export function CreditForm({ path }: { path: string }) {
   const grant = useAction({
     stale,
     onSuccess: () => {
-      toast.say(source === 'adjustment' ? 'The balance is adjusted.' : 'The credit is granted.');
+      toast.say(source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
       setAmount('');
       setDescription('');
     },
@@ -66,7 +66,7 @@ export function CreditForm({ path }: { path: string }) {
             label="Expires"
             type="date"
             min={addDays(utcDay(new Date()), 1)}
-            hint="Empty: never."
+            hint="Leave empty for never."
             value={expires}
             onChange={setExpires}
             error={fieldError(grant.error, 'expires_at')}
@@ -97,12 +97,12 @@ export function CommitmentForm({ path }: { path: string }) {
   const create = useAction({
     stale,
     onSuccess: () => {
-      toast.say('The commitment is recorded.');
+      toast.say('Commitment recorded.');
       setAmount('');
     },
   });
   return (
-    <Card title="Record a commitment" description="Usage draws on it before credit.">
+    <Card title="Record a commitment" description="Usage is paid from it before credit.">
       <Form
         onSubmit={() =>
           create.run({
@@ -129,7 +129,7 @@ export function CommitmentForm({ path }: { path: string }) {
             error={fieldError(create.error, 'period_start')}
           />
           <TextField
-            label="Until, not included"
+            label="Until (not included)"
             type="date"
             value={end}
             onChange={setEnd}

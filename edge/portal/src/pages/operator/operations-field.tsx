@@ -10,7 +10,7 @@ type OperationsFieldProps = {
   hint?: ReactNode;
 };
 
-/** What models can do. */
+/** Checkboxes for what a model can do. */
 export function OperationsField({ chosen, onChange, error, hint }: OperationsFieldProps) {
   const complaint = fieldError(error, 'operations');
   return (

@@ -7,7 +7,7 @@ import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { CommitmentForm } from './money-forms.tsx';
 
-/** What an organization committed itself to spend: what was, is and will be, and a form for another. */
+/** An organization's past, current and future spend commitments, and a form for a new one. */
 export function OrganizationCommitments({ path }: { path: string }) {
   return (
     <>
@@ -38,9 +38,9 @@ const columns: readonly Column<Commitment>[] = [
 ];
 
 function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: Commitment }) {
-  if (Date.parse(period_end) <= Date.now()) return <Status tone="neutral">Over</Status>;
+  if (Date.parse(period_end) <= Date.now()) return <Status tone="neutral">Ended</Status>;
   return Date.parse(period_start) > Date.now() ? (
-    <Status tone="accent">Later</Status>
+    <Status tone="accent">Upcoming</Status>
   ) : (
     <Status tone="good">In force</Status>
   );

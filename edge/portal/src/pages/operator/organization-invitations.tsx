@@ -3,7 +3,7 @@ import { Button } from '../../ui/button.tsx';
 import { Invitations } from '../organization/invitations.tsx';
 import { InviteDialog } from '../organization/invite.tsx';
 
-/** An organization's invitations, and one by an operator, as for an organization that has no owner left. */
+/** An organization's invitations. An operator can add one, for instance where no owner is left. */
 export function OrganizationInvitations({ path }: { path: string }) {
   const [inviting, setInviting] = useState(false);
   const invitations = `${path}/invitations`;
@@ -14,7 +14,7 @@ export function OrganizationInvitations({ path }: { path: string }) {
         title="Invitations"
         action={
           <Button size="small" icon="plus" onClick={() => setInviting(true)}>
-            Invite somebody
+            Invite someone
           </Button>
         }
       />

@@ -15,7 +15,7 @@ import { invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
 
 type Act = { invoice: Invoice; what: 'pay' | 'void' };
 
-/** An organization's invoices, of which an operator books that one was paid elsewhere, or takes one back. */
+/** An organization's invoices. An operator can mark one as paid elsewhere, or void it. */
 export function OrganizationInvoices({ path }: { path: string }) {
   const toast = useToast();
   const [days, setDays] = useDays();
@@ -23,7 +23,7 @@ export function OrganizationInvoices({ path }: { path: string }) {
   const change = useAction<Invoice>({
     stale: ['/admin/organizations', '/billing'],
     onSuccess: ({ number, status }) => {
-      toast.say(status === 'voided' ? `${number} is voided.` : `${number} is marked as paid.`);
+      toast.say(status === 'voided' ? `${number} was voided.` : `${number} was marked as paid.`);
       setAct(null);
     },
   });
@@ -46,7 +46,7 @@ export function OrganizationInvoices({ path }: { path: string }) {
           days.start === '' && days.end === '' ? (
             <EmptyState icon="card" title="No invoices yet" />
           ) : (
-            <EmptyState icon="search" title="No invoice fits" />
+            <EmptyState icon="search" title="No invoices match" />
           )
         }
       />
@@ -55,7 +55,7 @@ export function OrganizationInvoices({ path }: { path: string }) {
           title={act.what === 'pay' ? `Mark ${act.invoice.number} as paid?` : `Void ${act.invoice.number}?`}
           description={
             act.what === 'pay'
-              ? `${formatUsdExact(act.invoice.total_usd)} was paid elsewhere. This cannot be undone.`
+              ? `${formatUsdExact(act.invoice.total_usd)} has been paid elsewhere. This cannot be undone.`
               : `Nobody will have to pay ${formatUsdExact(act.invoice.total_usd)}. This cannot be undone.`
           }
           act={act.what === 'pay' ? 'Mark as paid' : 'Void'}

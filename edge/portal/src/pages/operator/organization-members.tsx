@@ -17,7 +17,7 @@ import type { AdminUser } from './types.ts';
 type Changes = Partial<Pick<AdminUser, 'is_active' | 'operator'>>;
 type Question = { title: string; description: string; act: string; changes: Changes };
 
-/** An organization's members, whom an operator switches off and on, and makes operators. */
+/** An organization's members. An operator can deactivate and reactivate them, and make them operators. */
 export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   const toast = useToast();
   const claims = useClaims();
@@ -26,7 +26,7 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   const change = useAction<Member>({
     stale: ['/admin/users', '/admin/organizations', '/members'],
     onSuccess: ({ email }) => {
-      toast.say(`${email} is saved.`);
+      toast.say(`${email} was updated.`);
       setAsked(null);
     },
   });
@@ -45,11 +45,11 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
         rowKey={(user) => user.id}
         empty={
           search === '' ? (
-            <EmptyState icon="people" title="Nobody yet">
-              The owner’s invitation waits in the mail outbox, or was mailed.
+            <EmptyState icon="people" title="No members yet">
+              The owner’s invitation is waiting in the mail outbox or has been sent.
             </EmptyState>
           ) : (
-            <EmptyState icon="search" title="No member fits" />
+            <EmptyState icon="search" title="No members match" />
           )
         }
       />
@@ -78,7 +78,7 @@ const activity = (user: AdminUser): Question =>
       }
     : {
         title: `Reactivate ${user.email}?`,
-        description: 'They may sign in again, and their keys work from now on.',
+        description: 'They can sign in again, and their keys work again.',
         act: 'Reactivate',
         changes: { is_active: true },
       };
@@ -86,7 +86,7 @@ const activity = (user: AdminUser): Question =>
 const power = (user: AdminUser): Question =>
   user.operator
     ? {
-        title: `Take ${user.email} the operator’s rights?`,
+        title: `Remove ${user.email} as an operator?`,
         description: 'They remain a member of their organization.',
         act: 'Remove operator',
         changes: { operator: false },
@@ -94,7 +94,7 @@ const power = (user: AdminUser): Question =>
     : {
         title: `Make ${user.email} an operator?`,
         description:
-          'They may then do everything on the platform: suspend organizations, give credit, retire models and make operators.',
+          'They can then do everything on the platform: suspend organizations, give credit, retire models and make operators.',
         act: 'Make operator',
         changes: { operator: true },
       };

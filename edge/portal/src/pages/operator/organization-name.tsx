@@ -4,10 +4,10 @@ import { Link } from '../../router/link.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
 import type { AdminOrganization } from './types.ts';
 
-/** The newest organizations, read once for all rows of a table that name theirs. */
+/** The newest organizations, read once for all table rows that show an organization's name. */
 export const useOrganizations = () => useGet<List<AdminOrganization>>('/admin/organizations', { limit: 100 });
 
-/** An organization's name, once it is known; of one that is not among the newest, it is asked for alone. No id names none. */
+/** The name of an organization, once known. If it is not among the newest, it is read by itself. A null id has no name. */
 export function useOrganizationName(id: string | null): string | undefined {
   const list = useOrganizations();
   const listed = list.data?.data.find((organization) => organization.id === id);
@@ -16,7 +16,7 @@ export function useOrganizationName(id: string | null): string | undefined {
   return (listed ?? other.data)?.name;
 }
 
-/** An organization by its name, which leads to it; by its id until the name is known. */
+/** A link to an organization: its name, or its id until the name is known. */
 export function OrganizationName({ id }: { id: string }) {
   const name = useOrganizationName(id);
   return (

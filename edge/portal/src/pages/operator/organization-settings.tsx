@@ -12,7 +12,7 @@ import type { AdminOrganizationDetails } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
 
-/** What operators decide for an organization. Only what was changed is sent; an empty rate limit is the plan's. */
+/** What operators decide for an organization. Only changes are sent; an empty rate limit means the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
   const toast = useToast();
   const [before, setBefore] = useState(() => textsOf(organization));
@@ -25,7 +25,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     stale: ['/admin/organizations'],
     onSuccess: (saved) => {
       setBefore(textsOf(saved));
-      toast.say('The settings are saved.');
+      toast.say('Settings saved.');
     },
   });
   const submit = () => {
@@ -83,7 +83,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   );
 }
 
-/** What the fields show of an organization. */
+/** The values that the fields show. */
 const textsOf = (organization: AdminOrganizationDetails) => ({
   name: organization.name,
   key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota),

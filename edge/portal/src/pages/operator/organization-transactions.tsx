@@ -9,7 +9,7 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { Transactions } from '../billing/transactions.tsx';
 
-/** An organization's transactions, of which an operator gives charges back. */
+/** An organization's transactions. An operator can refund charges. */
 export function OrganizationTransactions({ path }: { path: string }) {
   const [refunding, setRefunding] = useState<Transaction | null>(null);
   return (
@@ -38,7 +38,7 @@ function RefundDialog({ path, charge, onClose }: { path: string; charge: Transac
   const refund = useAction<Transaction>({
     stale: ['/admin/organizations', '/billing'],
     onSuccess: ({ amount_usd }) => {
-      toast.say(`${formatUsdExact(amount_usd)} is given back as credit.`);
+      toast.say(`${formatUsdExact(amount_usd)} was refunded as credit.`);
       onClose();
     },
   });
@@ -54,21 +54,21 @@ function RefundDialog({ path, charge, onClose }: { path: string; charge: Transac
       keep
       onClose={onClose}
       title={`Refund ${formatUsdExact(-charge.amount_usd)}?`}
-      description="It comes back as credit that does not expire; the charge itself stays in the ledger. This cannot be undone."
+      description="The refund is credit that does not expire; the charge itself stays in the ledger. This cannot be undone."
     >
       <Form onSubmit={submit}>
         <FormError error={refund.error} fields={['amount_usd', 'description']} />
         <TextField
           label="Amount in USD"
           inputMode="decimal"
-          placeholder="All that is left of it"
+          placeholder="All that is left"
           value={amount}
           onChange={setAmount}
           error={fieldError(refund.error, 'amount_usd')}
         />
         <TextField
-          label="Why"
-          hint="The organization reads it among its transactions."
+          label="Reason"
+          hint="The organization sees it in its transactions."
           maxLength={255}
           value={description}
           onChange={setDescription}

@@ -24,7 +24,7 @@ export function Organizations() {
   return (
     <Page
       title="Organizations"
-      description="Everybody on the platform."
+      description="Every organization on the platform."
       actions={
         <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
           Create organization
@@ -38,7 +38,7 @@ export function Organizations() {
           value={status}
           onChange={setStatus}
           choices={[
-            { value: '', label: 'Any status' },
+            { value: '', label: 'All statuses' },
             { value: 'active', label: 'Active' },
             { value: 'suspended', label: 'Suspended' },
           ]}
@@ -50,7 +50,7 @@ export function Organizations() {
         query={{ search, status }}
         columns={columns}
         rowKey={(row) => row.id}
-        empty={<EmptyState icon="people" title="No organization fits" />}
+        empty={<EmptyState icon="people" title="No organizations match" />}
       />
       {creating && <CreateOrganization onClose={() => setCreating(false)} />}
     </Page>
@@ -83,19 +83,19 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   const create = useAction({
     stale: ['/admin/organizations', '/admin/mail'],
     onSuccess: () => {
-      toast.say(`${email.trim()} is invited. The mail leaves as soon as the mail server takes it.`);
+      toast.say(`${email.trim()} was invited. The email is sent as soon as the mail server takes it.`);
       onClose();
     },
   });
   const body = { ...(name.trim() === '' ? {} : { name: name.trim() }), owner_email: email.trim() };
   return (
-    <Dialog open onClose={onClose} title="Create an organization" description="Its owner is invited by mail.">
+    <Dialog open onClose={onClose} title="Create an organization" description="Its owner is invited by email.">
       <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/organizations', body })}>
         <FormError error={create.error} fields={['name', 'owner_email']} />
         <TextField
           label="Name"
           autoFocus
-          hint="Empty: the owner names it when accepting."
+          hint="Leave empty to let the owner name it when accepting."
           value={name}
           onChange={setName}
           error={fieldError(create.error, 'name')}

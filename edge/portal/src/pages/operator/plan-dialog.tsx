@@ -12,14 +12,14 @@ import type { AdminPlan } from './types.ts';
 const fields = ['code', 'name', 'rate_limits', 'monthly_credit_usd', 'features', 'payment_terms_days'];
 
 type PlanDialogProps = {
-  /** The plan to change; without one, one is made. */
+  /** The plan to edit; if missing, a new one is created. */
   plan?: AdminPlan;
-  /** The codes of all plans: the API takes a plan of a known code for a change of it. */
+  /** The codes of all plans. The API would take a new plan with an existing code for a change of that plan. */
   taken: readonly string[];
   onClose: () => void;
 };
 
-/** Makes a plan, or changes one: all but its code. */
+/** Creates a plan, or edits everything about one but its code. */
 export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
   const toast = useToast();
   const [code, setCode] = useState('');
@@ -32,7 +32,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
   const save = useAction<AdminPlan>({
     stale: ['/admin/plans', '/admin/organizations', '/plan', '/rate-limits'],
     onSuccess: (saved) => {
-      toast.say(`${saved.name} is saved.`);
+      toast.say(`${saved.name} was saved.`);
       onClose();
     },
   });
@@ -61,7 +61,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
       description={
         plan === undefined
           ? 'Organizations are put on it in their settings.'
-          : 'Every organization on it is changed: limits and pay as you go from now on, credit with the next that is due.'
+          : 'This changes every organization on it: limits and pay as you go at once, credit when the next is due.'
       }
     >
       <Form onSubmit={submit}>
@@ -73,10 +73,10 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
               autoFocus
               spellCheck={false}
               className="font-mono"
-              hint="Never changes, e.g. team."
+              hint="E.g. team. It can never be changed."
               value={code}
               onChange={setCode}
-              error={isTaken ? 'There is a plan with this code.' : fieldError(save.error, 'code')}
+              error={isTaken ? 'A plan with this code already exists.' : fieldError(save.error, 'code')}
             />
           )}
           <TextField label="Name" value={name} onChange={setName} error={fieldError(save.error, 'name')} />
@@ -99,7 +99,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
         </div>
         <Checkbox
           label="Pay as you go"
-          hint="Usage beyond credit is invoiced. Else calls stop when credit is used up."
+          hint="Usage beyond credit is invoiced. If off, calls stop when credit is used up."
           checked={payg}
           onChange={setPayg}
         />
@@ -113,7 +113,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
         </div>
         <TextArea
           label="What else is included"
-          hint="One per line, for people to read."
+          hint="Shown to users. One per line."
           rows={3}
           value={features}
           onChange={setFeatures}

@@ -19,7 +19,7 @@ export function Plans() {
   return (
     <Page
       title="Plans"
-      description="What organizations may use and how they pay. Each is put on one in its settings."
+      description="What organizations may use and how they pay. Choose an organization’s plan in its settings."
       actions={
         <Button look="primary" icon="plus" disabled={plans.data === undefined} onClick={() => setDialog('new')}>
           Create plan

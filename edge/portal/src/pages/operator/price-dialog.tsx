@@ -25,7 +25,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
   const save = useAction({
     stale: ['/admin/models', '/admin/prices', '/models'],
     onSuccess: () => {
-      toast.say('The price is set.');
+      toast.say('Price set.');
       onClose();
     },
   });
@@ -47,7 +47,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
       onClose={onClose}
       keep
       title="Set a price"
-      description={`In USD, for ${model}. Empty means free of charge, for cached tokens the price of input.`}
+      description={`In USD, for ${model}. Empty means free of charge; for cached tokens, the price of input.`}
     >
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={['effective_from', ...rates.map(([field]) => field)]} />
@@ -66,7 +66,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
         <TextField
           label="In force from (local time)"
           type="datetime-local"
-          hint="Empty: from now on. A moment in the past is refused."
+          hint="Leave empty to start now. A time in the past is refused."
           value={from}
           onChange={setFrom}
           error={fieldError(save.error, 'effective_from')}

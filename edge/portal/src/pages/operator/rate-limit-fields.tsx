@@ -16,15 +16,15 @@ export const limitLabels: Readonly<Record<LimitName, string>> = {
 type RateLimitFieldsProps = {
   texts: LimitTexts;
   onChange: (texts: LimitTexts) => void;
-  /** What holds where a field is empty, as far as it is known. */
+  /** The values that apply where a field is empty, once known. */
   inherited?: RateLimitValues | undefined;
-  /** Whose it is. */
+  /** Whose values those are. */
   whose?: string;
-  /** What the API said of a limit. */
+  /** What the API said about a limit. */
   error: (limit: LimitName) => string | null;
 };
 
-/** A field for each rate limit of a plan's, an organization's or a key's own. */
+/** A field for each rate limit that a plan, an organization or a key can have of its own. */
 export function RateLimitFields({ texts, onChange, inherited, whose = "Plan's", error }: RateLimitFieldsProps) {
   return limitNames.map((limit) => (
     <TextField
@@ -39,7 +39,7 @@ export function RateLimitFields({ texts, onChange, inherited, whose = "Plan's", 
   ));
 }
 
-/** What the fields show of limits. */
+/** The texts that the fields show for given limits. */
 export function limitTexts(limits: OwnRateLimits | null | undefined): LimitTexts {
   const text = (name: LimitName) => String(limits?.[name] ?? '');
   return {
@@ -49,5 +49,5 @@ export function limitTexts(limits: OwnRateLimits | null | undefined): LimitTexts
   };
 }
 
-/** What the API is sent of a field; null where it is empty. */
+/** What is sent to the API for a field: null if it is empty. */
 export const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));

@@ -8,13 +8,13 @@ import type { Reminder } from './types.ts';
 
 const refreshMs = 5000;
 
-/** Who is told of a model's retirement, and who was. */
+/** Who has been or will be told of a model's retirement. */
 export function Reminders({ model }: { model: string }) {
   return (
     <PagedCard<Reminder>
       label="Reminders"
       title="Reminders"
-      description="Mails to the model's users about its retirement."
+      description="Emails to the model's users about its retirement."
       wordy
       path="/admin/reminders"
       query={{ model }}

@@ -19,7 +19,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
   const save = useAction({
     stale,
     onSuccess: () => {
-      toast.say('The date is set. Mails that were not sent yet follow it.');
+      toast.say('Date set. Emails not yet sent follow it.');
       onClose();
     },
   });
@@ -58,14 +58,14 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
   const withdraw = useAction({
     stale,
     onSuccess: () => {
-      toast.say('The announcement is withdrawn.');
+      toast.say('Announcement withdrawn.');
       onClose();
     },
   });
   return (
     <ConfirmDialog
       title={`Withdraw the retirement of ${retirement.model}?`}
-      description="The headers disappear, and mails which were not sent yet are not sent."
+      description="The headers disappear, and emails not yet sent are cancelled."
       act="Withdraw"
       onAct={() => withdraw.run({ method: 'DELETE', path: pathOf(retirement) })}
       onClose={onClose}
@@ -75,7 +75,7 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
   );
 }
 
-/** A moment as an input of type datetime-local wants it: local, without a zone. */
+/** A moment in the format of a datetime-local input: local, without a zone. */
 function localInput(date: Date): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

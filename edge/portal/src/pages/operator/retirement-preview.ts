@@ -7,7 +7,7 @@ export type Draft = {
   sunsetAt: Date | null;
   successor: string;
   note: string;
-  /** The first mail has gone out, so that the next one reminds. */
+  /** Whether the first mail has been sent, so that the next one is a reminder. */
   mailed: boolean;
 };
 
@@ -33,7 +33,10 @@ export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Dra
   ].join('\n');
 }
 
-/** The next mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails go out only with one. */
+/**
+ * The next mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails are
+ * sent only once there is one.
+ */
 export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft, origin: string): string | null {
   if (sunsetAt === null) return null;
   const [day, time] = [sunsetAt.toISOString().slice(0, 10), sunsetAt.toISOString().slice(11, 16)];
@@ -47,18 +50,18 @@ export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft,
   ].join('\n\n');
 }
 
-/** Days before the retirement at which mails are due, besides the announcement. */
+/** Days before the retirement on which mails are due, besides the announcement. */
 const mailDays = [30, 7, 1, 0];
 
 export type TimelinePoint = { at: Date; name: string; past: boolean };
 
-/** Everything that happens between announcement and end. A point already past when the date is set is skipped, not sent late. */
+/** Everything that happens from the announcement to the end. A point that has passed when the date is set is skipped, not sent late. */
 export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now: Date): TimelinePoint[] {
   const { deprecatedAt, sunsetAt } = draft;
   const points = [
     {
       at: deprecatedAt,
-      name: sunsetAt === null ? 'Announced, no date: headers, no mail' : 'Announced: headers and first mail',
+      name: sunsetAt === null ? 'Announced, no date: headers, no email' : 'Announced: headers and first email',
     },
   ];
   if (sunsetAt !== null) {
@@ -66,8 +69,8 @@ export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now:
       const at = new Date(sunsetAt.getTime() - days * dayMs);
       const name =
         days === 0
-          ? 'Retired: 410, out of the listing, last mail'
-          : `Mail: ${days} ${days === 1 ? 'day' : 'days'} left`;
+          ? 'Retired: 410, out of the listing, last email'
+          : `Email: ${days} ${days === 1 ? 'day' : 'days'} left`;
       if (days === 0 || at > deprecatedAt) points.push({ at, name });
     }
   }

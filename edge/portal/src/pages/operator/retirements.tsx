@@ -37,7 +37,7 @@ export function Retirements() {
             <Card>
               <EmptyState icon="sunset" title="No model is retiring">
                 An announcement adds headers to every response of the model; with a date, its users get up to five
-                mails.
+                emails.
               </EmptyState>
             </Card>
           ) : (
@@ -104,7 +104,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
           <Facts
             facts={[
               [
-                'After it',
+                'Replacement',
                 retirement.replacement_model_name === null ? (
                   (retirement.retirement_note ?? '—')
                 ) : (
@@ -114,7 +114,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
                 ),
               ],
               [
-                'Mails',
+                'Emails',
                 `${formatCount(retirement.reminders_sent)} sent, ${formatCount(retirement.reminders_pending)} to come`,
               ],
               ...(retirement.withdrawn_at === null

@@ -3,11 +3,11 @@ import { Status } from '../../ui/badge.tsx';
 type SendingStatusProps = {
   tone: Parameters<typeof Status>[0]['tone'];
   name: string;
-  /** Why the last try failed. */
+  /** Why the last attempt failed. */
   lastError: string | null;
 };
 
-/** How the sending of a mail stands, with why it failed below: a touch screen shows no hints. */
+/** The delivery status of a mail, with the reason of a failure below it rather than in a tooltip, which touch screens do not show. */
 export function SendingStatus({ tone, name, lastError }: SendingStatusProps) {
   return (
     <>

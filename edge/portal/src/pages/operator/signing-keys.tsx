@@ -18,21 +18,21 @@ type SigningKey = SigningKeys['data'][number];
 
 const path = '/admin/signing-keys';
 
-/** The keys that sign the tokens of sessions, and replacing the one that does. */
+/** The keys that sign session tokens, and how to replace the current one. */
 export function SigningKeys() {
   const toast = useToast();
   const [ending, setEnding] = useState(false);
   const keys = useGet<SigningKeys>(path);
   const replace = useAction<SigningKeys>({
     stale: [path],
-    onSuccess: () => toast.say('A new key signs. No session notices.'),
+    onSuccess: () => toast.say('A new key now signs. Sessions are not affected.'),
   });
   return (
-    <Page title="Signing keys" description="They sign the tokens of sessions. API keys have nothing to do with them.">
+    <Page title="Signing keys" description="They sign session tokens. API keys do not depend on them.">
       <div className="grid items-start gap-5 sm:grid-cols-2">
         <Card
           title="Replace the key"
-          description="The new key signs once every process knows it. The former one verifies what it signed until that has ended, so that nobody is signed out."
+          description="The new key signs once every process knows it. The old one still verifies the tokens it signed until they expire, so nobody is signed out."
         >
           <div className="grid justify-items-start gap-4">
             <FormError error={replace.error} />
@@ -47,14 +47,14 @@ export function SigningKeys() {
         </Card>
         <Card
           title="A key has leaked"
-          description="A new key signs, and no older one verifies any more. Every session ends at once, this one included."
+          description="A new key signs, and older ones no longer verify. Every session ends at once, including this one."
         >
           <Button look="danger" onClick={() => setEnding(true)}>
             End all sessions
           </Button>
         </Card>
       </div>
-      <Card flush title="Keys now">
+      <Card flush title="Current keys">
         <Loaded of={keys}>
           {({ data }) => <Table label="Signing keys" rows={data} columns={columns} rowKey={(key) => key.kid} />}
         </Loaded>
@@ -83,14 +83,14 @@ function CompromisedDialog({ onClose }: { onClose: () => void }) {
   const toast = useToast();
   const end = useAction<SigningKeys>({
     onSuccess: () => {
-      toast.say('Every session has ended, and a new key signs. Sign in again.');
+      toast.say('Every session has ended, and a new key now signs. Sign in again.');
       api.forget();
     },
   });
   return (
     <ConfirmDialog
       title="End all sessions?"
-      description="Everybody in every organization is signed out and signs in again, you too. Calls with API keys go on. This cannot be undone."
+      description="Everyone in every organization is signed out, you included, and must sign in again. Calls with API keys continue. This cannot be undone."
       act="End all sessions"
       pending={end.pending}
       error={end.error}

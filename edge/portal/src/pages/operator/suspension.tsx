@@ -22,7 +22,7 @@ export function SuspensionDialog({
   const change = useAction<AdminOrganization>({
     stale: ['/admin/organizations', '/profile'],
     onSuccess: () => {
-      toast.say(suspended ? `${organization.name} is restored.` : `${organization.name} is suspended.`);
+      toast.say(suspended ? `${organization.name} was restored.` : `${organization.name} was suspended.`);
       onClose();
     },
   });
@@ -40,7 +40,7 @@ export function SuspensionDialog({
       description={
         suspended
           ? 'Its keys and sessions may call models again at once.'
-          : 'Inference, jobs and realtime are refused at once, for keys and sessions alike. Reads and billing go on.'
+          : 'Inference, jobs and realtime are refused at once, for keys and sessions alike. Reads and billing continue.'
       }
     >
       <Form onSubmit={submit}>

@@ -16,10 +16,10 @@ import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fiel
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
-/** Null leaves one to whoever decides above. */
+/** A null limit is left to the level above. */
 export type OwnRateLimits = Static<typeof ownRateLimitsSchema>;
 export type AdminOrganization = Static<typeof adminOrganizationSchema>;
-/** One that is looked at, and not one of a list. */
+/** One organization in detail, as opposed to an entry of a list. */
 export type AdminOrganizationDetails = Static<typeof organizationDetailsSchema>;
 export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;

@@ -13,7 +13,7 @@ import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
 const fields = ['base_url', 'secret_reference', 'dialect', 'operations'];
 
-/** Registers every model that a server lists; what of it is registered already is changed in what the form names alone. */
+/** Registers every model that a server lists. Where one is registered already, only what the form names is changed. */
 export function UpstreamDialog({ onClose }: { onClose: () => void }) {
   const toast = useToast();
   const [address, setAddress] = useState({ baseUrl: '', secret: '' });
@@ -48,7 +48,7 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
       onClose={onClose}
       keep
       title="Register an upstream"
-      description="Every model that it lists gets a deployment there; those that the catalog does not have are added."
+      description="Every model it lists gets a deployment there; models missing from the catalog are added."
     >
       <Form onSubmit={submit}>
         <FormError error={error} fields={fields} />
@@ -58,13 +58,13 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
           value={dialect}
           onChange={setDialect}
           error={fieldError(error, 'dialect')}
-          choices={[{ value: '', label: 'Not said' }, ...serverChoices]}
+          choices={[{ value: '', label: 'Unspecified' }, ...serverChoices]}
         />
         <OperationsField
           chosen={operations}
           onChange={setOperations}
           error={error}
-          hint="Of all of its models. None: of each new model guessed by what the upstream says of it, or else by its name, and of the others as they are."
+          hint="For all of its models. If you choose none, those of a new model are guessed from what the upstream says about it or from its name, and known models keep theirs."
         />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>

@@ -1,7 +1,7 @@
 import type { ApiError } from '../../api/error.ts';
 import { type Choice, fieldError, TextField } from '../../ui/field.tsx';
 
-/** The servers that the gateway knows the ways of. */
+/** The servers whose peculiarities the gateway knows. */
 export const serverChoices: readonly Choice[] = ['openai', 'vllm', 'llama_cpp', 'ollama', 'local_ai'].map((value) => ({
   value,
   label: value.replace('_', '.'),

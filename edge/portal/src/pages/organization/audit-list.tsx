@@ -18,19 +18,19 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 type AuditListProps = {
-  /** Of the list in the API. */
+  /** Where the API has the list. */
   path: string;
-  /** What can have happened there: the list is narrowed to one of them. */
+  /** The types of events that can occur in the list, to filter by. */
   types: readonly AuditEventType[];
-  /** Of users and organizations by their ids; whoever has none is shown by a short id. */
+  /** Names of users and organizations by id; without a name, a short form of the id is shown. */
   names: ReadonlyMap<string, string>;
-  /** The chain alone whose events are shown; every one that the API shows without it. */
+  /** Shows only the events of this chain; without it, every event that the API returns. */
   tenantId?: string;
-  /** Shows who has an id, where `names` need not have everybody's. */
+  /** Shows who has an id, if `names` need not have everyone's. */
   showPerson?: ((id: string) => ReactNode) | undefined;
-  /** Shows whose chain an event is in, where the list has those of several organizations. */
+  /** Shows to whose chain an event belongs, in lists that cover several organizations. */
   showOrganization?: (id: string) => ReactNode;
-  /** What else narrows the list. */
+  /** Further filters. */
   children?: ReactNode;
 };
 
@@ -50,10 +50,10 @@ export function AuditList({
   const query = {
     type,
     tenant_id: tenantId,
-    // What is no number of an event, such as one that is being typed, narrows nothing.
+    // Anything that is not an event number, such as one still being typed, does not filter.
     sequence: /^[1-9]\d{0,14}$/.test(sequence) ? sequence : '',
     occurred_from: days.start,
-    // The API takes moments; a day is its first.
+    // The API takes moments; a day stands for its first moment.
     occurred_before: days.end === '' ? '' : addDays(days.end, 1),
   };
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
@@ -92,7 +92,7 @@ export function AuditList({
                 rowKey={(event) => event.id}
                 empty={
                   isNarrowed ? (
-                    <EmptyState icon="search" title="No event fits" />
+                    <EmptyState icon="search" title="No events match" />
                   ) : (
                     <EmptyState icon="log" title="No events yet" />
                   )
@@ -174,7 +174,7 @@ const columnsWith = ({
   ];
 };
 
-/** Whom or what an id is of; by a short form of it while no name is known. */
+/** The name behind an id, or a short form of the id until the name is known. */
 export function Name({ id, name }: { id: string; name: string | undefined }) {
   if (name !== undefined)
     return (
@@ -185,7 +185,7 @@ export function Name({ id, name }: { id: string; name: string | undefined }) {
   return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
 }
 
-/** Names as `model_retirement_announced`, which may break after an underscore and in no word. */
+/** A name such as `model_retirement_announced`, which may wrap after an underscore but not within a word. */
 function FieldName({ name }: { name: string }) {
   return (
     <span>

@@ -8,10 +8,7 @@ export function Audit() {
   const members = useWholeList<Member>('/members');
   const names = new Map((members.data ?? []).map(({ id, email }) => [id, email]));
   return (
-    <Page
-      title="Audit log"
-      description="Every change in your organization: hash-chained, never changed, never removed."
-    >
+    <Page title="Audit log" description="Every change in your organization: hash-chained, never edited, never removed.">
       <AuditList path="/audit-events" types={organizationEventTypes} names={names} />
     </Page>
   );

@@ -44,7 +44,7 @@ const columnsOf = (path: string): readonly Column<Invitation>[] => [
   { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} path={path} /> },
 ];
 
-/** The invitations at `path`, with what stands beside their `title`. */
+/** The invitations at `path`; `action` is shown next to the `title`. */
 export function Invitations({ path, title, action }: { path: string; title?: string; action?: ReactNode }) {
   return (
     <PagedCard<Invitation>
@@ -55,8 +55,8 @@ export function Invitations({ path, title, action }: { path: string; title?: str
       columns={columnsOf(path)}
       rowKey={(invitation) => invitation.id}
       empty={
-        <EmptyState icon="mail" title="Nobody is invited">
-          An invitation is a mail with a link that works once and sets a password.
+        <EmptyState icon="mail" title="No invitations">
+          An invitation is an email with a one-time link for setting a password.
         </EmptyState>
       }
     />
@@ -67,7 +67,7 @@ function Withdraw({ invitation, path }: { invitation: Invitation; path: string }
   const toast = useToast();
   const withdraw = useAction({
     stale: [path],
-    onSuccess: () => toast.say('The invitation is withdrawn.'),
+    onSuccess: () => toast.say('Invitation withdrawn.'),
     onError: toast.complain,
   });
   if (invitation.status !== 'pending') return null;

@@ -7,7 +7,7 @@ import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
-/** Invites to the organization whose invitations are at `path`. */
+/** Sends an invitation to the organization whose invitations are at `path`. */
 export function InviteDialog({
   path,
   mayMakeOwners,
@@ -23,12 +23,12 @@ export function InviteDialog({
   const invite = useAction<Invitation>({
     stale: [path],
     onSuccess: () => {
-      toast.say(`${email.trim()} is invited. The mail leaves as soon as the platform's mail server takes it.`);
+      toast.say(`${email.trim()} was invited. The email is sent as soon as the platform's mail server takes it.`);
       onClose();
     },
   });
   return (
-    <Dialog open onClose={onClose} title="Invite somebody" description="They get a mail with a link that works once.">
+    <Dialog open onClose={onClose} title="Invite someone" description="They get an email with a link that works once.">
       <Form onSubmit={() => invite.run({ method: 'POST', path, body: { email: email.trim(), role } })}>
         <FormError error={invite.error} fields={['email', 'role']} />
         <TextField
@@ -44,7 +44,7 @@ export function InviteDialog({
           value={role}
           onChange={setRole}
           error={fieldError(invite.error, 'role')}
-          hint={role === 'member' ? 'Own keys and own usage.' : 'Also members, billing and everybody’s usage.'}
+          hint={role === 'member' ? 'Their own keys and usage.' : 'Also members, billing and everyone’s usage.'}
           choices={[
             { value: 'member', label: 'Member' },
             { value: 'admin', label: 'Admin' },

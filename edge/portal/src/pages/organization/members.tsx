@@ -52,9 +52,9 @@ export function Members() {
         <Select
           aria-label={`Role of ${member.email}`}
           value={member.role}
-          // Only an owner makes or unmakes owners.
+          // Only an owner can add or remove owners.
           disabled={member.role === 'owner' && claims.role !== 'owner'}
-          // A choice in a list is no decision: an arrow key makes one as well.
+          // Choosing in a list is not a decision yet: an arrow key chooses as well.
           onChange={(chosen) => {
             const isOwn = member.id === claims.userId;
             setAsked({ member, question: changeOfRole(member, chosen as Role, isOwn) });
@@ -118,7 +118,7 @@ export function Members() {
                 rows={list.data}
                 columns={columns}
                 rowKey={(member) => member.id}
-                empty={<EmptyState icon="search" title="No member fits" />}
+                empty={<EmptyState icon="search" title="No members match" />}
                 pagination={list.pagination}
               />
               <Pager pagination={list.pagination} onPage={setPage} />
@@ -139,24 +139,24 @@ const deactivation = (member: Member): Question => ({
 
 const roleNames: Readonly<Record<Role, string>> = { member: 'a member', admin: 'an admin', owner: 'an owner' };
 const rolePowers: Readonly<Record<Role, string>> = {
-  member: 'A member has own keys, and sees own usage alone.',
-  admin: 'An admin invites and changes members, and sees billing and everybody’s usage.',
-  owner: 'An owner may do everything in the organization, and makes and unmakes owners.',
+  member: 'A member has their own keys and sees only their own usage.',
+  admin: 'An admin invites and changes members, and sees billing and everyone’s usage.',
+  owner: 'An owner can do everything in the organization, including adding and removing owners.',
 };
 const changeOfRole = (member: Member, role: Role, isOwn: boolean): Question => ({
   title: `Make ${isOwn ? 'yourself' : member.email} ${roleNames[role]}?`,
-  description: `${rolePowers[role]}${isOwn ? ' You cannot take this back yourself.' : ''}`,
+  description: `${rolePowers[role]}${isOwn ? ' You cannot undo this yourself.' : ''}`,
   act: 'Change role',
   changes: { role },
 });
 
-/** Changes a member: shown at once, taken back when the API refuses (the last owner stays). */
+/** Changes a member: shown at once, and undone if the API refuses (the last owner stays). */
 function useUpdateMember(query: Query, list: List<Member> | undefined) {
   const queries = useQueryClient();
   const toast = useToast();
   const change = useAction<Member>({
     stale: ['/members'],
-    onSuccess: (member) => toast.say(`${member.email} is saved.`),
+    onSuccess: (member) => toast.say(`${member.email} was updated.`),
     onError: (error) => {
       toast.complain(error);
       void queries.invalidateQueries({ queryKey: ['/members'] });

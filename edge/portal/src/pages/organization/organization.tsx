@@ -28,7 +28,7 @@ export function OrganizationPage() {
       description="Who is in it, and what they may do."
       actions={
         <Button look="primary" icon="plus" onClick={() => setInviting(true)}>
-          Invite somebody
+          Invite someone
         </Button>
       }
     >
@@ -54,7 +54,7 @@ function Rename({ organization }: { organization: Organization | undefined }) {
   const [name, setName] = useDraft(organization?.name ?? '');
   const save = useAction<Organization>({
     stale: ['/organization', '/profile'],
-    onSuccess: () => toast.say('The name is saved.'),
+    onSuccess: () => toast.say('Name saved.'),
   });
   return (
     <Card title="Name" className="max-w-lg">

@@ -97,10 +97,10 @@ const columns: readonly Column<CurrentUsage['models'][number]>[] = [
   { name: 'Cost', end: true, cell: (row) => <Money usd={row.cost_usd} /> },
 ];
 
-/** How much of what needs somebody is in sight at once: a catalog may retire dozens of models. */
+/** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */
 const shownMax = 6;
 
-/** What needs somebody, the most urgent first: keys about to expire, models that do not serve, models about to retire. */
+/** What needs attention, the most urgent first: keys about to expire, models out of service, models about to retire. */
 function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly Model[] }) {
   const soon = keys
     .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * dayMs)
@@ -134,7 +134,11 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
     )),
   ];
   if (items.length === 0)
-    return <p className="text-sm text-faint">Nothing. No key expires within a week, and no model is retiring.</p>;
+    return (
+      <p className="text-sm text-faint">
+        Nothing. No key expires within a week, and no model is retiring or out of service.
+      </p>
+    );
   return (
     <>
       <ul className="grid gap-3 text-sm">{items.slice(0, shownMax)}</ul>
@@ -150,7 +154,7 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
   );
 }
 
-/** When something ends, for sorting: what has no date comes last. */
+/** When something ends, for sorting; without a date it comes last. */
 const endMs = (iso: string | null): number => (iso === null ? Number.MAX_SAFE_INTEGER : Date.parse(iso));
 
 function ModelLink({ model }: { model: Model }) {

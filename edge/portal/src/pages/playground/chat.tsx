@@ -26,7 +26,7 @@ export function Chat({ model }: { model: string }) {
   const message = useRef<HTMLTextAreaElement>(null);
   useEffect(() => () => running.current?.abort(), []);
   const isAtEnd = useRef(true);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight, unless somebody reads further up.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into view, unless the user is reading further up.
   useEffect(() => {
     if (isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
   }, [turns]);
@@ -71,11 +71,11 @@ export function Chat({ model }: { model: string }) {
       if (answer === '' && !abort.signal.aborted) {
         setTurns(turns);
         setText(prompt);
-      } else show(abort.signal.aborted ? 'Stopped' : 'Broken off');
+      } else show(abort.signal.aborted ? 'Stopped' : 'Interrupted');
     } finally {
       running.current = null;
       setBusy(false);
-      // Send takes no focus while there is nothing to send: whoever was at Stop goes on at the message.
+      // Send cannot be focused while there is nothing to send, so whoever was on Stop continues in the message field.
       if (message.current?.form?.contains(document.activeElement)) message.current.focus();
     }
   };
@@ -91,13 +91,13 @@ export function Chat({ model }: { model: string }) {
           role="log"
           aria-label="Conversation"
           aria-live="polite"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
           tabIndex={0}
           className="grid max-h-[60dvh] min-h-64 content-start gap-4 overflow-y-auto p-4 sm:p-5"
         >
           {turns.length === 0 && (
             <EmptyState icon="play" title="Say something to the model">
-              It runs by your session, within your limits, and is metered like any other call.
+              It uses your session, within your limits, and is metered like any other call.
             </EmptyState>
           )}
           {turns.map((turn, index) => (
@@ -146,7 +146,7 @@ export function Chat({ model }: { model: string }) {
             )}
           </form>
           <p id="message-keys" className="text-xs text-faint">
-            Enter sends, Shift Enter makes a new line.
+            Enter sends, Shift Enter adds a line.
           </p>
         </div>
       </div>
@@ -201,7 +201,7 @@ function TurnView({ turn, busy }: { turn: Turn; busy: boolean }) {
 }
 
 function noteOf(startedAt: number, firstAt: number, usage: ChatUsage | undefined): string {
-  const parts = [`${formatDurationMs(performance.now() - startedAt)} in all`];
+  const parts = [`${formatDurationMs(performance.now() - startedAt)} in total`];
   if (firstAt > 0) parts.unshift(`first token after ${formatDurationMs(firstAt - startedAt)}`);
   if (usage !== undefined)
     parts.push(`${formatCount(usage.prompt_tokens)} + ${formatCount(usage.completion_tokens)} tokens`);

@@ -58,14 +58,14 @@ export function Playground() {
             </div>
             {wanted !== '' && wantedModel === undefined && chosen !== undefined && (
               <Notice tone="warn">
-                There is no model <code className="font-mono wrap-anywhere">{wanted}</code> for you. Another one is
-                chosen.
+                You cannot use a model called <code className="font-mono wrap-anywhere">{wanted}</code> here. Another
+                one is selected.
               </Notice>
             )}
             {chosen === undefined ? (
               <EmptyState
                 icon="model"
-                title={kind === 'chat' ? 'No chat model is there' : 'No transcription model is there'}
+                title={kind === 'chat' ? 'No chat model available' : 'No transcription model available'}
               />
             ) : kind === 'chat' ? (
               <Chat model={chosen.id} />

@@ -17,8 +17,8 @@ type Chunk = {
 };
 
 /**
- * Streams a chat completion by the session. Yields pieces of text, and the usage at the end. An error after the first
- * byte comes as a frame of the stream (openai-contract.md section 3) and is thrown.
+ * Streams a chat completion using the session. Yields pieces of text, and the usage at the end. An error after the first byte arrives as a
+ * frame of the stream (openai-contract.md section 3) and is thrown.
  */
 export async function* streamChat(
   api: Api,
@@ -54,21 +54,21 @@ export async function* streamChat(
   if (!ended)
     throw new ApiError({
       status: 502,
-      message: 'The answer broke off before its end.',
+      message: 'The answer ended before it was complete.',
       code: null,
       param: null,
       requestId,
     });
 }
 
-/** The `data:` of each server-sent event; comments and other fields are passed over. */
+/** The `data:` of each server-sent event; comments and other fields are skipped. */
 async function* sseData(response: Response): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';
   const reader = response.body!.getReader();
   try {
     for (;;) {
-      // An answer that breaks off ends here, like one that its server ended early.
+      // A broken response ends here, just like one that its server ended early.
       const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const events = rest.split(/\r?\n\r?\n/);
@@ -84,7 +84,7 @@ async function* sseData(response: Response): AsyncGenerator<string> {
       if (done) return;
     }
   } finally {
-    // Leaving early (a stop) closes the connection, and with it the upstream's.
+    // Leaving early (on Stop) closes the connection, and with it the upstream's.
     await reader.cancel().catch(() => {});
   }
 }

@@ -21,10 +21,10 @@ export function Transcribe({ model }: { model: string }) {
   const [lines, setLines] = useState<readonly Line[]>([]);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
-  /** Aborting it drops everything, wherever it stands; `end` stops the microphone alone and waits for what was said. */
+  /** Aborting this drops everything, whatever its state; `end` only stops the microphone and waits for what was said. */
   const work = useRef(new AbortController());
   const end = useRef<(() => void) | null>(null);
-  /** How many more utterances end the work: those of a file, or the one that was said before the microphone stopped. */
+  /** How many utterances are still to come: those of a file, or the last one before the microphone stopped. */
   const awaited = useRef(Number.POSITIVE_INFINITY);
   const picker = useRef<HTMLInputElement>(null);
 
@@ -37,7 +37,7 @@ export function Transcribe({ model }: { model: string }) {
         if (awaited.current === 0) finish();
       },
       onError: (message) => {
-        // When the microphone stopped, nothing had been said since the last utterance.
+        // If the microphone has been stopped, this only means that nothing was said since the last utterance.
         if (!detectSpeech || awaited.current === Number.POSITIVE_INFINITY) setError(message);
         if (!detectSpeech || awaited.current === 1) finish();
       },
@@ -51,7 +51,7 @@ export function Transcribe({ model }: { model: string }) {
     end.current = null;
     setBusy(null);
   };
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is made anew with each drawing, and is the same.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: finish is created anew on each render but always does the same.
   useEffect(() => finish, []);
   const begin = (kind: 'microphone' | 'file'): AbortSignal => {
     setError(null);
@@ -62,7 +62,7 @@ export function Transcribe({ model }: { model: string }) {
     return work.current.signal;
   };
   const fail = (signal: AbortSignal, failure: unknown, text: string) => {
-    // Whoever ended it knows, and may have begun anew.
+    // Whoever ended it knows, and may have started again.
     if (signal.aborted) return;
     setError(failure instanceof Error && failure.message !== '' ? `${text} ${failure.message}` : text);
     finish();
@@ -103,7 +103,7 @@ export function Transcribe({ model }: { model: string }) {
   return (
     <Card
       title="Transcribe"
-      description="Live by the realtime socket, from your microphone or a file."
+      description="Live over the realtime socket, from your microphone or a file."
       action={text === '' ? undefined : <CopyButton text={text} />}
     >
       <div className="mb-4 flex flex-wrap gap-2">

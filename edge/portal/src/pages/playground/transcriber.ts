@@ -1,6 +1,6 @@
 import type { Api } from '../../api/client.ts';
 
-/** What comes back while audio is sent. */
+/** What arrives while audio is sent. */
 type TranscriptEvents = {
   onText: (itemId: string, text: string, final: boolean) => void;
   onError: (message: string) => void;
@@ -10,13 +10,13 @@ type TranscriptEvents = {
 export type Transcriber = {
   /** 16-bit mono PCM at 24 kHz. */
   append: (samples: Int16Array) => void;
-  /** Says that the utterance is whole: of a file, or when the microphone stops in the middle of one. */
+  /** Marks the end of an utterance: of a file, or when the microphone stops in mid-sentence. */
   commit: () => void;
 };
 
 export const sampleRateHz = 24_000;
 
-/** The longest utterance that the gateway takes. */
+/** The longest utterance that the gateway accepts. */
 export const utteranceSecondsMax = 120;
 
 type ServerEvent = {
@@ -28,9 +28,9 @@ type ServerEvent = {
 };
 
 /**
- * Opens the realtime transcription socket (openai-contract.md section 5). Browsers can set no header on a socket, so
- * the token travels in a subprotocol. With `detectSpeech` the server cuts the utterances, otherwise `commit` does.
- * The signal closes it, and no event comes after.
+ * Opens the realtime transcription socket (openai-contract.md section 5). Browsers cannot set headers on a socket, so the token travels in
+ * a subprotocol. With `detectSpeech` the server splits the audio into utterances; otherwise `commit` does. Aborting the signal closes the
+ * socket, and no event follows.
  */
 export async function openTranscriber(
   api: Api,
@@ -75,7 +75,7 @@ export async function openTranscriber(
         ? null
         : event.reason ||
             (event.code === 1006
-              ? 'The socket could not be opened or broke.'
+              ? 'The socket could not be opened, or its connection broke.'
               : `The socket closed with code ${event.code}.`),
     );
   });
@@ -122,12 +122,12 @@ function toPcm16(samples: Float32Array): Int16Array {
   return Int16Array.from(samples, (sample) => Math.round(Math.max(-1, Math.min(1, sample)) * 32_767));
 }
 
-/** Listens to the microphone until `stop` or the signal; hands over 100 ms at a time. */
+/** Listens to the microphone until `stop` or the signal; delivers 100 ms at a time. */
 export async function listen(
   onSamples: (samples: Int16Array) => void,
   signal: AbortSignal,
 ): Promise<{ stop: () => void }> {
-  if (!window.isSecureContext) throw new Error('Browsers lend it to pages over HTTPS alone.');
+  if (!window.isSecureContext) throw new Error('Browsers allow it only on pages served over HTTPS.');
   const stream = await navigator.mediaDevices.getUserMedia({
     audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
   });
@@ -138,7 +138,7 @@ export async function listen(
   };
   signal.addEventListener('abort', stop);
   try {
-    // The browser's question has no end of its own: by its answer nobody may want the microphone any more.
+    // The browser may ask for permission indefinitely, and by the time of the answer the microphone may no longer be wanted.
     signal.throwIfAborted();
     context = new AudioContext({ sampleRate: sampleRateHz });
     await context.audioWorklet.addModule('/microphone-worklet.js');

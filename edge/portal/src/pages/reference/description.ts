@@ -1,4 +1,4 @@
-/** What the page reads of an OpenAPI 3.1 document. */
+/** The parts of an OpenAPI 3.1 document that the page reads. */
 export type ApiDescription = {
   paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
   components: { schemas: Schemas };
@@ -35,7 +35,7 @@ export type Schema = {
   maxItems?: number;
 };
 
-/** Every operation, in the order of the document. */
+/** Every operation, in the document's order. */
 export const operationsOf = ({ paths }: ApiDescription): readonly Operation[] =>
   Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, described]) => ({ ...described, method: method.toUpperCase(), path })),
@@ -44,7 +44,7 @@ export const operationsOf = ({ paths }: ApiDescription): readonly Operation[] =>
 const nameOf = ($ref: string): string => $ref.slice($ref.lastIndexOf('/') + 1);
 const isNull = ({ type }: Schema): boolean => type === 'null';
 
-/** What a schema takes, in a few words. */
+/** The type of a schema, in a few words. */
 export function typeName(schema: Schema): string {
   const { $ref, anyOf, items, type, format } = schema;
   if ($ref !== undefined) return nameOf($ref);
@@ -57,7 +57,7 @@ export function typeName(schema: Schema): string {
 
 const formats: Readonly<Record<string, string>> = { 'date-time': 'time', uuid: 'UUID', binary: 'file' };
 
-/** Behind which values something is refused. */
+/** The bounds beyond which a value is refused. */
 function boundsOf({ minimum, maximum, maxLength, maxItems }: Schema): string {
   if (minimum !== undefined) return maximum === undefined ? ` from ${minimum}` : ` from ${minimum} to ${maximum}`;
   if (maximum !== undefined) return ` up to ${maximum}`;
@@ -65,7 +65,7 @@ function boundsOf({ minimum, maximum, maxLength, maxItems }: Schema): string {
   return maxItems === undefined ? '' : `, up to ${maxItems}`;
 }
 
-/** The object that a schema is about, where it is one, a list of them, or either of them and null. */
+/** The object that a schema describes, directly, as a list of them, or as either of these or null. */
 export function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
   if (schema.$ref !== undefined) return objectOf(schemas[nameOf(schema.$ref)] ?? {}, schemas);
   if (schema.anyOf !== undefined) {
@@ -76,7 +76,7 @@ export function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
   return schema.properties === undefined ? undefined : schema;
 }
 
-/** The least that a schema takes, to start from. */
+/** A minimal example of a schema, to start from. */
 export function exampleOf(schema: Schema, schemas: Schemas): unknown {
   if (schema.$ref !== undefined) return exampleOf(schemas[nameOf(schema.$ref)] ?? {}, schemas);
   if (schema.anyOf !== undefined) return exampleOf(schema.anyOf[0] ?? {}, schemas);
@@ -99,7 +99,7 @@ export function exampleOf(schema: Schema, schemas: Schemas): unknown {
   }
 }
 
-/** A call with curl. Credentials come from the environment, and so do the names in the path. */
+/** A curl command. Credentials come from the environment, and so do the parameters in the path. */
 export function curlOf({ method, path, security, requestBody }: Operation, schemas: Schemas, origin: string): string {
   const address = origin + path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`);
   const lines = [`curl ${method === 'GET' ? '' : `-X ${method} `}"${address}"`];

@@ -3,7 +3,7 @@ import { Words } from './words.tsx';
 
 type Field = { name: string; schema: Schema; required: boolean; description: string | undefined };
 
-/** The fields of an object, those of objects in it below them. */
+/** The fields of an object, with those of nested objects below them. */
 export function Fields({ schema, schemas, label }: { schema: Schema; schemas: Schemas; label: string }) {
   const object = objectOf(schema, schemas);
   if (object === undefined) return <p className="text-sm text-soft">{typeName(schema)}</p>;

@@ -11,13 +11,13 @@ import { Words } from './words.tsx';
 
 const tones: Readonly<Record<string, Tone>> = { GET: 'neutral', DELETE: 'danger' };
 
-/** One operation: a line of a list, which opens. The open one stands in the address, so that a link leads to it. */
+/** One operation: a list entry that expands. The open one is in the address, so that a link leads to it. */
 export function OperationEntry({ operation, schemas }: { operation: Operation; schemas: Schemas }) {
   const { operationId, method, path, summary } = operation;
   const [openId, setOpenId] = useSearchParameter('operation', '');
   const open = openId === operationId;
   const line = useRef<HTMLButtonElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only whom the address led here; whoever opens it has it in sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when the address led here; someone who opens an entry can see it.
   useEffect(() => {
     if (open) line.current?.scrollIntoView({ block: 'center' });
   }, []);
@@ -70,7 +70,7 @@ function Details({ operation, schemas }: { operation: Operation; schemas: Schema
         .map(([status, response]) => (
           <Contents
             key={status}
-            title={`Answer ${status}`}
+            title={`Response ${status}`}
             note={response.description}
             content={response.content ?? {}}
             schemas={schemas}

@@ -11,7 +11,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type ApiDescription, type Operation, operationsOf } from './description.ts';
 import { OperationEntry } from './operation.tsx';
 
-/** Every operation of the API, as /openapi.json describes it. */
+/** Every operation of the API, as described by /openapi.json. */
 export function Reference() {
   const api = useApi();
   const description = useQuery<ApiDescription, ApiError>({
@@ -22,7 +22,7 @@ export function Reference() {
   return (
     <Page
       title="API reference"
-      description="What the portal does, a program can do too. Clients are generated from the OpenAPI description."
+      description="Whatever the portal does, a program can do too. Generate clients from the OpenAPI description."
       actions={
         <ButtonLink icon="code" href="/openapi.json" target="_blank" rel="noreferrer">
           OpenAPI description
@@ -44,7 +44,7 @@ function Operations({ description }: { description: ApiDescription }) {
       return words.every((word) => text.includes(word)) && (operator || operation.tags[0] !== 'admin');
     });
     const byTag = Object.entries(Object.groupBy(shown, ({ tags }) => tags[0])) as [string, Operation[]][];
-    // What the process says of itself is what callers look for last.
+    // Operations about the process itself come last, since callers rarely look for them.
     return byTag.sort(([one], [other]) => Number(one === 'operation') - Number(other === 'operation'));
   }, [description, search, operator]);
   return (
@@ -54,7 +54,7 @@ function Operations({ description }: { description: ApiDescription }) {
       </div>
       {groups.length === 0 && (
         <Card flush>
-          <EmptyState icon="search" title="No operation fits this search" />
+          <EmptyState icon="search" title="No operations match this search" />
         </Card>
       )}
       {groups.map(([tag, operations]) => (

@@ -1,4 +1,4 @@
-/** Paragraphs in which `code` stands between backticks. */
+/** Paragraphs in which text between backticks is code. */
 export function Words({ text }: { text: string }) {
   return (
     <div className="grid max-w-3xl gap-1.5 text-sm text-soft">
@@ -8,7 +8,7 @@ export function Words({ text }: { text: string }) {
             index % 2 === 0 ? (
               part
             ) : (
-              // biome-ignore lint/suspicious/noArrayIndexKey: a text does not change its order.
+              // biome-ignore lint/suspicious/noArrayIndexKey: the order of a text does not change.
               <code key={index} className="font-mono text-ink">
                 {part}
               </code>

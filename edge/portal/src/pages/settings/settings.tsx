@@ -18,7 +18,7 @@ export function Settings() {
   const profile = useGet<Profile>('/profile');
   const theme = useTheme();
   return (
-    <Page title="Settings" description="Your own profile, password and the look of the portal.">
+    <Page title="Settings" description="Your profile, your password and the look of the portal.">
       <Loaded of={profile}>
         {(data) => (
           <div className="grid items-start gap-5 lg:grid-cols-2">
@@ -70,7 +70,7 @@ function ProfileCard({ profile }: { profile: Profile }) {
   const [firstName, setFirstName] = useDraft(profile.first_name ?? '');
   const [lastName, setLastName] = useDraft(profile.last_name ?? '');
   const [phone, setPhone] = useDraft(profile.phone ?? '');
-  const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Your profile is saved.') });
+  const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Profile saved.') });
   return (
     <Card title="Profile">
       <Form
@@ -120,12 +120,12 @@ function PasswordCard({ email }: { email: string }) {
   const [password, setPassword] = useState('');
   const change = useAction({
     onSuccess: () => {
-      toast.say('Your password is changed. Sign in with the new one.');
+      toast.say('Your password has been changed. Sign in with the new one.');
       api.forget();
     },
   });
   return (
-    <Card title="Password" description="Changing it ends all of your sessions, this one included.">
+    <Card title="Password" description="Changing it ends all your sessions, including this one.">
       <Form
         onSubmit={() =>
           change.run({

@@ -7,7 +7,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
-/** Sums by something: model, endpoint or key. */
+/** Totals by model, endpoint or key. */
 export function BreakdownTable({
   what,
   rows,

@@ -2,7 +2,7 @@ import { localTimeZone } from '../../format/time.ts';
 import { DownloadButton } from '../../ui/download-button.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 
-/** All events of the range, of whom the page shows, as the API streams them: for admins and owners. */
+/** Exports all events of the range, for the people whom the page shows, as the API streams them. For admins and owners. */
 export function ExportButton({ range, scope }: { range: DayRange; scope: 'own' | 'tenant' }) {
   return (
     <DownloadButton

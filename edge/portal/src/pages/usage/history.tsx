@@ -35,12 +35,12 @@ const csvColumns = [
 type HistoryProps = {
   range: DayRange;
   scope: string;
-  /** Of the range: what there is to narrow the requests to. */
+  /** The summary of the range: it has the values to filter by. */
   summary: UsageSummary | undefined;
   keyName: (id: string | null) => string;
 };
 
-/** Single requests, newest first. */
+/** Individual requests, newest first. */
 export function History({ range, scope, summary, keyName }: HistoryProps) {
   const [page, setPage] = usePageParameter();
   const [model, setModel] = useSearchParameter('model', '');
@@ -123,10 +123,10 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
             rowKey={(event) => event.id}
             empty={
               isNarrowed ? (
-                <EmptyState icon="search" title="No request fits these filters" />
+                <EmptyState icon="search" title="No requests match these filters" />
               ) : (
                 <EmptyState icon="pulse" title="No requests in this range">
-                  Each call of a key or of the playground appears here within two seconds.
+                  Each call by a key or from the playground appears here within two seconds.
                 </EmptyState>
               )
             }
@@ -148,7 +148,7 @@ type NarrowingProps = {
   nameOf?: (value: string) => string;
 };
 
-/** One of the values that there are, or all; the chosen one stays on offer where another range has none of it. */
+/** Filters by one of the values that occur, or by none. The chosen value stays available even if another range does not have it. */
 function Narrowing({ label, all, value, onChange, values, nameOf = String }: NarrowingProps) {
   const offered = value === '' || values.includes(value) ? values : [value, ...values];
   return (

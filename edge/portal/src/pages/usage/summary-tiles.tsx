@@ -2,7 +2,7 @@ import type { UsageSummary } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { Tile, TileRow } from '../../ui/card.tsx';
 
-/** The sums of a range. */
+/** The totals of a range. */
 export function SummaryTiles({ summary }: { summary: UsageSummary }) {
   return (
     <TileRow>

@@ -32,9 +32,7 @@ export function Usage() {
   return (
     <Page
       title="Usage"
-      description={
-        scope === 'tenant' ? 'Of everybody in your organization.' : 'Your own, by your keys and the playground.'
-      }
+      description={scope === 'tenant' ? 'By everyone in your organization.' : 'By your own keys and in the playground.'}
       actions={
         <>
           {isAdmin && (
@@ -73,17 +71,17 @@ export function Usage() {
       </div>
       <p className="-mt-2 text-xs text-faint">
         Days in {localTimeZone()}
-        {localTimeZone() !== 'UTC' && ', those of invoices in UTC'} · at most {rangeDaysMax[granularity]} days at this
+        {localTimeZone() !== 'UTC' && ' (invoices use UTC)'} · at most {rangeDaysMax[granularity]} days at this
         granularity
       </p>
-      {/* By their keys: the figures of some people do not stand in for those of others. */}
+      {/* The keys keep one scope's figures from being shown as a placeholder for the other's. */}
       <Report key={`report ${scope}`} range={range} scope={scope} granularity={granularity} />
       <Breakdown key={`breakdown ${scope}`} range={range} scope={scope} isAdmin={isAdmin} />
     </Page>
   );
 }
 
-/** The range in the address, as much of its end as the granularity allows. */
+/** The range in the address, shortened to what the granularity allows by moving its start. */
 function rangeOf(search: string, granularity: Granularity): DayRange {
   const parameters = new URLSearchParams(search);
   const today = localDay(new Date());
@@ -153,7 +151,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
     if (id === null || id === '') return 'Playground and other sessions';
     const used = summary.data?.by_api_key.find((row) => row.api_key_id === id);
     if (used?.api_key_deleted === true) return `${used.api_key_name} (deleted)`;
-    // A key without usage in this range may still be the one that the requests are narrowed to.
+    // A key without usage in this range may still be the one that the requests are filtered by.
     return used?.api_key_name ?? ownKeys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
   const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
@@ -213,7 +211,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
                   value: 'user',
                   label: 'By user',
                   content: (
-                    <Card flush title="Everybody in your organization">
+                    <Card flush title="Everyone in your organization">
                       <Loaded of={users}>{(data) => <UserTable users={data.users} />}</Loaded>
                     </Card>
                   ),

@@ -26,7 +26,7 @@ export function UserTable({ users }: { users: readonly Row[] }) {
       rows={users}
       columns={columns}
       rowKey={(row) => row.user_id}
-      empty={<EmptyState icon="people" title="Nobody used anything in this range" />}
+      empty={<EmptyState icon="people" title="No usage in this range" />}
     />
   );
 }

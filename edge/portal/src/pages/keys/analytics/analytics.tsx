@@ -36,7 +36,7 @@ const measureNames = {
 } as const;
 type Measure = keyof typeof measureNames;
 
-/** What one key was used for: volume only, no cost anywhere (service.md, Key analytics report). */
+/** What one key was used for. Volume only, no costs (service.md, Key analytics report). */
 export function Analytics({ keyId }: { keyId: string }) {
   const { path, search } = usePlace();
   const range = useMemo(() => rangeFromSearch(search), [search]);
@@ -141,18 +141,18 @@ function Report({ data: { report, series }, isOld, measure, onMeasure, granulari
         <Chart label={measureNames[measure]} bars={bars} axisFormat={formatCompact} />
       </Card>
       <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
-        <Card flush title="Usage by Model" description="Every model of the range, whatever the filter above.">
+        <Card flush title="Usage by Model" description="Every model used in the range, whatever the filter above.">
           <Table
             label="Usage by Model"
             rows={report.by_model}
             columns={modelColumns(report.by_model)}
             rowKey={(row) => row.model}
-            empty={<EmptyState icon="model" title="No model was used in this range" />}
+            empty={<EmptyState icon="model" title="No models used in this range" />}
           />
         </Card>
         <Performance performance={report.performance} />
       </div>
-      <Card flush title="Recent Activity" description="The latest requests, at most 10.">
+      <Card flush title="Recent Activity" description="The latest requests, up to 10.">
         <Table
           label="Recent Activity"
           rows={report.recent_activity.slice(0, 10)}
@@ -160,7 +160,7 @@ function Report({ data: { report, series }, isOld, measure, onMeasure, granulari
           rowKey={(row) => row.id}
           empty={
             <EmptyState icon="pulse" title="No requests yet">
-              Requests of this key appear here within two seconds.
+              Requests with this key appear here within two seconds.
             </EmptyState>
           }
         />

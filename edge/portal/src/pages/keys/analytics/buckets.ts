@@ -12,7 +12,7 @@ const monthLabel = new Intl.DateTimeFormat('en-US', { month: 'short', year: '2-d
 const monthTitle = new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric' });
 const hourDay = new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' });
 
-/** A bucket's bar: hours are named in UTC, days, weeks and months in the browser's zone, as they were cut. */
+/** The bar of a bucket. Hours are labelled in UTC, and days, weeks and months in the browser's zone, as they were cut. */
 export function barOf(bucketStart: string, value: number, granularity: string): Bar {
   const date = new Date(bucketStart);
   switch (granularity) {

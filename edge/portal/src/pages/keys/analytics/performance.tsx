@@ -2,7 +2,7 @@ import type { KeyAnalytics } from '../../../api/types.ts';
 import { formatCompact, formatDurationMs, formatPercent, formatRate } from '../../../format/number.ts';
 import { Card } from '../../../ui/card.tsx';
 
-/** Latency and cache; absent over 31 days, and said so. */
+/** Latency and cache figures. The API leaves them out for ranges over 31 days; the card then says so. */
 export function Performance({ performance }: { performance: KeyAnalytics['performance'] }) {
   const { available, p50_latency_ms, p95_latency_ms, cache_hits, cache_misses, cached_tokens, tokens_per_second } =
     performance;
@@ -10,7 +10,7 @@ export function Performance({ performance }: { performance: KeyAnalytics['perfor
     return (
       <Card title="Performance">
         <p className="text-sm text-faint">
-          Latency and cache figures are computed for ranges of up to 31 days. Choose a shorter one to see them.
+          Latency and cache figures are computed for ranges of up to 31 days. Choose a shorter range to see them.
         </p>
       </Card>
     );

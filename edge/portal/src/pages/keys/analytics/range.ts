@@ -3,10 +3,10 @@ import { addDays, daysBetween, earlierDay, isDay, localDay, utcDay } from '../..
 export type Granularity = 'hourly' | 'daily' | 'weekly' | 'monthly';
 export type Range = { granularity: Granularity; start: string; end: string };
 
-/** The widest range of each granularity in days (service.md, Limits). Months are the portal's own regrouping of days. */
+/** The widest range of each granularity in days (service.md, Limits). Months are daily figures that the portal groups itself. */
 export const rangeDaysMax: Readonly<Record<Granularity, number>> = { hourly: 7, daily: 90, weekly: 365, monthly: 365 };
 
-/** The API reports days in chunks of at most this many. */
+/** The API reports at most this many days at once by day. */
 const dailyDaysMax = rangeDaysMax.daily;
 
 export const granularityNames: Readonly<Record<Granularity, string>> = {
@@ -16,7 +16,7 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
   monthly: 'Monthly',
 };
 
-/** Today as the granularity counts days: hours are UTC, everything else is local. */
+/** Today, as the granularity counts days: UTC for hours, local for everything else. */
 export const today = (granularity: Granularity, now = new Date()): string =>
   granularity === 'hourly' ? utcDay(now) : localDay(now);
 
@@ -25,7 +25,7 @@ function lastDays(granularity: Granularity, days: number): Range {
   return { granularity, start: addDays(end, 1 - days), end };
 }
 
-/** Brings a range under the cap of its granularity: the end stays, the start moves. */
+/** Shortens a range to the maximum of its granularity by moving its start. */
 export function clampRange(range: Range): Range {
   const { granularity, end } = range;
   const start = earlierDay(range.start, end);
@@ -33,7 +33,7 @@ export function clampRange(range: Range): Range {
   return { granularity, start: addDays(end, 1 - days), end };
 }
 
-/** Reads a range from the address; anything odd becomes the last 7 days. */
+/** Reads a range from the address; anything invalid becomes the last 7 days. */
 export function rangeFromSearch(search: string): Range {
   const parameters = new URLSearchParams(search);
   const wanted = parameters.get('granularity') ?? '';

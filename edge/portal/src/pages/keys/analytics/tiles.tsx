@@ -11,7 +11,7 @@ type Headline = {
 
 const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
 
-/** The eight headline tiles (service.md, Key analytics report). Volume only: none of them is money. */
+/** The eight headline tiles (service.md, Key analytics report). Volume only, no money. */
 const headlines: readonly Headline[] = [
   { label: 'Requests', of: (v) => v.requests, show: formatCompact, exact: formatCount },
   { label: 'Success rate', of: (v) => ratio(v.successful_requests, v.requests), show: formatPercent },
@@ -43,7 +43,7 @@ export function AnalyticsTiles({ totals, previous }: { totals: Volume; previous:
   );
 }
 
-/** The change against the window before; what rounds to nothing is no change. */
+/** The change from the previous period; a change that rounds to nothing counts as none. */
 function changeText(now: number, before: number): string {
   const change = changeRatio(now, before);
   if (change === null) return now === 0 ? 'Same as before' : 'None before';

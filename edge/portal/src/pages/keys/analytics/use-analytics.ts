@@ -16,8 +16,8 @@ type Answer = {
 };
 
 /**
- * The analytics of one key. Months are not a granularity of the API: its weekly report of the range gives totals and
- * breakdown, and daily reports, 90 days each, give a series which is regrouped by the user's local months.
+ * The analytics of one key. The API has no monthly granularity. For months, a weekly report of the range gives the totals and the
+ * breakdown, and daily reports of up to 90 days each give a series, which is grouped by the user's local months.
  */
 export function useAnalytics(keyId: string, range: Range, model: string): Answer {
   const api = useApi();
@@ -61,7 +61,7 @@ function queryOf(range: { start: string; end: string }, model: string, zoned: bo
 const read = (api: Api, path: string, query: Record<string, string>, signal: AbortSignal) =>
   api.request<KeyAnalytics>(`/api/v1${path}`, { query, signal });
 
-/** The counts of a bucket. */
+/** The counts in a bucket. */
 export const measures = [
   'requests',
   'successful_requests',
@@ -72,7 +72,7 @@ export const measures = [
   'cached_input_tokens',
 ] as const;
 
-/** Adds days up by the calendar month which they have in the browser's time zone. */
+/** Adds up days by their calendar month in the browser's time zone. */
 function groupByLocalMonth(days: readonly SeriesPoint[]): SeriesPoint[] {
   const months = new Map<string, SeriesPoint>();
   for (const day of days) {
