@@ -8,7 +8,8 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { asAppRole, asTableOwner, onDatabase, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { storedEvent } from '../db/audit.repository.ts';
 import { eventHash } from '../domain/audit-chain.ts';
 
@@ -109,6 +110,23 @@ test('a last event that was edited shows, though its hash was made to fit', asyn
   const forge = `update audit_events set after_json = '{}', hash = $2 where tenant_id = $1 and sequence = 3`;
   await asTableOwner(fixture, forge, [tenantId, hash]);
   expect((await verify(tenantId)).firstBrokenSequence).toBe(3n);
+});
+
+test('an event that is appended while its chain is verified does not count as a break', async () => {
+  const tenantId = await newOrganization();
+  await send([record(tenantId)]);
+  const verdict = await onDatabase(fixture, async (client) => {
+    await client.query('begin; lock table audit_heads in access exclusive mode');
+    const verifying = verify(tenantId);
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await waitFor(async () => (await asTableOwner(fixture, waiting)).rowCount === 1, {
+      description: 'the verification to read the head, after the events',
+    });
+    await client.query('update audit_heads set sequence = 2 where tenant_id = $1', [tenantId]);
+    await client.query('commit');
+    return verifying;
+  });
+  expect([verdict.eventsChecked, verdict.firstBrokenSequence]).toEqual([1n, undefined]);
 });
 
 test('a chain that is verified in parts is read only once, and each part continues after an existing event', async () => {
