@@ -64,3 +64,10 @@ test('with no lanes or no slots, nothing is chosen', () => {
   expect(chooseLanes([], [], 9, wide, anyModel, inOrder)).toEqual({ lanes: [], served: [], isBounded: false });
   expect(chooseLanes([lane('a')], [], 0, wide, anyModel, inOrder).lanes).toEqual([]);
 });
+
+test('an organization keeps its turn where one of its callers has as many jobs running as it may', () => {
+  const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('b')];
+  const running = [{ subjectId: 'k1', model: 'm', count: 5 }];
+  const choice = chooseLanes(lanes, running, 1, { perSubject: 5, perModel: 100 }, anyModel, inOrder);
+  expect(choice.lanes.map(({ subjectId }) => subjectId)).toEqual(['k2']);
+});
