@@ -44,6 +44,15 @@ test.each(changes)('an answer that was read before %s is not used, one that was 
   expect(take(answerOf(5n))).toMatchObject({ version: 5n });
 });
 
+test('an answer that was read before a change is not used either once so much has changed that this one is forgotten', () => {
+  const remove = (version: bigint, keyId: string) =>
+    apply(version, { case: 'keyRemoved', value: { keyId, wholeKey: true } });
+  remove(5n, ids.keyId);
+  for (let version = 6n; version <= 10_005n; version += 1n) remove(version, `another ${version}`);
+  expect(take(answerOf(4n))).toBeUndefined();
+  expect(take(answerOf(10_005n))).toMatchObject({ version: 10_005n });
+});
+
 test('that nobody has a secret is not believed once its user may be active again, whether it was asked before or since', () => {
   expect(take(answerOf(4n, null))).toBeNull();
   expect(state.isUnknown('hash')).toBe(true);
