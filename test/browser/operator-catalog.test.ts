@@ -92,7 +92,7 @@ test('an operator registers a whole upstream, sees its own words if it refuses, 
   await register.click();
   await dialog(page)
     .getByRole('alert')
-    .getByText(/cannot be listed: GET \/v1\/models answered 401: This key was withdrawn on Monday\./)
+    .getByText(/could not be listed: GET \/v1\/models answered 401: This key was withdrawn on Monday\./)
     .waitFor();
   await baseUrl.fill(upstream.url);
   const post = page.waitForRequest((one) => one.method() === 'POST');

@@ -167,7 +167,7 @@ test('an upstream whose list of models is endless is not registered, and the lis
   });
   expect([reply.status, reply.json.error.code, reply.json.error.param]).toEqual([502, 'upstream_error', 'base_url']);
   expect(reply.json.error.message).toBe(
-    `The models of ${base_url} cannot be listed: GET /endless/models answered more than 4 MiB.`,
+    `The models of ${base_url} could not be listed: GET /endless/models answered more than 4 MiB.`,
   );
   expect(growthBytes).toBeLessThan(bytesMax);
   expect(written).toBeLessThan(128 * mebibyte);

@@ -276,7 +276,7 @@ test('an edge that finds no services at its start shows its health at once, refu
     expect(answer.retryAfter).toBeGreaterThanOrEqual(5);
     expect(answer.retryAfter).toBeLessThanOrEqual(15);
   };
-  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog yet' });
+  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog from Models yet' });
   // Whether these are valid cannot be known yet.
   for (const token of [key, session]) await expectOverload('POST', '/v1/chat/completions', token, chat);
   expect(await ask('POST', '/v1/chat/completions', 'sk-mistyped', chat)).toMatchObject({ status: 401 });
@@ -284,7 +284,7 @@ test('an edge that finds no services at its start shows its health at once, refu
   for (const proxy of [identity, others]) await proxy.set({ kind: 'pass' });
   const isKnown = async () => (await ask('GET', '/api/v1/profile', session)).status === 200;
   await waitFor(isKnown, { description: 'sessions to be known' });
-  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog yet' });
+  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog from Models yet' });
   const unknown = { ...chat, model: 'no-such-model' };
   for (const token of [key, session]) {
     for (const body of [chat, unknown, { ...chat, background: true }]) {
@@ -332,7 +332,7 @@ test('a worker and an inference part that find no Models at their start show the
   });
   const readiness = async (port: number) => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
   for (const port of Object.values(metrics)) {
-    const saysWhat = async () => (await readiness(port).catch(() => '')).includes('no catalog yet');
+    const saysWhat = async () => (await readiness(port).catch(() => '')).includes('no catalog from Models yet');
     await waitFor(saysWhat, { description: 'what is missing' });
   }
 
@@ -386,7 +386,7 @@ test.each([
   const { identity, rest } = ports;
   const edge = startAt({ identity, models: rest, rest }, 'edge', { PORT: String(port), LOG_LEVEL: 'warn', ...env });
   await edge.waitForLine(line);
-  const reason = 'no keys or sessions yet';
+  const reason = 'no keys from Keys, or no sessions from Auth, yet';
   const lacksNothingElse = async () => (await (await fetch(`http://127.0.0.1:${port}/readyz`)).text()).includes(reason);
   await waitFor(lacksNothingElse, { description: 'all else to be there' });
   if (env.KEY_PEPPER !== undefined) expect(edge.output).not.toContain(env.KEY_PEPPER);

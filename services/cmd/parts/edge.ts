@@ -44,7 +44,7 @@ export async function startEdge(
     const state = partsReadiness();
     if (!state.ready) return state;
     knewCredentials ||= credentials.isLive;
-    return knewCredentials ? state : { ready: false, reason: 'no keys or sessions yet' };
+    return knewCredentials ? state : { ready: false, reason: 'no keys from Keys, or no sessions from Auth, yet' };
   };
   const edge = await createEdge({
     keys,
