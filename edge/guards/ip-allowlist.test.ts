@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseAddress, parseRange } from '#shared/cidr.ts';
 import { compileIpAllowlist } from './ip-allowlist.ts';
 
-describe('an entry is an address or a range that can be read in one way only', () => {
+describe('an entry is an address or a range that can be read in only one way', () => {
   test.each([
     '10.0.0.0/8',
     '192.0.2.1',
@@ -21,7 +21,7 @@ describe('an entry is an address or a range that can be read in one way only', (
     '::ffff:192.0.2.1',
     '::ffff:10.0.0.0/104',
     '64:ff9b::192.0.2.33',
-  ])('%s is taken', (text) => {
+  ])('%s is accepted', (text) => {
     expect(parseRange(text)).not.toBeNull();
   });
 
@@ -78,7 +78,7 @@ describe('an entry is an address or a range that can be read in one way only', (
   });
 });
 
-test('an IPv4-mapped address is the IPv4 address within it', () => {
+test('an IPv4-mapped address is the IPv4 address inside it', () => {
   expect(parseAddress('::ffff:192.0.2.1')).toBe(parseAddress('192.0.2.1'));
   expect(parseAddress('::FFFF:C000:201')).toBe(parseAddress('192.0.2.1'));
   expect(compileIpAllowlist(['::ffff:10.0.0.0/104'])!('10.9.9.9')).toBe(true);
@@ -86,12 +86,12 @@ test('an IPv4-mapped address is the IPv4 address within it', () => {
   expect(compileIpAllowlist(['10.0.0.0/8'])!('::ffff:11.9.9.9')).toBe(false);
 });
 
-test('IPv6 ranges hold no IPv4 client, and the other way round', () => {
+test('IPv6 ranges contain no IPv4 client, and vice versa', () => {
   expect(compileIpAllowlist(['::/0'])!('192.0.2.1')).toBe(false);
   expect(compileIpAllowlist(['0.0.0.0/0'])!('2001:db8::1')).toBe(false);
 });
 
-test('an address that was allowed before allows no other', () => {
+test('an address allowed before does not allow any other', () => {
   const allows = compileIpAllowlist(['10.0.0.0/8', '2001:db8::/32'])!;
   for (const [ip, allowed] of [
     ['10.1.2.3', true],
@@ -105,7 +105,7 @@ test('an address that was allowed before allows no other', () => {
   }
 });
 
-test('an empty list is no restriction, and what is no address is not allowed', () => {
+test('an empty list is no restriction, and what is not an address is not allowed', () => {
   expect(compileIpAllowlist([])).toBeNull();
   const allows = compileIpAllowlist(['0.0.0.0/0', '::/0'])!;
   for (const none of ['', 'not an address']) expect(allows(none)).toBe(false);
@@ -146,7 +146,7 @@ describe('Postgres inet agrees', () => {
     expect(allowed).toBeLessThan(pairsMax - pairsMax / 10);
   });
 
-  test('that whatever is taken is a range without host bits', async () => {
+  test('that whatever is accepted is a range without host bits', async () => {
     const texts = fc.sample(nearlyRange, { numRuns: 20_000, seed: 7 });
     const taken = texts.filter((text) => parseRange(text) !== null);
     expect(taken.length).toBeGreaterThan(100);
@@ -159,14 +159,14 @@ describe('Postgres inet agrees', () => {
 type Bits = { bits: bigint; width: 32 | 128 };
 
 const ipv4Bits = fc.nat({ max: 2 ** 32 - 1 }).map((value): Bits => ({ bits: BigInt(value), width: 32 }));
-// Not ::ffff:0:0/96: Postgres takes those addresses for IPv6 ones, we for the IPv4 addresses which they are.
+// Not ::ffff:0:0/96: Postgres takes those for IPv6 addresses, we take them for the IPv4 addresses that they are.
 const ipv6Bits = fc
   .bigInt({ min: 0n, max: 2n ** 128n - 1n })
   .chain((bits) => fc.constantFrom(bits, bits & 0xffff_0000_ffff_0000n, bits >> 64n, bits << 112n))
   .map((bits): Bits => ({ bits: BigInt.asUintN(128, bits), width: 128 }))
   .filter(({ bits }) => bits >> 32n !== 0xffffn);
 
-/** A range, and an address that often lies within it or differs from it by one bit. */
+/** A range, and an address that is often inside it or differs from it by one bit. */
 const addressAndRange = fc
   .tuple(fc.oneof(ipv4Bits, ipv6Bits), fc.nat(), fc.nat(), fc.nat({ max: 3 }), fc.oneof(ipv4Bits, ipv6Bits))
   .map(([base, prefixSeed, bitSeed, relation, stranger]) => {
@@ -188,7 +188,7 @@ const isMapped = ({ bits, width }: Bits): boolean => width === 128 && bits >> 32
 function textOf({ bits, width }: Bits): string {
   if (width === 32) return [24n, 16n, 8n, 0n].map((shift) => (bits >> shift) & 255n).join('.');
   const groups = Array.from({ length: 8 }, (_, index) => ((bits >> BigInt(112 - 16 * index)) & 0xffffn).toString(16));
-  // The longest form, or the run of zeros which comes first shortened.
+  // The longest form, or with the first run of zeros shortened.
   return bits % 2n === 0n ? groups.join(':') : groups.join(':').replace(/(^|:)0(:0)+(:|$)/, '::');
 }
 

@@ -24,7 +24,7 @@ function loop(given: Partial<typeof memory> = {}) {
   return {
     shedder,
     wait,
-    /** One turn with a request each `stepMs`; answers how many of them were taken on, and how many not for want of time. */
+    /** One turn with a request every `stepMs`; returns how many were accepted, and how many were refused for lack of time. */
     async turn(requests: number, stepMs: number) {
       const answers = { taken: 0, refused: 0 };
       for (let request = 0; request < requests; request += 1) {
@@ -44,7 +44,7 @@ test('a full loop refuses nobody while turns are short', async () => {
   for (let count = 0; count < 50; count += 1) expect(await turn(99, 1)).toEqual({ taken: 99, refused: 0 });
 });
 
-test('one long pause refuses nobody, nor do pauses with idle time between them', async () => {
+test('one long pause refuses nobody, and neither do pauses with idle time between them', async () => {
   const { turn, wait } = loop();
   expect(await turn(4, 1_000)).toEqual({ taken: 4, refused: 0 });
   expect(await turn(10, 1)).toEqual({ taken: 10, refused: 0 });
@@ -54,13 +54,13 @@ test('one long pause refuses nobody, nor do pauses with idle time between them',
   }
 });
 
-test('turns that stay too long are overload: each takes on what comes in its first 25 ms, until nothing had to be refused for a second', async () => {
+test('turns that stay too long are overload: each accepts what arrives in its first 25 ms, until nothing had to be refused for a second', async () => {
   const { turn, wait } = loop();
   for (let ms = 0; ms < 400; ms += 200) expect((await turn(200, 1)).refused).toBe(0);
   await turn(200, 1);
-  // 26 in each round of 101: libuv may make one turn of what comes in seconds.
+  // 26 in each round of 101: libuv may put what arrives over seconds into one turn.
   expect(await turn(202, 1)).toEqual({ taken: 52, refused: 150 });
-  // Shorter turns have been bought by refusing.
+  // Turns have only become shorter because of the refusals.
   expect(await turn(90, 1)).toEqual({ taken: 26, refused: 64 });
   expect(await turn(26, 1)).toEqual({ taken: 26, refused: 0 });
   wait(900);
@@ -69,7 +69,7 @@ test('turns that stay too long are overload: each takes on what comes in its fir
   expect(await turn(90, 1)).toEqual({ taken: 90, refused: 0 });
 });
 
-test('bodies take room from an eighth of the memory, and give it back', () => {
+test('bodies take room from an eighth of the memory, and return it', () => {
   const { shedder } = loop();
   expect(shedder.bodiesMax).toBe(1024 ** 2);
   expect(shedder.take('one', 600_000)).toBe(true);
@@ -79,7 +79,7 @@ test('bodies take room from an eighth of the memory, and give it back', () => {
   expect(shedder.take('one', 550_000)).toBe(true);
 });
 
-test('nobody’s bodies take more than three times what they leave to others', () => {
+test('one user’s bodies take at most three times what they leave to others', () => {
   const { shedder } = loop();
   const taken = (whose: string): number => {
     let count = 0;
@@ -91,7 +91,7 @@ test('nobody’s bodies take more than three times what they leave to others', (
   expect([taken('another'), taken('one')]).toEqual([540, 183]);
 });
 
-test('a heap that is nearly full refuses new work until it is not, but for one in 100 ms', () => {
+test('a heap that is nearly full refuses new work until it no longer is, except one request per 100 ms', () => {
   let isFull = true;
   const { shedder, wait } = loop({ heapIsFull: () => isFull });
   expect(shedder.shortage()).toBeUndefined();
@@ -105,7 +105,7 @@ test('a heap that is nearly full refuses new work until it is not, but for one i
 
 const path = '/v1/chat/completions';
 
-/** An app with one path of work, whose callers are who `authenticate` says. */
+/** An app with a single work path, whose callers are determined by `authenticate`. */
 async function listen(
   given: Partial<typeof memory>,
   authenticate: Credentials['authenticate'] = () => somebody,
@@ -123,14 +123,14 @@ async function listen(
   return { app, shedder };
 }
 
-/** A POST whose head says that so many bytes come, with the path just as it is given. */
+/** A POST whose head announces this many bytes, with the path exactly as given. */
 function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody') {
   const { port } = app.server.address() as AddressInfo;
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain', 'content-length': bytes };
   return request({ port, method: 'POST', path: target, headers });
 }
 
-/** Its status when all of its bytes come. */
+/** Its status once all of its bytes have arrived. */
 const post = (app: FastifyInstance, target: string, bytes: number, token?: string) =>
   new Promise<number>((resolve, reject) => {
     posting(app, target, bytes, token)
@@ -139,13 +139,13 @@ const post = (app: FastifyInstance, target: string, bytes: number, token?: strin
       .end('x'.repeat(bytes));
   });
 
-test('the room of a body is given back when its request is over', async () => {
+test('the room of a body is returned when its request is over', async () => {
   const { app } = await listen({});
   for (let count = 0; count < 5; count += 1) expect(await post(app, path, 700_000)).toBe(200);
   await app.close();
 });
 
-test('whoever sends nothing of the bodies that they announce shuts out themselves alone', async () => {
+test('a user who announces bodies and sends nothing shuts out only themselves', async () => {
   const { app } = await listen({}, (userId) => ({ ...somebody, userId }));
   const announced = Array.from({ length: 32 }, () => posting(app, path, 65_536, 'idle').on('error', () => {}));
   const refusals = announced.map((sent) => once(sent, 'response'));
@@ -157,7 +157,7 @@ test('whoever sends nothing of the bodies that they announce shuts out themselve
   await app.close();
 });
 
-test('a body whose client leaves before anybody knows who that is takes no room', async () => {
+test('a body whose client leaves before being identified takes no room', async () => {
   const known = Promise.withResolvers<Principal>();
   const { app, shedder } = await listen({}, () => known.promise);
   const sent = posting(app, path, 700_000).on('error', () => {});
@@ -171,11 +171,11 @@ test('a body whose client leaves before anybody knows who that is takes no room'
   await app.close();
 });
 
-describe('a path that the router takes for one of work', () => {
+describe('a path that the router treats as a work path', () => {
   let app: FastifyInstance;
   beforeAll(async () => {
     ({ app } = await listen({ heapIsFull: () => true }));
-    // The one that is taken on with each look.
+    // The one request that is accepted with each look.
     expect(await post(app, path, 10)).toBe(200);
   });
   afterAll(() => app.close());
@@ -190,7 +190,7 @@ describe('a path that the router takes for one of work', () => {
     `http://gateway.test${path}`,
     `HTTP://user@gateway.test:8080${path}?a=b`,
     'https://gateway.test/v1/ch%61t/completions',
-  ])('sheds load when it is written %s', async (target) => {
+  ])('sheds load when written %s', async (target) => {
     expect(await post(app, target, 10)).toBe(503);
   });
 
@@ -200,7 +200,7 @@ describe('a path that the router takes for one of work', () => {
     '/v1/ch%2561t/completions',
     '/v1/%zz',
     '//gateway.test/v1/chat/completions',
-  ])('%s is none, and stays for the router to refuse', async (target) => {
+  ])('%s is none, and is left for the router to refuse', async (target) => {
     const status = await post(app, target, 10);
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).not.toBe(503);

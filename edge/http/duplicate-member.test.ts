@@ -15,11 +15,11 @@ test.each([
   expect(duplicateMember(text)).toBe(name);
 });
 
-test('whatever a program writes has no member twice', () => {
+test('whatever a program writes has no duplicate member', () => {
   fc.assert(fc.property(fc.json(), (text) => duplicateMember(text) === undefined));
 });
 
-test('a member is found twice wherever it stands, whatever stands about it', () => {
+test('a duplicate member is found wherever it is and whatever is around it', () => {
   const neighbours = fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 5 });
   fc.assert(
     fc.property(fc.string(), neighbours, fc.jsonValue(), (name, others, value) => {
@@ -33,7 +33,7 @@ test('a member is found twice wherever it stands, whatever stands about it', () 
   );
 });
 
-test('a text that is deep or full of quotes takes no longer than it is long', () => {
+test('text that is deeply nested or full of quotes takes linear time', () => {
   const texts = [
     `${'['.repeat(500_000)}${']'.repeat(500_000)}`,
     `["${'\\\\'.repeat(500_000)}"]`,
@@ -42,6 +42,6 @@ test('a text that is deep or full of quotes takes no longer than it is long', ()
   ];
   const startMs = performance.now();
   for (const text of texts) expect(duplicateMember(text)).toBeUndefined();
-  // Each takes a few milliseconds; by the square of its length it would be minutes.
+  // Each takes a few milliseconds; in quadratic time it would be minutes.
   expect(performance.now() - startMs).toBeLessThan(5_000);
 });

@@ -19,20 +19,20 @@ test.each([
   '{"amount_usd":1.0000000000000000000000}',
   '{"amount":9007199254740993,"amount_usd":"9007199254740993","amount_usd_text":9007199254740993}',
   '{"text":"\\"amount_usd\\": 9007199254740993"}',
-])('%s has no other amount than it says', (text) => {
+])('%s is exactly the amount that it says', (text) => {
   expect(inexactAmount(text)).toBeUndefined();
 });
 
-test('whatever a program writes is what it holds', () => {
+test('whatever a program writes is exactly what it holds', () => {
   fc.assert(fc.property(fc.double(), (amount) => inexactAmount(JSON.stringify({ a_usd: amount })) === undefined));
 });
 
-test('a text that is long or full of quotes takes no longer than it is long', () => {
+test('text that is long or full of quotes takes linear time', () => {
   const startMs = performance.now();
   inexactAmount(`{"a_usd":1${'0'.repeat(1_000_000)}1}`);
   inexactAmount(`{"a_usd"${' '.repeat(1_000_000)}}`);
   inexactAmount(`["${'_usd'.repeat(250_000)}"]`);
   inexactAmount(`[${'"",'.repeat(300_000)}0]`);
-  // Each takes a few milliseconds; by the square of its length it would be minutes.
+  // Each takes a few milliseconds; in quadratic time it would be minutes.
   expect(performance.now() - startMs).toBeLessThan(5_000);
 });

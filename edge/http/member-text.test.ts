@@ -9,6 +9,6 @@ test.each([
   ['{"\\u0062ody":{"t":"\\\\\\",\\"body\\":{"},"z":"\\\\"}', '{"t":"\\\\\\",\\"body\\":{"}'],
   ['{"text":"\\"body\\":{}"}', undefined],
   ['{}', undefined],
-])('the member `body` of %s stands in it as %s', (text, expected) => {
+])('the text of the member `body` in %s is %s', (text, expected) => {
   expect(memberText(text, 'body')).toBe(expected);
 });

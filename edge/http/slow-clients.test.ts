@@ -16,7 +16,7 @@ const short: Patience = {
   checkMs: patience.checkMs / 50,
   stalledMs: patience.stalledMs / 50,
 };
-/** More than the network's own buffers take. */
+/** More than the network's own buffers hold. */
 const long = Buffer.alloc(24 * 1024 * 1024);
 
 const closers: (() => unknown)[] = [];
@@ -62,7 +62,7 @@ test('two thousand clients whose heads, bodies or connections trickle are cut of
   const slow: Socket[] = [];
   while (slow.length < 2_000) {
     slow.push(open(firsts[slow.length % 3]!));
-    // More than the backlog holds would be connected in their own eyes alone: a silent one would never be accepted, nor closed.
+    // More than the backlog holds would only seem connected to themselves: a silent one would never be accepted or closed.
     if (slow.length % 100 === 0) await waitFor(() => !slow.at(-1)!.connecting, { description: 'a connection' });
   }
   const trickling = slow.filter((_, index) => firsts[index % 3] !== '');
@@ -70,7 +70,7 @@ test('two thousand clients whose heads, bodies or connections trickle are cut of
     for (const socket of trickling) if (socket.writable) socket.write('a');
   }, 200);
   closers.push(() => clearInterval(trickle));
-  // On a busy machine a quick client may be taken for a slow one too, and tries again.
+  // On a busy machine a fast client may be taken for a slow one too, and tries again.
   const isServed = () =>
     new Promise<boolean>((resolve) => {
       const quick = open(`${head(2)}{}`);
@@ -91,7 +91,7 @@ test('a steady upload may take its time, and an idle connection is kept for the 
   const body = JSON.stringify({ text: 'x'.repeat(3_000) });
   const slow = open(head(body.length));
   const answered = once(slow, 'data');
-  // Twice as long as what trickles is borne.
+  // Twice as long as a trickle is tolerated.
   const pieces = 2 * short.slowChecksMax * 2;
   for (let piece = 0; piece < pieces; piece++) {
     slow.write(body.slice((piece * body.length) / pieces, ((piece + 1) * body.length) / pieces));
@@ -104,10 +104,10 @@ test('a steady upload may take its time, and an idle connection is kept for the 
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 
-test.each(['/long', '/stream'])('a client that takes nothing of its answer is cut off: %s', async (path) => {
+test.each(['/long', '/stream'])('a client that reads nothing of its answer is cut off: %s', async (path) => {
   const open = await start();
   const stalled = open(get(path)).pause();
-  // That it was cut off is only read behind what the network has taken.
+  // That it was cut off can only be read after what the network holds.
   const closed = once(stalled, 'close');
   await waitFor(() => accepted[0]!.destroyed, { description: 'the connection to be closed' });
   stalled.resume();
@@ -115,7 +115,7 @@ test.each(['/long', '/stream'])('a client that takes nothing of its answer is cu
   expect(stalled.bytesRead).toBeLessThan(long.length);
 });
 
-test('a client that takes its answer slowly gets it all, and is then waited with for the next one', async () => {
+test('a client that reads its answer slowly gets all of it, and its connection is then kept for the next request', async () => {
   const open = await start();
   const slow = open(get('/long'));
   slow.on('data', () => {
@@ -128,12 +128,12 @@ test('a client that takes its answer slowly gets it all, and is then waited with
   await waitFor(() => slow.bytesRead > length, { description: 'the late answer' });
 });
 
-test('the edge gives a head 20 s and a whole request ten minutes', async () => {
+test('the edge allows 20 s for a head and ten minutes for a whole request', async () => {
   const { headersTimeout, requestTimeout } = await edgeServer();
   expect({ headersTimeout, requestTimeout }).toEqual({ headersTimeout: 20_000, requestTimeout: 600_000 });
 });
 
-test('an idle connection is kept for KEEP_ALIVE_SECONDS, which its client is told', async () => {
+test('an idle connection is kept for KEEP_ALIVE_SECONDS, and its client is told so', async () => {
   await using gateway = await startTestGateway({ env: { KEEP_ALIVE_SECONDS: '1' } });
   const idle = connect(Number(new URL(gateway.url).port), '127.0.0.1');
   const closed = once(idle, 'close');

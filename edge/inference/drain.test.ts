@@ -24,7 +24,7 @@ async function fullResponse() {
   client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
   const piece = Buffer.alloc(1024 * 1024);
-  // What the network's own buffers take counts as taken; behind them nothing drains any more.
+  // What the network's own buffers hold counts as sent; after that nothing drains any more.
   let isFull = false;
   while (!isFull) {
     response.write(piece);
@@ -44,7 +44,7 @@ test('a client that reads slowly is waited for', async () => {
   expect(response.destroyed).toBe(false);
 });
 
-test('a client that reads again goes on', async () => {
+test('a client that resumes reading continues', async () => {
   const { client, response } = await fullResponse();
   const waiting = drained(response, new AbortController().signal);
   client.resume();
@@ -52,13 +52,13 @@ test('a client that reads again goes on', async () => {
   expect(response.destroyed).toBe(false);
 });
 
-test('a client that has gone is waited for no longer', async () => {
+test('a client that has gone is no longer waited for', async () => {
   const { response } = await fullResponse();
   const gone = new AbortController();
   const waiting = drained(response, gone.signal);
   gone.abort();
   await expect(waiting).resolves.toBeUndefined();
   await expect(drained(response, gone.signal)).resolves.toBeUndefined();
-  // Not cut off either: that is for those who stay and take nothing (edge/http/slow-clients.ts).
+  // Nor is it cut off: that is for clients that stay and read nothing (edge/http/slow-clients.ts).
   expect(response.destroyed).toBe(false);
 });

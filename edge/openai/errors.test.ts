@@ -62,7 +62,7 @@ const waits: readonly (readonly [keyof typeof ErrorReason, askedMs: number, told
   ['OVERLOADED', 60_000, '15'],
 ];
 
-test.each(waits)('Retry-After of %s stays within its bounds: %i ms are told as %s s', (reason, retryAfterMs, told) => {
+test.each(waits)('Retry-After of %s stays within its bounds: %i ms are given as %s s', (reason, retryAfterMs, told) => {
   const error = gatewayError(ErrorReason[reason], 'Later.', { retryAfterMs });
   expect(retryHeaders(error)).toEqual({ 'retry-after': told });
 });

@@ -15,7 +15,7 @@ test.each([
   [90_500, '1m30.5s'],
   [360_000, '6m0s'],
   [3_600_000, '1h0m0s'],
-])('a wait of %d ms is told as Go writes durations: %s', (ms, told) => {
+])('a wait of %d ms is written as Go writes durations: %s', (ms, told) => {
   const state = create(RateLimitStateSchema, { resetRequestsMs: ms, resetTokensMs: ms });
   const headers = rateLimitHeaders(state);
   expect([headers['x-ratelimit-reset-requests'], headers['x-ratelimit-reset-tokens']]).toEqual([told, told]);

@@ -8,7 +8,7 @@ import { digestsOf } from '../snapshots/keys/key-loads.ts';
 import { realtimeAuthentication } from './authenticate.ts';
 import { ClientSecrets } from './client-secret.ts';
 
-test('a client secret opens no session from the moment on at which its key expires', async () => {
+test('a client secret opens no session from the moment its key expires', async () => {
   await using bench = await startKeysBench();
   const { keys, clock, startMs } = bench;
   const expiresAt = timestampFromMs(startMs + 5_000);

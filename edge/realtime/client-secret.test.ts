@@ -7,20 +7,20 @@ const content: SecretContent = {
   sessionJson: '{"type":"transcription"}',
 };
 
-test('a secret is read by every edge with the same SERVICE_SECRET, and during its rotation', () => {
+test('a secret can be read by every edge with the same SERVICE_SECRET, and during its rotation', () => {
   const sealed = new ClientSecrets(['old']).seal(content);
   expect(new ClientSecrets(['old']).open(sealed)).toEqual(content);
   expect(new ClientSecrets(['new', 'old']).open(sealed)).toEqual(content);
   expect(new ClientSecrets(['new']).open(sealed)).toBeNull();
 });
 
-test('a secret that an earlier version issued is still read', () => {
+test('a secret that an earlier version issued can still be read', () => {
   const issued =
     'ek_2S-Tdc7MDf0K0AYTqrIJ1j-nmVG7EfMjC4vgLkPKABfwaGswhJ0cJzpUYQAawSpI6Zqu5lRI___4lBPrw_yFwZqVMdcXfFmzM-Tx2tZn7xP8EMC-v3z2ICLW3Ow1m-IZ-Ea9WR90z47bkUc0fjWvu4U1hQGui_5a6O0eGS6_';
   expect(new ClientSecrets(['old']).open(issued)).toEqual({ ...content, holder: { kind: 'key', keyId: 'k' } });
 });
 
-test('no two secrets are equal, and none tells what it stands for', () => {
+test('no two secrets are equal, and none reveals its contents', () => {
   const secrets = new ClientSecrets(['a']);
   const [one, two] = [secrets.seal(content), secrets.seal(content)];
   expect(one).not.toBe(two);
@@ -28,7 +28,7 @@ test('no two secrets are equal, and none tells what it stands for', () => {
   expect(Buffer.from(one.slice(3), 'base64url').toString('latin1')).not.toContain('transcription');
 });
 
-test('a secret with any other byte is none', () => {
+test('a secret with any byte changed is invalid', () => {
   const secrets = new ClientSecrets(['a']);
   const bytes = Buffer.from(secrets.seal(content).slice(3), 'base64url');
   for (let index = 0; index < bytes.length; index++) {

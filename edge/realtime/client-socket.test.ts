@@ -47,7 +47,7 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
 
 const over: IteratorResult<TranscribeResponse> = { done: true, value: undefined };
 
-/** A session of which InferenceService says nothing until it is aborted, or refuses. */
+/** A session about which InferenceService says nothing until it is aborted, or which it refuses. */
 function silentSession(refusal?: GatewayError) {
   const aborted = Promise.withResolvers<void>();
   const next = () => (refusal === undefined ? aborted.promise.then(() => over) : Promise.reject(refusal));
@@ -59,7 +59,7 @@ function silentSession(refusal?: GatewayError) {
 }
 
 beforeEach(() => {
-  // Not Date: the ids of this process would stay an hour ahead of it, in the tests that come after.
+  // Not Date: the ids of this process would stay an hour ahead of it in later tests.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
 });
 afterEach(() => {
@@ -112,7 +112,7 @@ test('a client that does not end the closing handshake is cut off after five sec
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('messages count from their first byte until they have been dealt with, finished or not; without room the session ends unread', async () => {
+test('messages count from their first byte until they have been handled, finished or not; without room the session ends unread', async () => {
   const room = { bytesMax: 3 * mebibyte, held: 0 };
   const { socket, carrying, connection, events } = carried(undefined, (bytes) => {
     const hasRoom = bytes <= room.bytesMax;

@@ -30,7 +30,7 @@ test('an edge says goodbye after its last acknowledgement, which would otherwise
   );
   await asked.promise;
   const closed = follower.close();
-  // Whatever could be done without the answer has been done by then.
+  // Everything that could be done without the answer has been done by then.
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
   answer.resolve();
   await closed;

@@ -76,7 +76,7 @@ describe('audit events', () => {
     ]);
   });
 
-  test('tell once what several ask for at the same moment', async () => {
+  test('record once what several request at the same moment', async () => {
     const user = as(sessionOf());
     const calls: ((keyId: string) => Promise<unknown>)[] = [
       (keyId) => keys.revokeKey({ keyId }, operator),
@@ -85,7 +85,7 @@ describe('audit events', () => {
     for (const call of calls) {
       const { key } = await keys.createKey({ name: 'ended' }, user);
       const once = () => call(key!.id);
-      // Whoever changes something comes to wait there.
+      // Anyone who changes something will wait there.
       await atOnce(bench, [once, once, once], 'select from keys.feed for update');
       expect(await bench.auditEvents(key!.id)).toHaveLength(2);
     }

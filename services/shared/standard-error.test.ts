@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const logger = fileURLToPath(new URL('./logger.ts', import.meta.url));
 
-/** A process that logs `lines` numbered lines and says so, and at its `end` one more; what it logs is read from when `stderr` is. */
+/** A process that logs `lines` numbered lines and says so, and one more at its `end`. Its log is read only from when `stderr` is read. */
 function startLogging(lines: number) {
   const script = `
     const { createLogger } = await import(${JSON.stringify(logger)});
@@ -28,7 +28,7 @@ async function readLines(stream: NodeJS.ReadableStream): Promise<{ number?: numb
     .map((line) => JSON.parse(line));
 }
 
-test('a log that nobody reads holds up nobody: what there is room for comes later, in order, and the rest is counted', async () => {
+test('a log that nobody reads holds up nothing: what fits arrives later, in order, and the rest is counted', async () => {
   const { child, logged } = startLogging(1_000);
   await once(child.stdout, 'data');
   const reading = logged();
@@ -41,7 +41,7 @@ test('a log that nobody reads holds up nobody: what there is room for comes late
   expect(lines.slice(said.length)).toMatchObject([{ lines: 1_000 - said.length }, { msg: 'the last words' }]);
 });
 
-test('what a process logged right before its end is read whole', async () => {
+test('what a process logs right before its end can be read completely', async () => {
   const { child, logged } = startLogging(10);
   const reading = logged();
   child.stdin.write('end');

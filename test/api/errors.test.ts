@@ -300,7 +300,7 @@ describe('a wrong address', () => {
     });
   });
 
-  test('a body longer than its Content-Length, as of one that counts characters, is refused as that and not for a method', async () => {
+  test('a body longer than its Content-Length, for instance counted in characters, is refused as such and not for its method', async () => {
     const text = '{"model":"sandbox-chat","messages":[{"role":"user","content":"Grüße"}]}';
     const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n`;
     const raw = await rawRequest(gateway.url, `${head}content-length: ${text.length}\r\n\r\n${text}`);

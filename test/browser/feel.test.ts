@@ -344,7 +344,7 @@ test('a retiring model says so, with its countdown, its replacement and its page
   await close();
 });
 
-test('of what needs attention the most urgent stands first, and what is beyond a few waits behind a line', async () => {
+test('the most urgent of what needs attention comes first, and all but a few items are folded away', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/models', async (route) => {
     const response = await route.fetch();

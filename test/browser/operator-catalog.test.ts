@@ -366,7 +366,7 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
   await close();
 });
 
-test('what needs an operator stands first: the next model to stop, and deployments in trouble', async () => {
+test('what needs an operator comes first: the next model to stop, and deployments in trouble', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/admin/deployments?*', async (route) => {
     const response = await route.fetch();

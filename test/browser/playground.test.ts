@@ -143,7 +143,7 @@ test('a growing answer stays in view, unless someone is reading further up', asy
   await close();
 });
 
-test('an answer grows on where the browser translates the page, which puts other text in the place of what is there', async () => {
+test('an answer keeps growing while the browser translates the page and replaces its text', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`
     const { fetch } = window;
@@ -151,7 +151,7 @@ test('an answer grows on where the browser translates the page, which puts other
     const parts = [chunk('one '), chunk('two '), chunk('three'), 'data: [DONE]\\n\\n'];
     const answer = () => new ReadableStream({
       async pull(controller) {
-        // Each when the one before it has been drawn and translated.
+        // Each once the one before it has been drawn and translated.
         await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
         controller.enqueue(new TextEncoder().encode(parts.shift()));
         if (parts.length === 0) controller.close();

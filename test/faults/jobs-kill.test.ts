@@ -87,14 +87,14 @@ test('a worker killed before its call, during it, and between the answer and its
 
     // Between the answer and its commit: the row is locked, so that the worker has the answer but cannot record it.
     simulator.next({ hold: { until: answered } });
-    const behind = await submit('behind the answer', spent);
-    await waitFor(() => callsOf('behind the answer').length === 1, { description: 'the second call' });
+    const unrecorded = await submit('after the answer', spent);
+    await waitFor(() => callsOf('after the answer').length === 1, { description: 'the second call' });
     simulator.next({ hold: { until: answered } });
-    const uncapped = await submit('behind an answer without a cap', capped);
-    await waitFor(() => callsOf('behind an answer').length === 1, { description: 'the third call' });
+    const uncapped = await submit('after an answer without a cap', capped);
+    await waitFor(() => callsOf('after an answer').length === 1, { description: 'the third call' });
     await owner.query('begin');
     await owner.query('select 1 from jobs.jobs where id = any($1::uuid[]) for update', [
-      [behind, uncapped].map(uuidOf),
+      [unrecorded, uncapped].map(uuidOf),
     ]);
     answerNow();
     const metered = await waitFor(
@@ -128,7 +128,7 @@ test('a worker killed before its call, during it, and between the answer and its
     const cap = { spend_cap_usd: 0 };
     expect((await gateway.call('PATCH', `/api/v1/api-keys/${capped.id}`, session, cap)).status).toBe(200);
     expect(callsOf('before the call')).toHaveLength(0);
-    const jobs = [during, behind, uncapped, before];
+    const jobs = [during, unrecorded, uncapped, before];
     expect(await Promise.all(jobs.map(async (id) => (await job(id)).status))).toEqual(Array(4).fill('in_progress'));
 
     // The leases end half a minute after its last sign of life; here that time is made to have passed.
@@ -153,7 +153,7 @@ test('a worker killed before its call, during it, and between the answer and its
     await expect
       .poll(async () => (await fetch(second.metricsUrl)).text())
       .toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 4$/m);
-    const calls = [callsOf('during'), callsOf('behind the'), callsOf('behind an'), callsOf('before')];
+    const calls = [callsOf('during'), callsOf('after the'), callsOf('after an'), callsOf('before')];
     expect(calls.map(({ length }) => length)).toEqual([2, 2, 2, 1]);
 
     const charged = await waitFor(

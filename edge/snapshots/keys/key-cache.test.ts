@@ -17,7 +17,7 @@ const entryOf = (tokenHash: string, version: bigint): CachedKey => ({
   next: undefined,
 });
 
-/** Two slots: in each, secrets that nothing but the rest of their hash tells apart. */
+/** Two slots, each with secrets that only differ in the rest of their hash. */
 const tokenHash = fc.tuple(fc.constantFrom('aaaa', '\u00ffaaa'), fc.nat(5)).map(([slot, rest]) => `${slot}${rest}`);
 const step = fc.oneof(
   fc.record({ kind: fc.constant('put' as const), tokenHash }),
@@ -26,7 +26,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant('clear' as const) }),
 );
 
-test('secrets in one slot are told apart, whatever comes and goes', () => {
+test('secrets in one slot are distinguished, whatever comes and goes', () => {
   const check = (steps: (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[]): void => {
     const cache = new KeyCache(1_000);
     const truth = new Map<string, CachedKey>();
@@ -65,7 +65,7 @@ test('secrets in one slot are told apart, whatever comes and goes', () => {
   fc.assert(fc.property(fc.array(step, { maxLength: 30 }), check), { numRuns: 300 });
 });
 
-test('a full cache gives up what is not used, and keeps to its capacity', () => {
+test('a full cache evicts what is not used, and keeps to its capacity', () => {
   const cache = new KeyCache(4);
   for (let index = 0; index < 4; index++) cache.put(entryOf(`aaaa${index}`, 1n));
   for (let index = 0; index < 100; index++) {

@@ -24,7 +24,7 @@ beforeEach(() => {
   });
 });
 
-/** What Keys answers that read its data at a version: the key's principal, or that nobody has the secret. */
+/** An answer of Keys, read from its data at a version: the key's principal, or that nobody has the secret. */
 const answerOf = (version: bigint, principal: typeof ids | null = ids) =>
   create(AuthenticateResponseSchema, { version, ...(principal !== null && { principal }) });
 const take = (answer: ReturnType<typeof answerOf>) => state.take(answer, 'hash', digests);
@@ -38,7 +38,7 @@ const changes: [string, MessageInitShape<typeof WatchKeysResponseSchema>['event'
   ['its user was deactivated', { case: 'userChanged', value: { userId: ids.userId, isActive: false } }],
   ['changes were missed', { case: 'cacheReset', value: {} }],
 ];
-test.each(changes)('an answer that was read before %s is not used, one that was read with it is', (_what, event) => {
+test.each(changes)('an answer that was read before %s is not used, but one read with it is', (_what, event) => {
   apply(5n, event);
   expect(take(answerOf(4n))).toBeUndefined();
   expect(take(answerOf(5n))).toMatchObject({ version: 5n });
@@ -53,7 +53,7 @@ test('an answer that was read before a change is not used either once so much ha
   expect(take(answerOf(10_005n))).toMatchObject({ version: 10_005n });
 });
 
-test('that nobody has a secret is not believed once its user may be active again, whether it was asked before or since', () => {
+test('that nobody has a secret is not believed once its user may be active again, whether it was asked before or after', () => {
   expect(take(answerOf(4n, null))).toBeNull();
   expect(state.isUnknown('hash')).toBe(true);
   apply(5n, { case: 'userChanged', value: { userId: ids.userId, isActive: true, role: Role.MEMBER } });

@@ -10,7 +10,7 @@ const usedKey = (keyId: string) =>
 
 type Report = { batchId: string; counts: bigint[] };
 
-/** Keys, which answers reports only when the test lets it. */
+/** A Keys that answers reports only when the test lets it. */
 function slowKeys() {
   const reports: Report[] = [];
   const answers: { give(): void; refuse(): void }[] = [];
@@ -23,7 +23,7 @@ function slowKeys() {
   return { keys: { recordKeyUse } as unknown as ConstructorParameters<typeof KeyUses>[0], reports, answers };
 }
 
-test('a key that is used without pause is reported once for each report', async () => {
+test('a key that is used continuously is included once in each report', async () => {
   const { keys, reports, answers } = slowKeys();
   const uses = new KeyUses(keys, logger);
   const key = usedKey('a key');
@@ -42,7 +42,7 @@ test('a key that is used without pause is reported once for each report', async 
   expect(reports.map(({ counts }) => counts)).toEqual([[2n], [1n]]);
 });
 
-test('the last uses are reported though a report is on its way', async () => {
+test('the last uses are reported even while a report is on its way', async () => {
   const { keys, reports, answers } = slowKeys();
   const uses = new KeyUses(keys, logger);
   const key = usedKey('a key');
@@ -59,7 +59,7 @@ test('the last uses are reported though a report is on its way', async () => {
   expect(reports.map(({ counts }) => counts)).toEqual([[1n], [1n]]);
 });
 
-test('a report that did not arrive is sent again as it was, and what was counted since goes with another', async () => {
+test('a report that did not arrive is sent again unchanged, and what was counted since goes into another', async () => {
   const { keys, reports, answers } = slowKeys();
   const uses = new KeyUses(keys, logger);
   const key = usedKey('a key');

@@ -22,7 +22,7 @@ afterAll(async () => {
 
 const user = as(sessionOf());
 
-/** A key of which no feed tells anything, on whose end `told` is called. `expiresAtMs` is what its connection was opened with. */
+/** A key about which no feed says anything; `told` is called when it ends. `expiresAtMs` is what its connection was opened with. */
 async function heldKey(
   revocations: Revocations,
   name: string,
@@ -35,7 +35,7 @@ async function heldKey(
   return key!.id;
 }
 
-test('whoever holds a connection is told of every end that was missed: deletion, rotation, an earlier expiry', async () => {
+test('connections are told of every end that was missed: deletion, rotation, an earlier expiry', async () => {
   const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
   const told: string[] = [];
   const deleted = await heldKey(revocations, 'deleted', told);
@@ -55,7 +55,7 @@ test('whoever holds a connection is told of every end that was missed: deletion,
   expect(told[2]).toBe('expiring');
 });
 
-test('whoever holds a connection is told when its secret expires, though Keys cannot be asked, and not when that was put off', async () => {
+test('connections are told when their secret expires, even if Keys cannot be asked, but not if the expiry was postponed', async () => {
   const failing = { authenticate: () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.')) };
   const away = new Revocations({ keys: failing, clock: systemClock, logger: silentLogger });
   const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
@@ -88,7 +88,7 @@ test('Keys is asked about a connection until it has answered, however often it c
   expect(told).toEqual(['ended']);
 });
 
-test('whoever holds a connection is told what its key may do now where that was missed, and nothing older', async () => {
+test('connections are told what their key may do now if that was missed, and nothing older', async () => {
   const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
   const { key, secret } = await service.keys.createKey({ name: 'constrained' }, user);
   const keyId = key!.id;
@@ -109,7 +109,7 @@ test('whoever holds a connection is told what its key may do now where that was 
   expect(caps).toEqual([undefined, 5n]);
 });
 
-test('whoever holds a connection is told what a restored database says, though it counts from an earlier version', async () => {
+test('connections are told what a restored database says, though it counts from an earlier version', async () => {
   const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
   const { key, secret } = await service.keys.createKey({ name: 'restored' }, user);
   const principal = { keyId: key!.id, digests: digestsOf(secret, testPeppers).names } as KeyPrincipal;

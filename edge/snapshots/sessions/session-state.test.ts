@@ -21,14 +21,14 @@ function started() {
   return { clock, state, apply, accepts, signingKeys };
 }
 
-test('an organization that was restored while the feed was away is not suspended any more, and one that was suspended is', () => {
+test('an organization restored while the feed was away is no longer suspended, and one suspended meanwhile is', () => {
   const { state, apply, signingKeys } = started();
   apply({ case: 'tenantChanged', value: { tenantId: 'restored', suspended: true } });
   apply({ case: 'snapshot', value: { signingKeys, suspendedTenantIds: ['suspended'] } });
   expect(['restored', 'suspended'].map((id) => state.isSuspended(id))).toEqual([false, true]);
 });
 
-test('however much happens, an ended session and a changed user are remembered for as long as their tokens last, and no longer', () => {
+test('however much happens, an ended session and a changed user are remembered as long as their tokens last, and no longer', () => {
   const { clock, apply, accepts } = started();
   const forgetAfter = timestampFromMs(startMs + 1_000);
   apply({ case: 'sessionEnded', value: { sessionId: 'ended', forgetAfter } });

@@ -51,7 +51,7 @@ test('claiming reads only the mails that it takes, those that people wait for fi
   for (const { rowsRead } of [none, ...claims]) expect(rowsRead).toBeLessThan(100);
 });
 
-test('a mail that was sent anew is not taken for one whose withdrawal was noted: it is withdrawn, and told, itself', async () => {
+test('a mail that was sent again is not mistaken for one whose withdrawal was recorded: it is withdrawn and reported itself', async () => {
   await using database = await createTestDatabase();
   const service = await openServiceDatabase({ service: 'auth', connection: database.url, entities, logger });
   await using _closed = { [Symbol.asyncDispose]: () => service.close() };

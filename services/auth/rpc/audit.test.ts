@@ -101,7 +101,7 @@ test.each([
   expect((await verifyInParts(tenantId)).firstBrokenSequence).toBe(broken);
 });
 
-test('a last event that was edited shows, though its hash was made to fit', async () => {
+test('an edited last event is detected, even with a hash made to fit', async () => {
   const tenantId = await newOrganization();
   await send(Array.from({ length: 3 }, () => record(tenantId)));
   const text = 'select * from audit_events where tenant_id = $1 and sequence = 3';

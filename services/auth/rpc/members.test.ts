@@ -34,7 +34,7 @@ test('a deactivated member can neither sign in, refresh nor reset their password
     ErrorReason.INVALID_CODE,
   );
   await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
-  // Their earlier sessions do not come back with them.
+  // Their earlier sessions do not return with them.
   expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
     ErrorReason.INVALID_TOKEN,
   );
@@ -199,7 +199,7 @@ test('the last operator stays', async () => {
   await auth.updateMember({ userId: other.id, role: Role.MEMBER }, as(other));
 });
 
-test('of two operators whom their organizations remove at the same moment one stays', async () => {
+test('of two operators whose organizations remove them at the same moment, one stays', async () => {
   await using own = await startTestAuth();
   const { auth, owner } = own;
   const email = 'other-operator@example.com';
@@ -245,7 +245,7 @@ test('wildcards in a search stand for themselves', async () => {
   expect(members).toEqual([]);
 });
 
-test('people are found by their whole name as it is shown, and by their id', async () => {
+test('people can be found by their full name as shown, and by their id', async () => {
   const { auth } = fixture;
   const { id, tenantId } = await join(fixture, 'found@example.com');
   await auth.updateProfile({ firstName: 'Ada', lastName: 'Lovelace' }, as({ id, tenantId, role: Role.MEMBER }));

@@ -147,7 +147,7 @@ test('guessing from unknown addresses is slowed down per account, and the owner 
   await login(email, strongPassword, '203.0.113.200');
 });
 
-test('who has guessed wrong five times waits a second, then twice as long each time, and a minute at most', async () => {
+test('after five wrong guesses one has to wait a second, then twice as long each time, up to a minute', async () => {
   const { email } = await join(fixture, 'waited-for@example.com');
   let guesses = 0;
   const guess = () => {

@@ -154,7 +154,7 @@ test('what was given up is forgotten like returned leases, and leaves nothing be
   expect(await rows()).toEqual([{ leases: 0, spends: 0 }]);
 });
 
-test('a lease that another holder asks for is given anew, under a number behind which the first one’s word counts no more', async () => {
+test('a lease requested by another holder is granted anew, with a number that makes the first holder’s reports void', async () => {
   const question = newQuestion();
   const first = (await asked.billing.lease(question, patient)).leases[0]!;
   const second = (await told.billing.lease({ ...question, holderId: uuidv7() }, patient)).leases[0]!;

@@ -29,7 +29,7 @@ test('an answer is given up once its lease has long lapsed, so that a worker can
   expect(waitedMs).toBeLessThan(60_000);
 });
 
-test('an ending that the database refuses holds up none of those that came with it', async () => {
+test('an ending that the database refuses holds up none of the others in its batch', async () => {
   const { database } = await ownJobsDatabase();
   const tenant = { tenantId: uuidv7(), userId: uuidv7() };
   const ids = await queueJobs(database, 3, tenant);

@@ -66,7 +66,7 @@ describe('a job whose call cannot be made or breaks off', () => {
   test.each([
     ['the end of a stream that failed', create(InvokeEndSchema, { success: false })],
     ['no end', undefined],
-  ])('is tried again after an answer with %s: half an answer is no result', async (_, end) => {
+  ])('is retried after an answer with %s: half an answer is not a result', async (_, end) => {
     const outcome = await failed((deps) => ({
       ...deps,
       inference: {

@@ -99,7 +99,7 @@ test('an edge with an empty cache, one that was away for too long, and one ahead
   expect((await news(current)).events).toEqual([]);
 });
 
-test('an edge that knows the last change hears the next one alone, however long nothing was changed', async () => {
+test('an edge that knows the last change hears only the next one, however long nothing was changed', async () => {
   const user = as(sessionOf());
   const { key } = await keys.createKey({ name: 'quiet' }, user);
   const { version } = await news(0n);
@@ -243,7 +243,7 @@ test('a Keys process without a database extends a lease only if nobody can have 
   clock.advance(1_000);
   state = 'away';
   expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
-  // Its first word behind the outage tells the database, where the lease from before is over: whoever waits for the edge goes on to.
+  // Its first report after the outage reaches the database, where the earlier lease has ended: whoever waits for the edge goes on waiting.
   await rowsOf(testDatabase.url, 'update keys.watchers set lease_until = now() where edge_id = $1', [edgeId]);
   state = 'there';
   const isBack = () => keeper.settleLapsed().then(() => keeper.isInTouch);

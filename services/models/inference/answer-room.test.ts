@@ -112,7 +112,7 @@ test('answers without room pause their upstreams, and all are delivered, one aft
   }
 });
 
-test('streams of large events whose callers take none pause their upstreams, and go on once others have taken theirs', async () => {
+test('streams of large events whose callers do not read pause their upstreams, and resume once others have read theirs', async () => {
   const room = new AnswerRoom(6 * mebibyte);
   const answers = Array.from({ length: 20 }, () => answer(room, 'user', { streamed: true }));
   const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);

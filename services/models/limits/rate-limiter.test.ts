@@ -164,7 +164,7 @@ describe('among several replicas', () => {
     expect(limiter.read(key, limits).remainingRequests).toBe(59);
   });
 
-  test('what was granted to those who wait is not taken by whoever comes in the same moment: all find room', async () => {
+  test('what was granted to those waiting is not taken by those who arrive at the same moment: all find room', async () => {
     const { limiter, tick } = granted(60);
     await tick();
     const few = { ...limits, concurrentRequests: 4 };
@@ -173,7 +173,7 @@ describe('among several replicas', () => {
     let last: ReturnType<typeof call> | undefined;
     limiter.askForGrants = async () => {
       await ask();
-      // The grant is there, and who waits for it has not gone on yet.
+      // The grant has arrived, and those waiting for it have not continued yet.
       last ??= call();
     };
     await Promise.all([call(), call()]);

@@ -301,7 +301,7 @@ describe('a disk that refuses writes', () => {
     await journal.close();
   });
 
-  /** A disk with room for so many bytes, which whoever deletes a file and closes it gives back. */
+  /** A disk with room for this many bytes. Deleting and closing a file returns its room. */
   function smallDisk(folder: string, bytes: number) {
     const opened = new Set<number>();
     const filesBytes = () =>
@@ -342,7 +342,7 @@ describe('a disk that refuses writes', () => {
       for (let round = 0; round < 3; round += 1) {
         const open = `event-${next++}`;
         journal.begin(open, { id: open, tokens: 0 });
-        // Of what one write brings, some may have room.
+        // Part of a write may still have room.
         while (journal.healthy) await Promise.all(Array.from({ length: 7 }, () => written(journal, event(next++))));
         await written(journal, event(next++));
         journal.end(open, { id: open, tokens: 1 });

@@ -179,7 +179,7 @@ test('a damaged segment is read up to the damage and kept for the operator', asy
   expect(adopt(folder.path)).toEqual([]);
 });
 
-test('a journal of which a segment cannot be read is asked no more, and is left whole for the next adoption', async () => {
+test('a journal with an unreadable segment is not asked again, and is left whole for the next adoption', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { segmentBytes: 1 });
   for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
@@ -214,7 +214,7 @@ test('what an older version could not read is adopted by a later one, and what n
   for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
   await journal.close();
   const left = join(folder.path, journal.name);
-  // On a busy machine the begin has one of its own.
+  // On a busy machine the begin record has a segment of its own.
   const segments = listSegments(left);
   const last = segments.at(-1)!;
   const bytes = readFileSync(segmentPath(left, last));

@@ -155,7 +155,7 @@ test('close gives up at its deadline, and the next process ships the rest', asyn
   await next.close();
 });
 
-test('what usage answers behind the deadline of close deletes nothing: the journal is its adopter’s by then', async () => {
+test('an answer of Usage after the deadline of close deletes nothing: by then the journal belongs to its adopter', async () => {
   using folder = journalFolder();
   const unlink = vi.fn(fs.unlink);
   const journal = openTestJournal(folder.path, { segmentBytes: 1, files: filesWith({ unlink }) });

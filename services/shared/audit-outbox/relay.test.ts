@@ -122,14 +122,14 @@ test('/metrics shows what waits, for each service of a process', async () => {
   await database.query({ text: 'delete from audit_outbox', values: [] });
 });
 
-test('what a process left in the outbox is no warning at the next start, where Auth starts behind the relay', async () => {
+test('events left in the outbox cause no warning at the next start, although Auth starts after the relay', async () => {
   const { auth, state, stored } = unreliableAuth();
   state.failure = 'before storing';
   await record([event()]);
   const warnings: unknown[] = [];
   const logger = { ...silentLogger, warn: (...line: unknown[]) => void warnings.push(line) } as unknown as Logger;
   const relay = startAuditRelay({ database, auth, logger, registry: new Registry() });
-  // As long as a query of the relay would take, and longer.
+  // As long as the relay's query would take, and longer.
   await waiting();
   await waiting();
   state.failure = null;

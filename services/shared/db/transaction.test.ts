@@ -202,7 +202,7 @@ test('nobody can reopen a closed database, which would leave a connection behind
   await expect(closed.em().find(Account, {})).rejects.toThrow();
 });
 
-test('a transaction that is left open is ended by the server, so that nobody waits for its locks for long', async () => {
+test('a transaction left open is ended by the server, so that nobody waits long for its locks', async () => {
   const read = 'show idle_in_transaction_session_timeout';
   const [ofOrm] = await transaction(database, (em) => em.execute(read));
   const { rows } = await sqlTransaction(database, (client) => client.query(read));

@@ -46,11 +46,11 @@ test('partitions exist for the months ahead', async () => {
   expect(await partitions()).toHaveLength(3);
 });
 
-test('of years of months those past retention go', async () => {
+test('of years of monthly partitions, those past retention are removed', async () => {
   await owner.query(
     `select usage.add_events_partition((date_trunc('month', now()) - make_interval(months => ago))::date) from generate_series(1, 20) as ago`,
   );
-  // As autovacuum does in time: a plan for many partitions reads all that the database has, and not each by its id.
+  // As autovacuum does eventually: a plan for many partitions reads everything in the database, not each partition by its id.
   await owner.query('analyze pg_class; analyze pg_inherits');
   await keepPartitions({ database, monthsKept: 12, logger });
   expect(await partitions()).toHaveLength(3 + 12);

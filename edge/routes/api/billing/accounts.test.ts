@@ -4,7 +4,7 @@ import { service } from '../../../../services/billing/fixtures/test-billing.ts';
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
-// One for each, so that none stands on what another did.
+// A new one for each test, so that none depends on another.
 beforeEach(async () => {
   edge = await startBillingEdge();
 });
@@ -73,7 +73,7 @@ test('money is for admins and owners, by key as by session; each user has their 
   expect(redeem.json).toMatchObject({ error: { code: 'endpoint_not_allowed' } });
 });
 
-test('a plan says which rate limits are its own, so that whoever replaces it leaves the others to the platform', async () => {
+test('a plan says which rate limits are its own, so that replacing it leaves the others to the platform', async () => {
   const plan = { name: 'Open', payg_enabled: true, rate_limits: { requests_per_minute: 7 } };
   const own = { requests_per_minute: 7, tokens_per_minute: null, concurrent_requests: null };
   const platforms = { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 };
@@ -92,7 +92,7 @@ test('a plan says which rate limits are its own, so that whoever replaces it lea
   );
 });
 
-test('operators put an organization on a plan that there is, and no other', async () => {
+test('operators put an organization on an existing plan, and on no other', async () => {
   const plan = { name: 'Team', payg_enabled: false, monthly_credit_usd: 10, features: ['support'] };
   expect((await edge.call('PUT', '/admin/plans/team', 'operator', plan)).json).toMatchObject({
     code: 'team',
@@ -103,7 +103,7 @@ test('operators put an organization on a plan that there is, and no other', asyn
   expect((await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'none' })).status).toBe(404);
 });
 
-test('operators agree one commitment for a time, and the next from the moment at which it ends', async () => {
+test('operators agree on one commitment at a time, and on the next from the moment it ends', async () => {
   const agree = async (amount_usd: number, period_start: string, period_end: string) =>
     (await edge.call('POST', `${edge.organization}/commitments`, 'operator', { amount_usd, period_start, period_end }))
       .status;
@@ -118,14 +118,14 @@ test('operators agree one commitment for a time, and the next from the moment at
   });
 });
 
-test('operators adjust credit by what there is, and by no more', async () => {
+test('operators reduce credit by no more than what there is', async () => {
   await edge.purchase(12);
   const adjust = (amount_usd: number, description: string) =>
     edge.call('POST', `${edge.organization}/adjustments`, 'operator', { amount_usd, description });
   expect((await adjust(1.5, 'sorry')).json).toMatchObject({ type: 'adjustment', amount_usd: 1.5 });
   const taken = await adjust(-1, 'too much');
   expect(taken.status).toBe(201);
-  // Charges alone are refunded.
+  // Only charges can be refunded.
   const { id } = taken.json as { id: string };
   const path = `${edge.organization}/transactions/${id}/refund`;
   expect((await edge.call('POST', path, 'operator', { description: 'no charge' })).status).toBe(404);
@@ -150,7 +150,7 @@ test('operators refund a charge in parts, up to what it cost', async () => {
   await expectSoundLedger();
 });
 
-test('operators read the account of an organization as a whole, and of none that there is not', async () => {
+test('operators read the complete account of an organization, and get 404 for one that does not exist', async () => {
   await edge.purchase(12);
   await edge.charge();
   const agreed = { amount_usd: 100, period_start: '2026-01-01', period_end: '2099-01-01' };

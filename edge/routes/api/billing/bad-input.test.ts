@@ -3,14 +3,14 @@ import { uuidv7 } from '#shared/ids.ts';
 import { paymentSignature } from '../../../../services/billing/fixtures/test-billing.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
-/* Whatever is refused leaves Billing as it was: its tables are compared, not the answers alone. */
+/* A refusal leaves Billing as it was: its tables are compared, not just the answers. */
 
 let edge: BillingEdge;
 const call = (...words: Parameters<BillingEdge['call']>) => edge.call(...words);
 
 beforeAll(async () => {
   edge = await startBillingEdge();
-  // Something to break: credit, a commitment, limits and a coupon which is spent.
+  // Something to break: credit, a commitment, limits and a spent coupon.
   await call('POST', organization('/credits'), 'operator', { amount_usd: 10, source: 'purchase' });
   const period = { period_start: '2026-01-01', period_end: '2099-01-01' };
   await call('POST', organization('/commitments'), 'operator', { amount_usd: 5, ...period });
@@ -23,7 +23,7 @@ afterAll(() => edge[Symbol.asyncDispose]());
 
 const organization = (path: string): string => `${edge.organization}${path}`;
 
-/** Every table of Billing's but those that only count tries or hand audit events on. */
+/** All of Billing's tables except those that only count tries or pass on audit events. */
 const tables = [
   'plans',
   'accounts',
@@ -68,7 +68,7 @@ async function expectRefused(ask: () => Promise<Answer>, expected: Partial<Refus
   expect(await contents()).toEqual(before);
 }
 
-/** Bodies go as text, since JSON.stringify has no NaN and rounds what a client need not. */
+/** Bodies are sent as text, since JSON.stringify has no NaN and rounds what a client need not round. */
 const amounts: [name: string, text: string][] = [
   ['negative', '-1'],
   ['minus zero point', '-0.000000001'],
@@ -92,7 +92,7 @@ const amounts: [name: string, text: string][] = [
   ['an object', '{}'],
 ];
 
-/** Where a target is: its organization is the test's. */
+/** The address of a target: its organization is the test's. */
 const at = (path: string): string => path.replace(':id', edge.tenantId);
 
 const targets: [method: 'PUT' | 'POST', path: string, who: string, field: string, rest: string][] = [
@@ -112,12 +112,12 @@ const targets: [method: 'PUT' | 'POST', path: string, who: string, field: string
 describe.each(targets)('%s %s', (method, path, who, field, rest) => {
   test.each(amounts)('with an amount that is %s is refused', async (_name, text) => {
     const body = `{"${field}":${text}${rest}}`;
-    // What is not JSON at all names no field.
+    // Text that is not JSON at all names no field.
     const param = /NaN|Infinity/.test(text) ? null : field;
     await expectRefused(() => call(method, at(path), who, body), { status: 400, param });
   });
 
-  test('without an amount, or with a field that it does not know, is refused', async () => {
+  test('without an amount, or with an unknown field, is refused', async () => {
     await expectRefused(() => call(method, at(path), who, `{"extra":1${rest}}`), { status: 400 });
     await expectRefused(() => call(method, at(path), who, `{"${field}":1,"surprise":1${rest}}`), {
       status: 400,
@@ -127,7 +127,7 @@ describe.each(targets)('%s %s', (method, path, who, field, rest) => {
   });
 });
 
-test('nothing is given or agreed for nothing, and no coupon is worth nothing', async () => {
+test('no grant or commitment is for nothing, and no coupon is worth nothing', async () => {
   for (const [, path, who, field, rest] of targets.filter(([method]) => method === 'POST')) {
     await expectRefused(() => call('POST', at(path), who, `{"${field}":0${rest}}`), { status: 400, param: field });
   }
@@ -146,7 +146,7 @@ test.each([
   ['end_date', '9001-01-01'],
   ['end_date', '9999-12-31'],
   ['end_date', '2026-02-31'],
-])('transactions and invoices of a %s of %s are refused, and the parameter is named', async (param, day) => {
+])('transactions and invoices with a %s of %s are refused, naming the parameter', async (param, day) => {
   for (const list of ['transactions', 'invoices']) {
     await expectRefused(() => call('GET', `/billing/documents/${list}?${param}=${day}`, 'owner'), {
       status: 400,
@@ -156,7 +156,7 @@ test.each([
   }
 });
 
-test('a cap of zero is a cap: it is kept as it is', async () => {
+test('a cap of zero is a cap, and is kept as it is', async () => {
   expect((await call('PUT', '/billing/payg-spend-cap', 'owner', { limit_usd: 0 })).json).toMatchObject({
     limit_usd: 0,
     remaining_usd: 0,
@@ -164,7 +164,7 @@ test('a cap of zero is a cap: it is kept as it is', async () => {
   await call('PUT', '/billing/payg-spend-cap', 'owner', { limit_usd: 3 });
 });
 
-test('a member may read the PAYG cap and change nothing about it, by session or key', async () => {
+test('a member may read the PAYG cap but change nothing about it, by session or key', async () => {
   for (const who of ['member', 'key:budgets:update_own']) {
     await expectRefused(() => call('PUT', '/billing/payg-spend-cap', who, { limit_usd: 9 }), {
       status: 403,

@@ -2,19 +2,19 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
-// One for each, so that none stands on what another did.
+// A new one for each test, so that none depends on another.
 beforeEach(async () => {
   edge = await startBillingEdge();
 });
 afterEach(() => edge[Symbol.asyncDispose]());
 
-test('a coupon gives its credit once, however its code is written, and is listed without it', async () => {
+test('a coupon gives its credit once, however its code is written, and lists do not show the code', async () => {
   const made = await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5, credit_lifetime_days: 30 });
   expect(made.status, made.text).toBe(201);
   const { code } = made.json as { code: string };
   const redeemed = await edge.call('POST', '/billing/coupons/redeem', 'member', { code: ` ${code.toLowerCase()} ` });
   expect(redeemed.json).toMatchObject({ lot: { source: 'coupon', granted_usd: 5 } });
-  // The wallet is not for members.
+  // Members may not see the wallet.
   expect(redeemed.json).not.toHaveProperty('balance_usd');
   for (const wrong of [code, 'NO-SUCH-CODE']) {
     const { status, json } = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code: wrong });
@@ -25,7 +25,7 @@ test('a coupon gives its credit once, however its code is written, and is listed
   expect(listed.text).not.toContain(code);
 });
 
-test('a coupon that is switched off gives nothing, and its code reads like one that there never was', async () => {
+test('a coupon that is switched off gives nothing, and its code is treated like one that never existed', async () => {
   const { id, code } = (await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5 })).json as {
     id: string;
     code: string;
@@ -37,9 +37,9 @@ test('a coupon that is switched off gives nothing, and its code reads like one t
   expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 0 });
 });
 
-test('codes can be guessed a few times only, and the refusal says how long to wait', async () => {
+test('codes can be guessed only a few times, and the refusal says how long to wait', async () => {
   let last: Answer | undefined;
-  // Twenty are allowed in an hour, which may end meanwhile.
+  // Twenty are allowed per hour, and an hour may end during the test.
   for (let tries = 0; tries <= 40 && last?.status !== 429; tries++) {
     last = await edge.call('POST', '/billing/coupons/redeem', 'member', { code: `GUESS-${tries}` });
   }

@@ -4,13 +4,13 @@ import { as, person } from '../../../../services/billing/fixtures/test-billing.t
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
-// One for each, so that none stands on what another did.
+// A new one for each test, so that none depends on another.
 beforeEach(async () => {
   edge = await startBillingEdge();
 });
 afterEach(() => edge[Symbol.asyncDispose]());
 
-test('a charge shows in the draft invoice with exact line items, its transactions and its PDF', async () => {
+test('a charge appears in the draft invoice with exact line items, its transactions and its PDF', async () => {
   await edge.purchase(12.000000345);
   const event = await edge.charge();
   const { data } = (await edge.call('GET', '/billing/documents/invoices?status=draft', 'owner')).json as {
@@ -49,7 +49,7 @@ test('a charge shows in the draft invoice with exact line items, its transaction
   }
 });
 
-test('transactions are narrowed to a type, and what is no type or no range of days is refused', async () => {
+test('transactions are filtered by type, and an unknown type or an invalid range of days is refused', async () => {
   await edge.purchase(12.000000345);
   await edge.charge();
   const grants = await edge.call('GET', '/billing/documents/transactions?type=purchase', 'owner');
@@ -67,7 +67,7 @@ test('transactions are narrowed to a type, and what is no type or no range of da
   }
 });
 
-test('invoices are narrowed to the months of which some day is asked for, for operators too', async () => {
+test('invoices are filtered by the months that contain the requested days, for operators too', async () => {
   type Listed = { data: { id: string; period_start: string; period_end: string }[] };
   await edge.charge();
   const [invoice] = ((await edge.call('GET', '/billing/documents/invoices', 'owner')).json as Listed).data;
@@ -92,7 +92,7 @@ test('invoices are narrowed to the months of which some day is asked for, for op
   }
 });
 
-test('operators list the invoices and transactions of an organization as it sees them itself, and nobody else does', async () => {
+test('operators list the invoices and transactions of an organization as it sees them itself, and nobody else can', async () => {
   await edge.charge();
   for (const [name, query] of [
     ['invoices', '?status=draft'],

@@ -3,7 +3,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
-// One for each, so that none stands on what another did.
+// A new one for each test, so that none depends on another.
 beforeEach(async () => {
   edge = await startBillingEdge();
 });
@@ -27,7 +27,7 @@ test('amounts are exact decimals, and a repeat under an Idempotency-Key is the s
   expect((await edge.call('POST', `${edge.organization}/credits`, 'owner', body)).status).toBe(403);
 });
 
-test('every POST that makes something is done once under its Idempotency-Key, and refuses another body under it', async () => {
+test('every POST that creates something does so once under its Idempotency-Key, and refuses another body under it', async () => {
   const period = { period_start: '2150-01-01', period_end: '2151-01-01' };
   await edge.charge();
   const { data } = (await edge.call('GET', '/billing/documents/transactions?type=usage', 'owner')).json as {
@@ -84,7 +84,7 @@ test('every POST that makes something is done once under its Idempotency-Key, an
     ]);
     expect(await counts(), path).toEqual(before);
   }
-  // The code of a coupon is answered again, and is kept nowhere.
+  // A coupon's code is returned again, but is not stored anywhere.
   const { rows } = await edge.billing.deps.database.pool.query<{ response: Buffer }>(
     'select response from idempotency_keys',
   );

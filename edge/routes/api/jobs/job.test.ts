@@ -19,7 +19,7 @@ import { ResultRoom } from '../../../guards/result-room.ts';
 import { jobRoutesById } from './job.ts';
 
 const mebibyte = 1024 * 1024;
-/** More than a connection takes that nobody reads from. */
+/** More than a connection holds while nobody reads from it. */
 const result = Buffer.from(`{"data":"${'x'.repeat(24 * mebibyte)}"}`);
 
 let edge: FastifyInstance;
@@ -47,7 +47,7 @@ beforeAll(async () => {
   );
   edge = await startRouteEdge([jobRoutesById], {
     jobs,
-    // Two of the results, of which a user's first is beyond its share.
+    // Room for two of the results, but one user's first already exceeds its share.
     resultRoom: new ResultRoom(50 * mebibyte),
     metrics: { shed() {} } as never,
     credentials: {
@@ -70,7 +70,7 @@ afterEach(() => {
   for (const socket of sockets) socket.destroy();
 });
 
-/** A connection on which a job is asked for. */
+/** A connection on which a job is requested. */
 function asking(userId: string, jobId: string): Socket {
   const socket = connect(port, 'localhost').on('error', () => {});
   socket.write(`GET /api/v1/jobs/${jobId} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${userId}\r\n\r\n`);
@@ -78,7 +78,7 @@ function asking(userId: string, jobId: string): Socket {
   return socket;
 }
 
-/** Asks for a large result, and reads no more than the beginning of the answer. */
+/** Requests a large result, and reads only the beginning of the answer. */
 async function askOnly(userId: string): Promise<{ socket: Socket; status: string; head: string }> {
   const socket = asking(userId, 'large');
   await once(socket, 'readable');
@@ -98,7 +98,7 @@ const isServed = (userId: string) => async () => {
 test('large results wait in memory for their readers only as far as there is room; small ones always do', async () => {
   const first = await askOnly('one');
   expect(first.status).toBe('200');
-  // Of a user no second one beside it, of another one more.
+  // Not a second one for the same user, but one for another.
   const refused = await askOnly('one');
   expect([refused.status, refused.head]).toEqual(['503', expect.stringMatching(/\r\nretry-after: 5\r\n/)]);
   expect(refused.head).toContain('"code":"server_is_overloaded"');
@@ -113,14 +113,14 @@ test('large results wait in memory for their readers only as far as there is roo
   await waitFor(isServed('two'), { description: 'the room of a reader who has read' });
 });
 
-test('a large result is answered as it is, with its length', async () => {
+test('a large result is returned unchanged, with its length', async () => {
   const answer = await get('one');
   const text = await answer.text();
   expect(answer.headers.get('content-length')).toBe(String(text.length));
   expect(text.includes(`"result":${result},"usage":null`)).toBe(true);
 });
 
-test('a job that is removed before its large result is read is not found, and leaves no room taken', async () => {
+test('a job removed before its large result is read is not found, and leaves no room taken', async () => {
   whileReading = async () => {
     throw notFound('job');
   };
@@ -129,7 +129,7 @@ test('a job that is removed before its large result is read is not found, and le
   expect(await isServed('one')()).toBe(true);
 });
 
-test('of a reader who leaves while the result is read it is read no further, and the room is free', async () => {
+test('if a reader leaves while the result is read, reading stops and the room is freed', async () => {
   const isReading = Promise.withResolvers<AbortSignal>();
   whileReading = (signal) => {
     isReading.resolve(signal);

@@ -10,7 +10,7 @@ const path = '/usage/export?start_date=2026-07-01&end_date=2026-07-31';
 const eventCount = 2_100;
 
 let edge: UsageEdge;
-/** What stands between the route and Usage, per test. */
+/** What is put between the route and Usage, per test. */
 let between: (pages: AsyncIterable<ExportEventsResponse>) => AsyncIterable<ExportEventsResponse>;
 const ids: string[] = [];
 const keysAsked: string[] = [];
@@ -56,7 +56,7 @@ test('rows of the export arrive before the last of them has been read, and all a
   expect(keysAsked).toEqual([keyId]);
 });
 
-test('the export of 50,000 events holds some pages of them at a time, at the pace of who reads them', async () => {
+test('the export of 50,000 events holds a few pages of them at a time, at its reader’s pace', async () => {
   const pageCount = 100;
   let pagesRead = 0;
   between = async function* (pages) {
@@ -72,6 +72,6 @@ test('the export of 50,000 events holds some pages of them at a time, at the pac
     rowsHeldMost = Math.max(rowsHeldMost, pagesRead * 500 - rowsArrived);
   }
   expect(rowsArrived).toBe(1 + pageCount * 500);
-  // Of 16 pages, a stream's most, and what is on its way through the response.
+  // The 16 pages that a stream holds at most, plus what is on its way through the response.
   expect(rowsHeldMost).toBeLessThan(20 * 500);
 });

@@ -14,7 +14,7 @@ type Endpoint = {
   dates?: 'required' | 'open' | 'default';
   /** The widest range by granularity, or without one. */
   daysMax?: Readonly<Record<string, number>>;
-  /** What else it reads. */
+  /** Its other parameters. */
   parameters?: readonly ('scope' | 'filter' | 'page' | 'group_by')[];
 };
 
@@ -139,7 +139,7 @@ describe.each(endpoints.map((endpoint) => [endpoint.path, endpoint] as const))('
     expect(error.message).toContain(param === 'start_date' && code !== undefined ? 'days' : param);
   });
 
-  test('as wide as it may be is answered', async () => {
+  test('as wide as allowed is answered', async () => {
     for (const [granularity, days] of Object.entries(endpoint.daysMax ?? { '': 2 })) {
       const last = Temporal.PlainDate.from('2026-07-14');
       const query = new URLSearchParams({
@@ -169,7 +169,7 @@ test('an unknown key and another organization’s are zeros or nothing, never a 
   expect(JSON.parse(summary)).toMatchObject({ requests: 0, by_model: [], by_endpoint: [], by_api_key: [] });
   const { body: history } = await edge.get(`/usage/history?api_key_id=${foreign}`);
   expect(JSON.parse(history)).toMatchObject({ data: [], pagination: { total: 0 } });
-  // Byte for byte but for the id that was asked for.
+  // Byte for byte except the id in the request.
   const analytics = async (id: string) => {
     const { status, body } = await edge.get(`/usage/api-keys/${id}/analytics?${new URLSearchParams(day)}`);
     return { status, body: body.replaceAll(id, 'ID') };

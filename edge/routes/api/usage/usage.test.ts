@@ -25,7 +25,7 @@ const events = [
     usage: { inputTokens: 0n, outputTokens: 0n, costNanoUsd: 100_000_000n },
   }),
 ];
-/** Keys as it is during a test; otherwise it knows no key. */
+/** What Keys does during a test; otherwise it knows no key. */
 let describeKeys: NonNullable<Parameters<typeof startUsageEdge>[0]>['describeKeys'];
 beforeAll(async () => {
   edge = await startUsageEdge({
@@ -59,7 +59,7 @@ const sums = {
   cost_usd: 0.100012345,
 };
 
-test('an endpoint is narrowed to under either prefix, as calls are metered by one name under both', async () => {
+test('filtering by endpoint works with either prefix, since calls under both are metered by one name', async () => {
   for (const path of ['/v1/chat/completions', '/api/v1/chat/completions']) {
     expect((await json(`/usage/history?endpoint=${path}`)).pagination.total, path).toBe(2);
     const range = 'start_date=2026-07-15&end_date=2026-07-15';
@@ -80,7 +80,7 @@ test('the current month, under both paths', async () => {
   expect((await edge.get('/usage/current')).body).toContain('"cost_usd":0.100012345');
 });
 
-test('a page of the history has the events that follow those of the pages before it', async () => {
+test('a page of the history continues after the pages before it', async () => {
   const { data: all } = await json('/usage/history');
   for (const page of [1, 2, 3]) {
     const { data, pagination } = await json(`/usage/history?page=${page}&limit=1`);
@@ -149,7 +149,7 @@ describe('usage by key while Keys', () => {
         new Promise((_, reject) => options?.signal?.addEventListener('abort', () => reject(options.signal?.reason))),
     ],
   ];
-  test.each(outages)('%s comes all the same, without the names', async (_, describe) => {
+  test.each(outages)('%s is answered all the same, without the names', async (_, describe) => {
     const path = `/usage/summary?${range}`;
     const known = await json(path);
     describeKeys = async ({ keyIds = [] }) =>
@@ -170,7 +170,7 @@ describe('usage by key while Keys', () => {
   });
 });
 
-test('the breakdown without days is of the current month in the zone that is asked for', async () => {
+test('the breakdown without days covers the current month in the requested zone', async () => {
   for (const [query, start, end] of [
     ['', '2026-07-01T00:00:00.000Z', '2026-08-01T00:00:00.000Z'],
     ['?timezone=Asia/Kathmandu', '2026-06-30T18:15:00.000Z', '2026-07-31T18:15:00.000Z'],
@@ -179,7 +179,7 @@ test('the breakdown without days is of the current month in the zone that is ask
   }
 });
 
-test('key analytics carry volume and no cost, and zeros have the same bytes for every unknown key', async () => {
+test('key analytics contain volume and no cost, and zeros have the same bytes for every unknown key', async () => {
   const report = await json(`/usage/api-keys/${keyId}/analytics`);
   expect(report).toMatchObject({
     key_id: keyId,
@@ -230,7 +230,7 @@ test('the export is CSV with exact money, and no cell is a formula', async () =>
   expect(lines[2]).toContain(`,"'=cmd(""x"")",`);
 });
 
-test('the export calls keys by their names, those of others and deleted ones too, and no name is a formula', async () => {
+test('the export shows keys by their names, including others’ and deleted ones, and no name is a formula', async () => {
   const asked: unknown[] = [];
   describeKeys = async (request) => {
     asked.push(request);
@@ -244,7 +244,7 @@ test('the export calls keys by their names, those of others and deleted ones too
   expect(asked).toMatchObject([{ keyIds: [keyId] }]);
 });
 
-test('no name becomes a formula of a spreadsheet that takes cells apart at semicolons, or that reads full-width signs', async () => {
+test('no name becomes a formula in a spreadsheet that splits cells at semicolons or reads full-width signs', async () => {
   describeKeys = async () =>
     create(DescribeKeysResponseSchema, { keys: [{ keyId, name: "a;=cmd|'/C x'!A0;＝1;-", deleted: false }] });
   const { body } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
@@ -285,7 +285,7 @@ describe('refusals', () => {
     expect(error).toMatchObject({ param, message: expect.stringMatching(message) });
   });
 
-  test('a range over its cap says the maximum', async () => {
+  test('a range over its maximum says the maximum', async () => {
     const path = `/usage/api-keys/${keyId}/analytics?granularity=hourly&start_date=2026-07-01&end_date=2026-07-08`;
     const { status, body } = await edge.get(path);
     expect(status).toBe(400);
@@ -314,14 +314,14 @@ describe('refusals', () => {
     [`/usage/report?${dates}`, 'usage:read_report'],
     [`/usage/api-keys/${keyId}/analytics`, 'usage:read_report'],
     ['/rate-limits', 'rate_limits:read'],
-  ])('%s needs the scope %s of a key', async (path, scope) => {
+  ])('%s needs the scope %s for a key', async (path, scope) => {
     expect((await edge.get(path, `key:${scope}`)).status).toBe(200);
     const refused = await edge.get(path, 'key:billing:read_current');
     expect(refused.status).toBe(403);
     expect(refused.body).toContain(scope);
   });
 
-  test('the breakdown needs the role besides the scope, and the export takes no key', async () => {
+  test('the breakdown needs the role in addition to the scope, and the export accepts no key', async () => {
     expect((await edge.get('/usage/tenant-breakdown', 'key:usage:read_breakdown')).status).toBe(403);
     expect((await edge.get(`/usage/export?${dates}`, 'key:usage:read_report')).status).toBe(403);
   });

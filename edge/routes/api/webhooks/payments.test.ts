@@ -4,7 +4,7 @@ import { paymentSignature } from '../../../../services/billing/fixtures/test-bil
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
-// One for each, so that none stands on what another did.
+// A new one for each test, so that none depends on another.
 beforeEach(async () => {
   edge = await startBillingEdge();
 });
@@ -16,7 +16,7 @@ const balance = async () =>
   ((await edge.call('GET', '/billing/wallet', 'owner')).json as { balance_usd: number }).balance_usd;
 const isDuplicate = ({ json }: Answer) => (json as { duplicate: boolean }).duplicate;
 
-/** A payment of so many cents as the provider tells of it. */
+/** A payment of this many cents, as the provider reports it. */
 const payment = (id: string, cents: unknown = 1_050, currency = 'usd') =>
   JSON.stringify({
     id,
@@ -24,7 +24,7 @@ const payment = (id: string, cents: unknown = 1_050, currency = 'usd') =>
     data: { object: { id: `pi_${id}`, currency, amount_received: cents, metadata: { tenant_id: edge.tenantId } } },
   });
 
-test('a payment is booked once, however often and at once it is told', async () => {
+test('a payment is booked once, however often and simultaneously it is reported', async () => {
   expect((await receive(payment('evt_1'))).json).toEqual({ received: true, duplicate: false });
   expect((await receive(payment('evt_1'))).json).toEqual({ received: true, duplicate: true });
   const rivals = await Promise.all(Array.from({ length: 10 }, () => receive(payment('evt_2'))));
@@ -32,7 +32,7 @@ test('a payment is booked once, however often and at once it is told', async () 
   expect(await balance()).toBe(21);
 });
 
-test('a payment for an organization that is not known leaves nothing behind, and is booked when it comes again and is known', async () => {
+test('a payment for an unknown organization leaves nothing behind, and is booked when it is sent again and the organization is known', async () => {
   const { strangers, deps } = edge.billing;
   const accounts = async () =>
     (await deps.database.pool.query<{ count: string }>('select count(*) from accounts')).rows[0]!.count;
@@ -47,7 +47,7 @@ test('a payment for an organization that is not known leaves nothing behind, and
   expect(await accounts()).not.toBe(before);
 });
 
-test('a payment whose signature does not hold or is old is refused and not booked', async () => {
+test('a payment whose signature is invalid or old is refused and not booked', async () => {
   const body = payment('evt_9');
   const now = Math.floor(Date.now() / 1000);
   expect((await edge.call('POST', '/webhooks/payments', '', body)).status).toBe(400);
@@ -62,7 +62,7 @@ test('a payment whose signature does not hold or is old is refused and not booke
   expect(await balance()).toBe(0);
 });
 
-test('what anybody sends who knows no secret is refused without Postgres, which calls need', async () => {
+test('requests by anyone without the secret are refused without using Postgres, which calls need', async () => {
   const { pool } = edge.billing.deps.database;
   const taken = await Promise.all(Array.from({ length: pool.options.max }, () => pool.connect()));
   const body = payment('evt_10');
@@ -72,7 +72,7 @@ test('what anybody sends who knows no secret is refused without Postgres, which 
   expect((await receive(body)).status).toBe(200);
 });
 
-test('a payment of no amount, or in another currency, is taken, lest it be sent for ever, and books nothing', async () => {
+test('a payment of no amount, or in another currency, is accepted, or it would be sent forever, and books nothing', async () => {
   for (const [index, cents] of [0, -5, 1.5, '7', null].entries()) {
     expect((await receive(payment(`evt_odd_${index}`, cents))).status).toBe(200);
   }
@@ -80,7 +80,7 @@ test('a payment of no amount, or in another currency, is taken, lest it be sent 
   expect(await balance()).toBe(0);
 });
 
-test('money that came in for an organization and cannot be booked is told in the log as an error, and what is no payment is not', async () => {
+test('money that came in for an organization and cannot be booked is logged as an error, and what is not a payment is not', async () => {
   const error = vi.spyOn(edge.billing.deps.logger, 'error');
   await receive(payment('evt_nothing', 0));
   await receive(payment('evt_elsewhere', 1_050, 'eur').replaceAll('tenant_id', 'shop'));
@@ -95,7 +95,7 @@ test('money that came in for an organization and cannot be booked is told in the
   ]);
 });
 
-test('a payment is booked once, though its checkout session and its payment intent both tell of it, in any order and at once', async () => {
+test('a payment is booked once, though both its checkout session and its payment intent report it, in any order and at once', async () => {
   const tell = async (id: string, type: string, fields: object) => {
     const object = { currency: 'usd', metadata: { tenant_id: edge.tenantId }, ...fields };
     const body = JSON.stringify({ id, type, data: { object } });
@@ -114,7 +114,7 @@ test('a payment is booked once, though its checkout session and its payment inte
   expect([await session(2), await intent(2)].map(({ duplicate }) => duplicate)).toEqual([false, true]);
   const rivals = await Promise.all([intent(3), session(3), intent(3), session(3)]);
   expect(rivals.filter(({ duplicate }) => !duplicate)).toHaveLength(1);
-  // A bank debit: the session completes before the money has come.
+  // A bank debit: the session completes before the money has arrived.
   await session(4, 'completed', 'unpaid');
   expect(await balance()).toBe(21);
   await session(4, 'async_payment_succeeded');

@@ -42,7 +42,7 @@ export function Health() {
   );
 }
 
-/** Deployments that need somebody stand first; the others stay in their order. */
+/** Deployments that need attention come first; the others keep their order. */
 const troubles: Readonly<Record<string, number>> = { Failed: 0, Degraded: 1, Pending: 2 };
 const byTrouble = (one: AdminDeployment, other: AdminDeployment): number =>
   (troubles[one.status] ?? 3) - (troubles[other.status] ?? 3);

@@ -56,7 +56,7 @@ export function Retirements() {
 
 const isOver = ({ sunset_at }: AdminRetirement): boolean => sunset_at !== null && Date.parse(sunset_at) <= Date.now();
 
-/** What comes next stands first: models by the day on which they stop, then those without one, then what is over or was withdrawn, the latest first. */
+/** Upcoming ones first, by the day on which they stop; then those without a date; then retired or withdrawn ones, the latest first. */
 function byUrgency(one: AdminRetirement, other: AdminRetirement): number {
   const rank = (retirement: AdminRetirement): number =>
     retirement.withdrawn_at !== null || isOver(retirement) ? 2 : retirement.sunset_at === null ? 1 : 0;

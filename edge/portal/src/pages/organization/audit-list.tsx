@@ -107,7 +107,7 @@ export function AuditList({
   );
 }
 
-/** Ids of these are people's. */
+/** Targets of these types are people. */
 const people = ['user', 'operator'];
 
 const columnsWith = ({

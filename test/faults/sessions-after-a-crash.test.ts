@@ -20,7 +20,7 @@ import { waitFor } from '../support/wait-for.ts';
 test('a session that ends after a crash of Postgres is refused at an edge that is cut off, once the answer is given', async () => {
   const { logger } = logCollector();
   await using closing = new AsyncDisposableStack();
-  const directory = mkdtempSync(join(tmpdir(), 'sessions-behind-a-crash-'));
+  const directory = mkdtempSync(join(tmpdir(), 'sessions-after-a-crash-'));
   closing.defer(() => rmSync(directory, { recursive: true, force: true }));
   // A Postgres of its own, to be killed; with fsync, as in production.
   const postgres = await startEmbeddedPostgres({ dataDir: directory, logger });
