@@ -12,7 +12,8 @@ export const readinessOf =
     if (closing) return { ready: false, reason: 'draining' };
     if (inference !== undefined) {
       if (!inference.takesCalls()) return { ready: false, reason: 'the metering journal cannot be written' };
-      if (inference.catalogVersion() < (catalogVersionMin ?? 0n)) return { ready: false, reason: 'no catalog from Models yet' };
+      if (inference.catalogVersion() < (catalogVersionMin ?? 0n))
+        return { ready: false, reason: 'no catalog from Models yet' };
       if (!inference.isPrepared()) return { ready: false, reason: 'no rate limits from Billing yet' };
     }
     return catalogVersionMin === undefined ? { ready: false, reason: 'still starting' } : { ready: true };
