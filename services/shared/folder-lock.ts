@@ -53,7 +53,8 @@ export function lockFolder(folder: string): FolderLock | null {
     database.exec('PRAGMA journal_mode = off; BEGIN EXCLUSIVE');
   } catch (error) {
     release();
-    if (isSqlite(error, sqliteBusy) || isSqlite(error, sqliteCannotOpen)) return null;
+    // If its last owner has removed the folder since our open, SQLite calls that an I/O error.
+    if (isSqlite(error, sqliteBusy) || !existsSync(path)) return null;
     throw error;
   }
   // Its last owner may have removed the folder between our open and our lock.
