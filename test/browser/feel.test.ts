@@ -296,8 +296,8 @@ test('the snippets of each operation run as shown, with curl and with Node', { t
   const { token } = world.people.owner;
   const { key } = (await gateway.call('POST', '/api/v1/api-keys', token, { name: 'of snippets' })).json;
   const models: { id: string; operations: string[] }[] = (await gateway.call('GET', '/api/v1/models', token)).json.data;
-  // Below the packages' folder, where Node finds the client.
-  const directory = mkdtempSync(join(import.meta.dirname, 'snippets-'));
+  // Inside node_modules, so that Node finds the client; a run that is killed leaves nothing to commit by mistake.
+  const directory = mkdtempSync(join(import.meta.dirname, '../../node_modules/snippets-'));
   const run = (program: string, args: string[]) =>
     promisify(execFile)(program, args, { cwd: directory, env: { ...process.env, MODEL_GATEWAY_KEY: key } });
   try {
