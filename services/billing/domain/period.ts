@@ -6,7 +6,7 @@
 /** First day of a period, as YYYY-MM-DD. */
 export type PeriodStart = string;
 
-const dayMs = 86_400_000;
+export const dayMs = 86_400_000;
 
 /** The UTC day of a moment. */
 export const dayOf = (ms: number): PeriodStart => new Date(ms).toISOString().slice(0, 10);

@@ -62,7 +62,7 @@ test("whoever requests many lists at once waits for their own, and there are con
   const [owner, another] = [as(person()), as(person())];
   await onDatabase(started, async (client) => {
     await client.query('begin');
-    await client.query('lock table billing.transactions in access exclusive mode');
+    await client.query('lock table billing.transaction_counts in access exclusive mode');
     const lists = Promise.all(Array.from({ length: 40 }, () => started.billing.listTransactions({}, owner)));
     await started.billing.listInvoices({}, another);
     await client.query('rollback');

@@ -10,6 +10,7 @@ import { KeepWhatExpired } from './0008-keep-what-expired.ts';
 import { BeginCreditWithItsMonth } from './0009-begin-credit-with-its-month.ts';
 import { NoteIncludedCredit } from './0010-note-included-credit.ts';
 import { OrderTransactions } from './0011-order-transactions.ts';
+import { CountTransactions } from './0012-count-transactions.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -24,4 +25,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0009-begin-credit-with-its-month', class: BeginCreditWithItsMonth },
   { name: '0010-note-included-credit', class: NoteIncludedCredit },
   { name: '0011-order-transactions', class: OrderTransactions },
+  { name: '0012-count-transactions', class: CountTransactions },
 ];

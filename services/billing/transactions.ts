@@ -1,0 +1,66 @@
+import type { FilterQuery } from '@mikro-orm/postgresql';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { firstIdAt } from '#shared/ids.ts';
+import type { PageRows } from '#shared/page.ts';
+import { TransactionEntity, type TransactionRow } from './db/entities.ts';
+import { dayMs, startOfPeriodMs } from './domain/period.ts';
+
+/** What a list is narrowed by; days are UTC days, both included. */
+type Narrowing = {
+  tenantId: string;
+  type?: TransactionType;
+  firstDay?: Temporal.PlainDate | null;
+  lastDay?: Temporal.PlainDate | null;
+  invoiceMonth?: string;
+};
+
+/**
+ * A page of an organization's transactions, newest first, and how many there are in all. There may be millions, so both come from the counts by
+ * day: only transactions of the page's own days are read.
+ */
+export async function pageOfTransactions(
+  database: Pick<ServiceDatabase, 'em' | 'query'>,
+  narrowing: Narrowing,
+  { offset, limit }: Pick<PageRows, 'offset' | 'limit'>,
+): Promise<{ rows: TransactionRow[]; total: number }> {
+  const { tenantId, type = TransactionType.UNSPECIFIED, firstDay = null, lastDay = null, invoiceMonth } = narrowing;
+  const days = await daysWithTransactions(database, narrowing);
+  const total = days.at(-1)?.soFar ?? 0;
+  const newest = days.findIndex(({ soFar }) => soFar > offset);
+  if (newest === -1) return { rows: [], total };
+  const oldest = days.findIndex(({ soFar }) => soFar >= Math.min(offset + limit, total));
+  const later = days[newest - 1]?.soFar ?? 0;
+
+  const where: FilterQuery<TransactionRow> = {
+    tenantId,
+    id: { $gte: firstIdAt(days[oldest]!.idDay * dayMs), $lt: firstIdAt((days[newest]!.idDay + 1) * dayMs) },
+    type: type === TransactionType.UNSPECIFIED ? { $gt: 0 } : type,
+    postedAt: {
+      ...(firstDay !== null && { $gte: startOf(firstDay) }),
+      ...(lastDay !== null && { $lt: startOf(lastDay.add({ days: 1 })) }),
+    },
+    ...(invoiceMonth !== undefined && { invoiceMonth }),
+  };
+  const inPage = { orderBy: { id: 'desc' }, offset: offset - later, limit } as const;
+  return { rows: await database.em().find(TransactionEntity, where, inPage), total };
+}
+
+/** The first moment of a UTC day. */
+const startOf = (day: Temporal.PlainDate): Date => new Date(startOfPeriodMs(day.toString()));
+
+/** The days in their ids, latest first, with how many there are on it and on later ones. */
+async function daysWithTransactions(
+  database: Pick<ServiceDatabase, 'query'>,
+  { tenantId, type, firstDay, lastDay, invoiceMonth }: Narrowing,
+): Promise<{ idDay: number; soFar: number }[]> {
+  const { rows } = await database.query<{ idDay: number; soFar: number }>({
+    text: `
+      select id_day as "idDay", (sum(sum(count)) over (order by id_day desc))::float8 as "soFar" from transaction_counts
+      where tenant_id = $1 and ($2::smallint is null or type = $2) and ($3::date is null or posted_on >= $3)
+        and ($4::date is null or posted_on <= $4) and ($5::date is null or invoice_month = $5)
+      group by id_day order by id_day desc`,
+    values: [tenantId, type || null, firstDay?.toString(), lastDay?.toString(), invoiceMonth],
+  });
+  return rows;
+}
