@@ -135,7 +135,7 @@ test('an invoice is overdue after its due date, can be paid once, and can be voi
   expect((await invoiceOf(paying)).paymentStatus).toBe(PaymentStatus.PAID);
   const { transactions } = await billing.listTransactions({ type: TransactionType.PURCHASE }, as(paying));
   expect(transactions).toMatchObject([{ amountNanoUsd: 4n * usd, invoiceId }]);
-  await expect(billing.voidInvoice({ tenantId, invoiceId }, operator)).rejects.toThrow('not paid');
+  await expect(billing.voidInvoice({ tenantId, invoiceId }, operator)).rejects.toThrow('unpaid');
 
   const other = await invoiceOf(voided);
   const named = { tenantId: voided.tenantId, invoiceId: other.id };
