@@ -28,6 +28,8 @@ export type EdgeDeps = {
   metricsText: () => Promise<string>;
   clock: Clock;
   logger: Logger;
+  /** How much memory each kind of large body may take, in bytes. */
+  bodiesBytesMax: number;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
   /** SERVICE_SECRET, newest first: seals client secrets of realtime sessions. */

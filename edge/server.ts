@@ -20,7 +20,7 @@ import { registerRoutes } from './routes/index.ts';
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const metrics = createEdgeMetrics(deps.registry);
   const workPaths = new Set<string>();
-  const memory = watchMemory();
+  const memory = watchMemory(deps.bodiesBytesMax);
   const shedder = new LoadShedder(deps.clock.monotonic, memory);
   const app: FastifyInstance = fastify({
     ...ownAnswers(deps, (refusal) => metrics.request('unmatched', statusOf(refusal), 0)),
@@ -64,6 +64,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   refuseEncodedBodies(app);
   shedBodies(app, { shedder, metrics });
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(shedder.bodiesMax), bodyRoom: shedder });
+  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(deps.bodiesBytesMax), bodyRoom: shedder });
   return app;
 }

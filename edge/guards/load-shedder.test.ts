@@ -5,6 +5,8 @@ import { setImmediate as turnEnd } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bodiesMemory } from '#shared/memory-share.ts';
+import { inferenceBytesMax } from '../http/bodies.ts';
 import { installErrors } from '../http/errors.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
 import type { Principal } from '../principal.ts';
@@ -12,7 +14,7 @@ import { type Credentials, installAccess } from './access.ts';
 import { LoadShedder, shedBodies, sheddingLoad } from './load-shedder.ts';
 
 const somebody = { kind: 'session', userId: 'somebody', tenantSuspended: false } as Principal;
-const memory = { bytes: 8 * 1024 ** 2, heapIsFull: () => false };
+const memory = { bodiesMax: 1024 ** 2, heapIsFull: () => false };
 
 /** A loop whose turns serve requests for as long as the test says. */
 function loop(given: Partial<typeof memory> = {}) {
@@ -69,14 +71,19 @@ test('turns that stay too long are overload: each accepts what arrives in its fi
   expect(await turn(90, 1)).toEqual({ taken: 90, refused: 0 });
 });
 
-test('bodies take room from an eighth of the memory, and return it', () => {
+test('bodies take room, and return it', () => {
   const { shedder } = loop();
-  expect(shedder.bodiesMax).toBe(1024 ** 2);
   expect(shedder.take('one', 600_000)).toBe(true);
   expect(shedder.take('another', 600_000)).toBe(false);
   expect(shedder.take('another', 300_000)).toBe(true);
   shedder.giveBack('one', 600_000);
   expect(shedder.take('one', 550_000)).toBe(true);
+});
+
+test('a body of the largest size has room however little memory there is', () => {
+  const { shedder } = loop({ bodiesMax: bodiesMemory(64 * 1024 ** 2) });
+  expect(shedder.take('one', inferenceBytesMax)).toBe(true);
+  expect(shedder.take('one', inferenceBytesMax)).toBe(false);
 });
 
 test('one user’s bodies take at most three times what they leave to others', () => {

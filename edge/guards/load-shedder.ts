@@ -5,7 +5,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
-import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
@@ -49,14 +48,14 @@ const heapRoomShareMin = 0.4;
 const heapCheckMs = 100;
 
 export type Memory = {
-  /** What the process may use, in bytes. */
-  bytes: number;
+  /** How much the bodies of requests may take, in bytes. */
+  bodiesMax: number;
   /** Whether the heap is so full that new work could exhaust it. */
   heapIsFull(): boolean;
 };
 
-/** The memory of this process, watched until it is closed. */
-export function watchMemory(): Memory & { close(): void } {
+/** The memory of this process, of which bodies may take `bodiesMax` bytes, watched until it is closed. */
+export function watchMemory(bodiesMax: number): Memory & { close(): void } {
   /** What the last full collection left, in bytes: what is used between collections is mostly garbage. */
   let heapLeftBytes = 0;
   const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
@@ -66,7 +65,7 @@ export function watchMemory(): Memory & { close(): void } {
   });
   collections.observe({ entryTypes: ['gc'] });
   return {
-    bytes: memoryBytes(),
+    bodiesMax,
     heapIsFull() {
       const { heap_size_limit: limit } = getHeapStatistics();
       return limit - heapLeftBytes < Math.max(heapRoomBytesMin, limit * heapRoomShareMin);
@@ -80,7 +79,7 @@ export function watchMemory(): Memory & { close(): void } {
  * How long requests wait to be read cannot be measured; but while the event loop serves earlier ones, they wait.
  */
 export class LoadShedder {
-  readonly bodiesMax: number;
+  readonly #bodiesMax: number;
   readonly #now: () => number;
   readonly #heapIsFull: () => boolean;
   #inTurn = false;
@@ -96,10 +95,10 @@ export class LoadShedder {
   #heapCheckedMs = 0;
 
   /** `now`: monotonic milliseconds. */
-  constructor(now: () => number, { bytes, heapIsFull }: Memory) {
+  constructor(now: () => number, { bodiesMax, heapIsFull }: Memory) {
     this.#now = now;
     this.#heapIsFull = heapIsFull;
-    this.bodiesMax = bodiesMemory(bytes);
+    this.#bodiesMax = bodiesMax;
   }
 
   /** What is too scarce for one more request; undefined: nothing. Asked once for each, when its head is there. */
@@ -128,7 +127,7 @@ export class LoadShedder {
 
   /** Takes room for a user's body of this many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
   take(userId: string, bytes: number): boolean {
-    if (!this.#bodies.hasRoom(userId, bytes, this.bodiesMax)) return false;
+    if (!this.#bodies.hasRoom(userId, bytes, this.#bodiesMax)) return false;
     this.#bodies.add(userId, bytes);
     return true;
   }

@@ -1,7 +1,9 @@
+import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { createCallReport } from '#shared/rpc/call-report.ts';
 import type { LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
@@ -20,6 +22,8 @@ export type Base = {
   env: Env;
   logger: Logger;
   registry: Registry;
+  /** How much memory each kind of large body may take, in bytes: one of WORKERS shares the memory with the others. */
+  bodiesBytesMax: number;
   /** What `/metrics` answers. */
   metricsText: () => Promise<string>;
   switchboard: Switchboard;
@@ -85,6 +89,7 @@ export function openBase(env: Env, logger: Logger): Base {
     env,
     logger,
     registry,
+    bodiesBytesMax: bodiesMemory(memoryBytes(cluster.isWorker ? env.workers : 1)),
     metricsText: allMetrics.text,
     switchboard,
     calls: {

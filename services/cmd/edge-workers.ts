@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Env, originAt } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { memoryBytes } from '#shared/memory-share.ts';
 import { serviceNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { listening } from './base.ts';
@@ -51,6 +52,18 @@ function closeWhatItWasHanded(worker: Worker): void {
   worker.on('exit', close).on('disconnect', close);
 }
 
+/**
+ * V8 lets the heap of each process grow to half of the machine's memory, whatever other processes there are. A worker's heap may grow to
+ * half of the worker's share, `bytes`, within V8's own bounds, unless the operator has chosen a limit.
+ */
+function heapLimit(bytes: number): string[] {
+  const chosen = [...process.execArgv, process.env.NODE_OPTIONS].some((option) =>
+    /max.(heap|old.space).size/.test(option ?? ''),
+  );
+  const mebibytes = Math.floor(bytes / 2 / 1024 ** 2);
+  return chosen ? [] : [`--max-old-space-size=${Math.max(256, Math.min(mebibytes, 4_096))}`];
+}
+
 type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
 /** A worker that dies sooner than this after its start is not replaced at once: something is wrong with all of them. */
@@ -71,7 +84,10 @@ export async function startEdgeWorkers(options: {
   const { cluster, env, rpcUrl, logger } = options;
   const closing = new AbortController();
   const alive = new Set<Life>();
-  cluster.setupPrimary({ exec: fileURLToPath(new URL('./edge.ts', import.meta.url)) });
+  cluster.setupPrimary({
+    exec: fileURLToPath(new URL('./edge.ts', import.meta.url)),
+    execArgv: [...process.execArgv, ...heapLimit(memoryBytes(env.workers))],
+  });
 
   const fork = (): Life => {
     const worker = cluster.fork({

@@ -9,7 +9,6 @@ import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.t
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -76,6 +75,8 @@ export async function startInference(options: {
   clock: Clock;
   logger: Logger;
   registry: Registry;
+  /** How much memory each kind of large body may take, in bytes. */
+  bodiesBytesMax: number;
   /** The journal can no longer keep its promises: the process must end. */
   onFatal(error: Error): void;
 }): Promise<StartedInference> {
@@ -161,7 +162,7 @@ export async function startInference(options: {
       clock,
       logger,
       tools,
-      answerRoom: new AnswerRoom(bodiesMemory(memoryBytes())),
+      answerRoom: new AnswerRoom(options.bodiesBytesMax),
     }),
     catalogVersion: () => catalog.version,
     prepared,

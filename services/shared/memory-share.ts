@@ -4,8 +4,13 @@ import { totalmem } from 'node:os';
 const bodiesShare = 1 / 8;
 const bodiesBytesMax = 4 * 1024 ** 3;
 
-/** How much memory this process may use, in bytes. */
-export const memoryBytes = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+/** However little memory there is, a body of the largest size has room: 32 MiB, plus the third of that which one user leaves to others. */
+const bodiesBytesMin = 48 * 1024 ** 2;
+
+/** How much memory each of `processes` may use, in bytes. */
+export const memoryBytes = (processes: number): number =>
+  Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / processes;
 
 /** How much one kind of body may take of this much memory, in bytes. */
-export const bodiesMemory = (bytes: number): number => Math.min(bytes * bodiesShare, bodiesBytesMax);
+export const bodiesMemory = (bytes: number): number =>
+  Math.max(bodiesBytesMin, Math.min(bytes * bodiesShare, bodiesBytesMax));

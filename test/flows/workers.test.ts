@@ -1,7 +1,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
@@ -87,6 +89,13 @@ test('any worker asked for metrics reports those of all workers and of the servi
   });
 });
 
+test.runIf(process.platform === 'linux')('the heaps of all workers may take half of the memory together', () => {
+  const options = workerPids().map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+  const mebibytes = options.map((option) => Number(/max-old-space-size=(\d+)/.exec(option)?.[1]));
+  const share = memoryBytes(2) / 2 / 1024 ** 2;
+  for (const heap of mebibytes) expect(heap).toBeLessThanOrEqual(Math.max(256, share));
+});
+
 test.runIf(process.platform === 'linux')(
   'a connection that was handed to a worker which dies is closed at once',
   async () => {
@@ -116,6 +125,31 @@ test.runIf(process.platform === 'linux')(
     await waitFor(() => listeners() === 3, { description: 'another worker to listen' });
   },
 );
+
+test('the workers share the memory for large bodies', async () => {
+  const bytes = 32 * 1024 ** 2;
+  const bodiesMax = Math.floor((2 * bodiesMemory(memoryBytes(2))) / bytes);
+  const { hostname, port } = new URL(url);
+  let refused = 0;
+  // Only their heads: they take the room that they announce.
+  const announced = Array.from({ length: 2 * bodiesMax }, () => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': bytes };
+    const sent = request({ hostname, port, method: 'POST', path: '/v1/chat/completions', headers, agent: false });
+    sent.on('error', () => {});
+    sent.on('response', ({ statusCode }) => {
+      if (statusCode === 503) refused += 1;
+    });
+    sent.flushHeaders();
+    return sent;
+  });
+  try {
+    await waitFor(() => refused >= announced.length - bodiesMax, {
+      description: 'the bodies for which there is no room to be refused',
+    });
+  } finally {
+    for (const sent of announced) sent.destroy();
+  }
+});
 
 test.runIf(process.platform === 'linux')(
   'a worker that is killed is replaced, and what it had metered is stored',

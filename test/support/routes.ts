@@ -21,6 +21,7 @@ async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<S
     registry: new Registry(),
     clock: systemClock,
     logger: silentLogger,
+    bodiesBytesMax: 1024 ** 3,
     publicUrl: 'http://gateway.test',
     serviceSecrets: [testSecrets.SERVICE_SECRET],
     uploadsDir,

@@ -29,7 +29,7 @@ const letInMsMax = 1_000;
 
 /** Starts the public face, with the portal in the given folder. */
 export async function startEdge(
-  { env, logger, registry, metricsText, switchboard, progress, closers }: Base,
+  { env, logger, registry, metricsText, switchboard, progress, closers, bodiesBytesMax }: Base,
   partsReadiness: Readiness,
   portalDirectory: string | undefined,
 ): Promise<{ url: string; readiness: Readiness }> {
@@ -60,6 +60,7 @@ export async function startEdge(
     metricsText,
     clock,
     logger,
+    bodiesBytesMax,
     publicUrl,
     serviceSecrets: env.serviceSecrets,
     uploadsDir: join(env.dataDir, 'uploads'),

@@ -8,7 +8,7 @@ import { type Base, bodyReadMaxBytes } from '../base.ts';
 
 /** Starts the inference part of this process; with serveServices, others can call its `rpc`. */
 export async function startInferencePart(base: Base): Promise<StartedInference & { rpc: RpcService }> {
-  const { env, logger, registry, switchboard, calls, connectUpstream, progress, closers } = base;
+  const { env, logger, registry, switchboard, calls, connectUpstream, progress, closers, bodiesBytesMax } = base;
   const inference = await startInference({
     models: switchboard.client('inference', ModelsService),
     usage: switchboard.client('inference', UsageService),
@@ -19,6 +19,7 @@ export async function startInferencePart(base: Base): Promise<StartedInference &
     clock: env.clock,
     logger,
     registry,
+    bodiesBytesMax,
     onFatal: (err) => {
       logger.fatal({ err }, 'the metering journal cannot guarantee what it has written: ending the process');
       process.exit(70);

@@ -43,6 +43,7 @@ beforeAll(async () => {
     clock: systemClock,
     logger: silentLogger,
     registry: new Registry(),
+    bodiesBytesMax: 1024 ** 3,
     onFatal(error) {
       throw error;
     },
