@@ -14,6 +14,14 @@ beforeAll(async () => {
 });
 afterAll(() => started?.close());
 
+/** What a call of another organization waits for. */
+function leaseForAnother() {
+  const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n }];
+  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+  const call = { holderId: uuidv7(), ...caller, costMaxNanoUsd: 1n, demands };
+  return started.billing.lease(call, { ...service, timeoutMs: 10_000 });
+}
+
 /** What someone does, and what they wait for when it is locked. */
 const changes: { what: string; change(of: Caller): Promise<unknown>; lock: string }[] = [
   {
@@ -47,16 +55,28 @@ test.each(changes)(
       await client.query('begin');
       await client.query(lock, [owner.tenantId, owner.userId]);
       const made = Promise.allSettled(Array.from({ length: 40 }, () => change(owner)));
-      const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n }];
-      const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
-      const call = { holderId: uuidv7(), ...caller, costMaxNanoUsd: 1n, demands };
-      await started.billing.lease(call, { ...service, timeoutMs: 10_000 });
+      await leaseForAnother();
       await client.query('rollback');
       const overloaded = { status: 'rejected', reason: { reason: ErrorReason.OVERLOADED } };
       expect(await made).not.toContainEqual(expect.objectContaining(overloaded));
     });
   },
 );
+
+test('when many organizations redeem one code at once, as many as it is for get their credit, and calls wait for none of them', async () => {
+  await started.billing.createCoupon({ code: 'FOR-ALL', amountNanoUsd: 1n, redemptionsMax: 30 }, operator);
+  await onDatabase(started, async (client) => {
+    await client.query('begin');
+    await client.query('select from billing.coupons for update');
+    const redeemed = Promise.allSettled(
+      Array.from({ length: 40 }, () => started.billing.redeemCoupon({ code: 'FOR-ALL' }, as(person()))),
+    );
+    await leaseForAnother();
+    await client.query('rollback');
+    const refusals = (await redeemed).flatMap((each) => (each.status === 'rejected' ? [each.reason.reason] : []));
+    expect(refusals).toEqual(Array.from({ length: 10 }, () => ErrorReason.INVALID_CODE));
+  });
+});
 
 test("whoever requests many lists at once waits for their own, and there are connections for everyone else's requests", async () => {
   const [owner, another] = [as(person()), as(person())];

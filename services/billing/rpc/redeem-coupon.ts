@@ -1,6 +1,12 @@
-import { RedeemCouponRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import pLimit from 'p-limit';
+import {
+  type RedeemCouponRequest,
+  RedeemCouponRequestSchema,
+  type RedeemCouponResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
@@ -21,56 +27,71 @@ const attemptsPerHourMax = 20;
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;
 
-export const redeemCoupon =
-  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'redeemCoupon'> =>
-  async (request, context) => {
-    const caller = sessionCaller(context, Role.MEMBER);
-    const { tenantId } = caller;
-    // Counted whatever the outcome, hence in a transaction of its own.
-    await database.changeTurns.run(tenantId, async () =>
-      countAttempt(database.pool, caller, await databaseNow(database.pool)),
-    );
-    const kept = await sqlTransactionInTurn(database, caller, async (sql) => {
-      const nowMs = await databaseNow(sql);
-      const call = { caller, key: request.idempotencyKey, request, requestSchema: RedeemCouponRequestSchema, nowMs };
-      return onceNamed(sql, call, async () => {
-        const coupon = await lockCoupon(sql, canonicalCode(request.code));
-        const account = await lockAccount(sql, tenantId);
-        requireRedeemable(coupon, nowMs);
-        // Otherwise the balance would lack what the next look at the wallet adds.
-        await giveCreditOfNewMonth(sql, account, nowMs);
-        const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
-        const { lotId } = await openLot(
-          sql,
-          account,
-          {
-            source: LotSource.COUPON,
-            amountNanoUsd: coupon.amount_nano_usd,
-            expiresAtMs,
-            description: `Coupon ${coupon.code_preview}`,
-            requestId: null,
-          },
-          nowMs,
-        );
-        await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
-        const change: Audited = {
-          tenantId,
-          type: 'coupon_redeemed',
-          target: { type: 'coupon', id: coupon.id },
-          after: { amount_usd: usdJson(coupon.amount_nano_usd) },
-        };
-        await audit(sql, caller, change, nowMs);
-        // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
-        const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
-        return `${lotId} ${funds.creditNanoUsd}`;
-      });
-    });
-    const [lotId, balance] = kept.split(' ');
-    const lot = await database.em().findOneOrFail(LotEntity, { tenantId, id: lotId! });
-    return { lot: lotMessage(lot), balanceNanoUsd: BigInt(balance!) };
-  };
+/** Hundreds may redeem one code in the same second: they wait for its row, and each would hold a connection, which everybody needs. */
+const redemptionsAtOnce = 3;
 
-type LockedCoupon = {
+export const redeemCoupon = (deps: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'redeemCoupon'> => {
+  const turns = pLimit(redemptionsAtOnce);
+  return (request, context) => {
+    const caller = sessionCaller(context, Role.MEMBER);
+    return deps.database.changeTurns.run(caller.tenantId, () =>
+      turns(() => {
+        context.signal.throwIfAborted();
+        return redeem(deps, caller, request);
+      }),
+    );
+  };
+};
+
+async function redeem(
+  { database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>,
+  caller: Caller,
+  request: RedeemCouponRequest,
+): Promise<MessageInitShape<typeof RedeemCouponResponseSchema>> {
+  const { tenantId } = caller;
+  // Counted whatever the outcome, hence in a transaction of its own.
+  await countAttempt(database.pool, caller, await databaseNow(database.pool));
+  const kept = await sqlTransaction(database, async (sql) => {
+    const nowMs = await databaseNow(sql);
+    const call = { caller, key: request.idempotencyKey, request, requestSchema: RedeemCouponRequestSchema, nowMs };
+    return onceNamed(sql, call, async () => {
+      const coupon = await findCoupon(sql, canonicalCode(request.code));
+      const account = await lockAccount(sql, tenantId);
+      requireRedeemable(coupon, nowMs);
+      // Otherwise the balance would lack what the next look at the wallet adds.
+      await giveCreditOfNewMonth(sql, account, nowMs);
+      const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
+      const { lotId } = await openLot(
+        sql,
+        account,
+        {
+          source: LotSource.COUPON,
+          amountNanoUsd: coupon.amount_nano_usd,
+          expiresAtMs,
+          description: `Coupon ${coupon.code_preview}`,
+          requestId: null,
+        },
+        nowMs,
+      );
+      const change: Audited = {
+        tenantId,
+        type: 'coupon_redeemed',
+        target: { type: 'coupon', id: coupon.id },
+        after: { amount_usd: usdJson(coupon.amount_nano_usd) },
+      };
+      await audit(sql, caller, change, nowMs);
+      // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
+      const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
+      await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
+      return `${lotId} ${funds.creditNanoUsd}`;
+    });
+  });
+  const [lotId, balance] = kept.split(' ');
+  const lot = await database.em().findOneOrFail(LotEntity, { tenantId, id: lotId! });
+  return { lot: lotMessage(lot), balanceNanoUsd: BigInt(balance!) };
+}
+
+type FoundCoupon = {
   id: string;
   code_preview: string;
   amount_nano_usd: bigint;
@@ -96,21 +117,21 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
   });
 }
 
-/** Coupons are locked before accounts, but only here. */
-async function lockCoupon(sql: Sql, canonical: string): Promise<LockedCoupon> {
-  const { rows } = await sql.query<LockedCoupon>({
-    text: 'select * from coupons where code_digest = $1 for update',
+async function findCoupon(sql: Sql, canonical: string): Promise<FoundCoupon> {
+  const { rows } = await sql.query<FoundCoupon>({
+    text: 'select * from coupons where code_digest = $1',
     values: [codeDigest(canonical)],
   });
   if (rows[0] === undefined) throw invalidCode();
   return rows[0];
 }
 
-function requireRedeemable(coupon: LockedCoupon, nowMs: number): void {
+function requireRedeemable(coupon: FoundCoupon, nowMs: number): void {
   const isOver = coupon.redeem_until !== null && coupon.redeem_until.getTime() <= nowMs;
   if (isOver || coupon.disabled_at !== null || coupon.redemptions >= coupon.redemptions_max) throw invalidCode();
 }
 
+/** Comes last, since it locks the coupon, for which those of other organizations wait, and it may turn out to be used up meanwhile. */
 async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: string, nowMs: number): Promise<void> {
   const { rowCount } = await sql.query({
     text: `
@@ -119,7 +140,13 @@ async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: s
     values: [couponId, caller.tenantId, caller.userId, lotId, new Date(nowMs)],
   });
   if (rowCount === 0) throw invalidCode();
-  await sql.query({ text: 'update coupons set redemptions = redemptions + 1 where id = $1', values: [couponId] });
+  const { rowCount: counted } = await sql.query({
+    text: `
+      update coupons set redemptions = redemptions + 1
+      where id = $1 and redemptions < redemptions_max and disabled_at is null`,
+    values: [couponId],
+  });
+  if (counted === 0) throw invalidCode();
 }
 
 /** Unknown, used up, expired and disabled codes look the same, so that nobody learns which codes exist. */
