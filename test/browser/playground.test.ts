@@ -68,6 +68,25 @@ test.each([
   await close();
 });
 
+test('an answer that was cut off at the maximum number of tokens says so', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const notes = log.getByText(/in total/);
+  for (const [tokens, isCut] of [
+    ['3', true],
+    ['', false],
+  ] as const) {
+    await page.getByLabel('Maximum tokens').fill(tokens);
+    await page.getByLabel('Message', { exact: true }).fill('Hello');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await notes.last().waitFor();
+    expect((await notes.last().textContent())?.includes('Cut off at the maximum number of tokens')).toBe(isCut);
+    await page.getByRole('button', { name: 'Clear conversation' }).click();
+  }
+  await close();
+});
+
 test('a double click on Send stops nothing', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');

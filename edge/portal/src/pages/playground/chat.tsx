@@ -46,6 +46,7 @@ export function Chat({ model }: { model: string }) {
     let answer = '';
     let firstAt = 0;
     let usage: ChatUsage | undefined;
+    let finishReason: string | undefined;
     const show = (note?: string) =>
       setTurns([...history, { role: 'assistant', content: answer, ...(note === undefined ? {} : { note }) }]);
     try {
@@ -64,8 +65,9 @@ export function Chat({ model }: { model: string }) {
           show();
         }
         usage = piece.usage ?? usage;
+        finishReason = piece.finishReason ?? finishReason;
       }
-      show(noteOf(startedAt, firstAt, usage));
+      show([...cutOff(finishReason), noteOf(startedAt, firstAt, usage)].join(' · '));
     } catch (failure) {
       if (failure instanceof ApiError && !abort.signal.aborted) setError(failure);
       if (answer === '' && !abort.signal.aborted) {
@@ -198,6 +200,12 @@ function TurnView({ turn, busy }: { turn: Turn; busy: boolean }) {
       )}
     </article>
   );
+}
+
+/** Why an answer is incomplete although its stream ended properly; empty if it is not. */
+function cutOff(finishReason: string | undefined): string[] {
+  if (finishReason === 'length') return ['Cut off at the maximum number of tokens'];
+  return finishReason === 'content_filter' ? ['Cut off by a content filter'] : [];
 }
 
 function noteOf(startedAt: number, firstAt: number, usage: ChatUsage | undefined): string {

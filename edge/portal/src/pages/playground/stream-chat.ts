@@ -11,20 +11,20 @@ type ChatRequest = {
 };
 
 type Chunk = {
-  choices?: { delta?: { content?: string | null } }[];
+  choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
   usage?: ChatUsage | null;
   error?: { message?: string; code?: string | null };
 };
 
 /**
- * Streams a chat completion using the session. Yields pieces of text, and the usage at the end. An error after the first byte arrives as a
- * frame of the stream (openai-contract.md section 3) and is thrown.
+ * Streams a chat completion using the session. Yields pieces of text, and at the end why it ended and its usage. An error after the first
+ * byte arrives as a frame of the stream (openai-contract.md section 3) and is thrown.
  */
 export async function* streamChat(
   api: Api,
   request: ChatRequest,
   signal: AbortSignal,
-): AsyncGenerator<{ text?: string; usage?: ChatUsage }> {
+): AsyncGenerator<{ text?: string; finishReason?: string; usage?: ChatUsage }> {
   const response = await api.fetch('/api/v1/chat/completions', {
     method: 'POST',
     body: { ...request, stream: true, stream_options: { include_usage: true } },
@@ -47,8 +47,10 @@ export async function* streamChat(
         requestId,
       });
     }
-    const text = chunk.choices?.[0]?.delta?.content;
+    const choice = chunk.choices?.[0];
+    const text = choice?.delta?.content;
     if (typeof text === 'string' && text !== '') yield { text };
+    if (choice?.finish_reason != null) yield { finishReason: choice.finish_reason };
     if (chunk.usage != null) yield { usage: chunk.usage };
   }
   if (!ended)
