@@ -4,6 +4,7 @@ import type { Api } from './api/client.ts';
 import { ApiContext, useSession } from './api/hooks.ts';
 import { isPublicPath, RoutedPage, signInPath } from './router/routed-page.tsx';
 import { navigate, usePlace } from './router/router.ts';
+import { CrashGuard } from './shell/crash-guard.tsx';
 import { OfflineBanner } from './shell/offline-banner.tsx';
 import { Shell } from './shell/shell.tsx';
 import { Splash } from './shell/splash.tsx';
@@ -38,7 +39,9 @@ export function App({ api }: { api: Api }) {
       <QueryClientProvider client={queries}>
         <ToastProvider>
           <OfflineBanner />
-          <Gate api={api} />
+          <CrashGuard>
+            <Gate api={api} />
+          </CrashGuard>
         </ToastProvider>
       </QueryClientProvider>
     </ApiContext>

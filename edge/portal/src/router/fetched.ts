@@ -1,5 +1,8 @@
 const pauseMs = 1000;
 
+/** The file of a page could not be loaded, as opposed to an error in the page itself. */
+export class NotFetched extends Error {}
+
 /** Marks an address in the tab's history that is being reloaded because a file failed to load. */
 const loadedAnew = 'loaded anew';
 
@@ -15,7 +18,7 @@ export async function fetched<File>(load: () => Promise<File>): Promise<File> {
     return await load();
   } catch (error) {
     if (await answers()) {
-      if (before === loadedAnew) throw error;
+      if (before === loadedAnew) throw new NotFetched('The file of the page could not be loaded', { cause: error });
       window.history.replaceState(loadedAnew, '');
     } else {
       do await new Promise((resolve) => setTimeout(resolve, pauseMs));

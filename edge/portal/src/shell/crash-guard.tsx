@@ -1,17 +1,19 @@
 import { Component, type ReactNode } from 'react';
+import { NotFetched } from '../router/fetched.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 
-/** Keeps a page that failed or could not be fetched from taking the portal down. React requires a class for this. */
-export class CrashGuard extends Component<{ children: ReactNode }, { failed: boolean }> {
-  override state = { failed: false };
+/** Shows a message instead of content that failed or could not be fetched, so that the rest stays. React requires a class for this. */
+export class CrashGuard extends Component<{ children: ReactNode }, { error: unknown }> {
+  override state = { error: null };
 
-  static getDerivedStateFromError() {
-    return { failed: true };
+  static getDerivedStateFromError(error: unknown) {
+    return { error: error ?? new Error('Something that is not an error was thrown') };
   }
 
   override render() {
-    if (!this.state.failed) return this.props.children;
+    const { error } = this.state;
+    if (error === null) return this.props.children;
     return (
       <div role="alert" className="mx-auto max-w-6xl pt-9">
         <EmptyState
@@ -23,7 +25,9 @@ export class CrashGuard extends Component<{ children: ReactNode }, { failed: boo
             </Button>
           }
         >
-          Either the connection broke while it was being fetched, or the portal was updated in the meantime.
+          {(error as unknown) instanceof NotFetched
+            ? 'Either the connection broke while it was being fetched, or the portal was updated in the meantime.'
+            : 'An error in the portal stopped it. If reloading does not help, tell whoever runs this gateway.'}
         </EmptyState>
       </div>
     );

@@ -39,7 +39,11 @@ export type ButtonProps = BareButtonProps & {
   pending?: boolean;
 };
 
-/** Ignores the second click of a double click, which would hit whatever the first one put in its place, such as Stop instead of Send. */
+/**
+ * Ignores the second click of a double click, which would hit whatever the first one put in its place, such as Stop instead of Send. Each
+ * label has an element of its own: a browser that translates the page puts its own text in place of the label, where a new one would never
+ * be seen.
+ */
 export function Button({
   look = 'secondary',
   size = 'medium',
@@ -63,7 +67,7 @@ export function Button({
       className={classNames(shape, sizes[size], looks[look], className)}
     >
       {icon !== undefined && <Icon name={icon} />}
-      {children}
+      {typeof children === 'string' ? <span key={children}>{children}</span> : children}
       {pending && <span className="animate-pulse-soft">…</span>}
     </BareButton>
   );
