@@ -109,6 +109,7 @@ test.each([390, 320])(
       '/operator/organizations',
       '/operator/audit',
       '/operator/mail',
+      `/operator/organizations/${portal.world.people.tenantId}?tab=invoices`,
     ]) {
       await goWithin(page, path);
       await settled(page);
@@ -193,6 +194,29 @@ test('numbers are aligned under their column’s name wherever there is room: fi
   await goWithin(page, '/keys');
   await settled(page);
   expect(await edges('API keys', 'Uses')).toBe('cards');
+  await close();
+});
+
+test('names of models, endpoints and keys wrap between their parts, and not within a word', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage?by=request');
+  await page.getByRole('table', { name: 'Requests' }).waitFor();
+  const brokenWords = `(() => {
+    const broken = [];
+    for (const cell of document.querySelectorAll('td:is([data-label="Model"], [data-label="Endpoint"], [data-label="Key"])')) {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      while (texts.nextNode()) {
+        for (const { index, 0: word } of texts.currentNode.data.matchAll(/[a-z0-9]+/gi)) {
+          const range = document.createRange();
+          range.setStart(texts.currentNode, index);
+          range.setEnd(texts.currentNode, index + word.length);
+          if (new Set([...range.getClientRects()].map(({ top }) => top)).size > 1) broken.push(word);
+        }
+      }
+    }
+    return [...new Set(broken)];
+  })()`;
+  expect(await page.evaluate(brokenWords)).toEqual([]);
   await close();
 });
 

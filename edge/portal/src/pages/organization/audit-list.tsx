@@ -1,4 +1,4 @@
-import { Fragment, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
@@ -13,6 +13,7 @@ import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
+import { NameParts } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -145,15 +146,15 @@ const columnsWith = ({
       sortBy: (event) => event.type,
       cell: (event) => (
         <Badge wraps>
-          <FieldName name={event.type} />
+          <NameParts name={event.type} />
         </Badge>
       ),
     },
     {
       name: 'By',
       cell: (event) => (
-        <span className="block min-w-36 wrap-anywhere" title={event.actor.id ?? undefined}>
-          <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
+        <span className="block wrap-anywhere lg:min-w-40" title={event.actor.id ?? undefined}>
+          <span className="block capitalize">{event.actor.type.replace('_', ' ')}</span>
           {event.actor.id !== null && show({ type: event.actor.type, id: event.actor.id })}
           {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
         </span>
@@ -185,21 +186,6 @@ export function Name({ id, name }: { id: string; name: string | undefined }) {
   return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
 }
 
-/** A name such as `model_retirement_announced`, which may wrap after an underscore but not within a word. */
-function FieldName({ name }: { name: string }) {
-  return (
-    <span>
-      {name.split(/(?<=_)/).map((part, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: parts of one name.
-        <Fragment key={index}>
-          {part}
-          <wbr />
-        </Fragment>
-      ))}
-    </span>
-  );
-}
-
 /** The changed fields, before and after. */
 function Changes({ changes }: { changes: AuditEvent['changes'] }) {
   const before = changes?.before ?? {};
@@ -209,13 +195,13 @@ function Changes({ changes }: { changes: AuditEvent['changes'] }) {
   return (
     <details className="min-w-0">
       <summary className="text-soft hover:text-ink">
-        <FieldName name={names.join(', ')} />
+        <NameParts name={names.join(', ')} />
       </summary>
       <dl className="mt-1.5 grid gap-1.5 text-xs">
         {names.map((name) => (
           <div key={name}>
             <dt className="font-medium">
-              <FieldName name={name} />
+              <NameParts name={name} />
             </dt>
             {name in before && <dd className="text-danger wrap-anywhere">− {JSON.stringify(before[name])}</dd>}
             {name in after && <dd className="text-good wrap-anywhere">+ {JSON.stringify(after[name])}</dd>}

@@ -4,6 +4,7 @@ import { Badge } from '../../ui/badge.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { Icon } from '../../ui/icons.tsx';
+import { NameParts } from '../../ui/name-parts.tsx';
 import type { Tone } from '../../ui/notice.tsx';
 import { type Content, curlOf, type Operation, type Schemas } from './description.ts';
 import { FieldList, Fields } from './fields.tsx';
@@ -34,7 +35,9 @@ export function OperationEntry({ operation, schemas }: { operation: Operation; s
           <span className="w-15 shrink-0">
             <Badge tone={tones[method] ?? 'accent'}>{method}</Badge>
           </span>
-          <code className="min-w-0 font-mono wrap-anywhere max-sm:flex-1 sm:w-96">{path}</code>
+          <code className="min-w-0 font-mono wrap-anywhere max-sm:flex-1 sm:w-96">
+            <NameParts name={path} />
+          </code>
           <span className="min-w-0 text-soft max-sm:w-full">{summary}</span>
         </span>
         <Icon name="down" className={classNames('text-faint transition-transform', open && 'rotate-180')} />

@@ -10,6 +10,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Money } from '../../ui/money.tsx';
+import { NameParts } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -60,12 +61,9 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
   });
   const columns: readonly Column<UsageEvent>[] = [
     { name: 'Time', cell: (event) => <Time value={event.occurred_at} /> },
-    { name: 'Model', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.model}</span> },
-    {
-      name: 'Endpoint',
-      cell: (event) => <span className="font-mono text-xs wrap-anywhere sm:whitespace-nowrap">{event.endpoint}</span>,
-    },
-    { name: 'Key', cell: (event) => <span className="wrap-anywhere">{keyName(event.api_key_id)}</span> },
+    { name: 'Model', cell: (event) => <Mono name={event.model} /> },
+    { name: 'Endpoint', cell: (event) => <Mono name={event.endpoint} /> },
+    { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
     {
       name: 'Status',
       cell: (event) => (
@@ -136,6 +134,15 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
         </Card>
       )}
     </Loaded>
+  );
+}
+
+/** Wide enough that the usual parts of a name stay whole. */
+function Mono({ name }: { name: string }) {
+  return (
+    <span className="block min-w-24 font-mono text-xs wrap-anywhere">
+      <NameParts name={name} />
+    </span>
   );
 }
 
