@@ -30,6 +30,16 @@ type Loadable<Answer> = {
   /** Whether `data` is still the answer to the previous query. */
   isPlaceholderData: boolean;
 };
+/** Whether there is an answer to show. One that is there stays in place of a transient failure or the end of the session. */
+const isShown = <Answer,>({ data, error }: Loadable<Answer>): boolean =>
+  data !== undefined && (error === null || isTransient(error) || error.status === 401);
+
+/** A value for a tile whose room is taken before there is an answer: until then `…`, and a dash if it could not be loaded. */
+export function valueIn<Answer>(of: Loadable<Answer>, show: (answer: Answer) => ReactNode): ReactNode {
+  if (isShown(of)) return show(of.data as Answer);
+  return of.error === null ? '…' : '—';
+}
+
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
 
 /**
@@ -38,13 +48,13 @@ type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; childre
  * as another range, is dimmed unless the new one arrives within an instant.
  */
 export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
-  if (of.data !== undefined && (of.error === null || isTransient(of.error) || of.error.status === 401)) {
+  if (isShown(of)) {
     return (
       <div
         aria-busy={of.isPlaceholderData || undefined}
         className={classNames('contents *:transition-opacity', of.isPlaceholderData && '*:opacity-50 *:delay-150')}
       >
-        {children(of.data)}
+        {children(of.data as Answer)}
       </div>
     );
   }

@@ -6,11 +6,12 @@ import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
+import { Loaded, valueIn } from '../../ui/failure.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -64,63 +65,68 @@ function Overview() {
   const commitment = useGet<Commitment | null>('/billing/commitment');
   return (
     <>
-      <Loaded of={wallet}>
-        {(data) => (
-          <>
-            <TileRow columns={3}>
-              <Tile
-                label="Credit left"
-                value={formatUsd(data.balance_usd)}
-                detail={`${data.lots.length} ${data.lots.length === 1 ? 'credit' : 'credits'} · ${data.currency}`}
-              />
-              <Tile label="Next to expire" value={<NextExpiry wallet={data} />} />
-              <Tile
-                label="Commitment left"
-                value={commitment.data == null ? '—' : formatUsd(commitment.data.remaining_usd)}
-              />
-            </TileRow>
-            <Card flush title="Credit" description="In the order in which it is spent.">
-              <Table
-                label="Credit lots"
-                rows={data.lots}
-                columns={lotColumns}
-                rowKey={(lot) => lot.id}
-                empty={
-                  <EmptyState icon="card" title="No credit left">
-                    Redeem a coupon, or ask the operator for credit.
-                  </EmptyState>
-                }
-              />
-            </Card>
-          </>
-        )}
-      </Loaded>
-      <div className="grid items-start gap-5 lg:grid-cols-2">
-        <Card title="Commitment" description="Usage is paid from it first.">
-          <Loaded of={commitment}>
-            {(data) =>
-              data === null ? (
-                <p className="text-sm text-faint">None.</p>
-              ) : (
-                <Meter
-                  label={`${formatUtcRange(data.period_start, data.period_end)} (UTC)`}
-                  value={data.consumed_usd}
-                  max={data.amount_usd}
-                  text={`${formatUsd(data.consumed_usd)} of ${formatUsd(data.amount_usd)}`}
-                  detail={`${formatUsd(data.remaining_usd)} left`}
-                />
-              )
-            }
-          </Loaded>
-        </Card>
-        <PlanCard />
-        <BudgetCard
-          title="Pay-as-you-go cap"
-          description="For the whole organization, per UTC month."
-          path="/billing/payg-spend-cap"
-          editable
+      <TileRow columns={3}>
+        <Tile
+          label="Credit left"
+          value={valueIn(wallet, (data) => formatUsd(data.balance_usd))}
+          detail={valueIn(
+            wallet,
+            ({ lots, currency }) => `${lots.length} ${lots.length === 1 ? 'credit' : 'credits'} · ${currency}`,
+          )}
         />
-        <CouponCard />
+        <Tile label="Next to expire" value={valueIn(wallet, (data) => <NextExpiry wallet={data} />)} />
+        <Tile
+          label="Commitment left"
+          value={valueIn(commitment, (data) => (data === null ? '—' : formatUsd(data.remaining_usd)))}
+        />
+      </TileRow>
+      <Card flush title="Credit" description="In the order in which it is spent.">
+        <Loaded of={wallet}>
+          {({ lots }) => (
+            <Table
+              label="Credit lots"
+              rows={lots}
+              columns={lotColumns}
+              rowKey={(lot) => lot.id}
+              empty={
+                <EmptyState icon="card" title="No credit left">
+                  Redeem a coupon, or ask the operator for credit.
+                </EmptyState>
+              }
+            />
+          )}
+        </Loaded>
+      </Card>
+      <div className="grid items-start gap-5 lg:grid-cols-2">
+        <div className="grid min-w-0 gap-5">
+          <Card title="Commitment" description="Usage is paid from it first.">
+            <Loaded of={commitment} skeleton={<Skeleton className="h-13 w-full" />}>
+              {(data) =>
+                data === null ? (
+                  <p className="text-sm text-faint">None.</p>
+                ) : (
+                  <Meter
+                    label={`${formatUtcRange(data.period_start, data.period_end)} (UTC)`}
+                    value={data.consumed_usd}
+                    max={data.amount_usd}
+                    text={`${formatUsd(data.consumed_usd)} of ${formatUsd(data.amount_usd)}`}
+                    detail={`${formatUsd(data.remaining_usd)} left`}
+                  />
+                )
+              }
+            </Loaded>
+          </Card>
+          <BudgetCard
+            title="Pay-as-you-go cap"
+            description="For the whole organization, per UTC month."
+            path="/billing/payg-spend-cap"
+            editable
+          />
+        </div>
+        <div className="grid min-w-0 gap-5">
+          <PlanCard />
+          <CouponCard />
+        </div>
       </div>
     </>
   );
@@ -135,7 +141,14 @@ function NextExpiry({ wallet }: { wallet: Wallet }) {
 }
 
 const lotColumns: readonly Column<Wallet['lots'][number]>[] = [
-  { name: 'Source', cell: (lot) => <Badge>{lot.source}</Badge> },
+  {
+    name: 'Source',
+    cell: (lot) => (
+      <Badge>
+        <span className="capitalize">{lot.source}</span>
+      </Badge>
+    ),
+  },
   { name: 'Granted', end: true, sortBy: (lot) => lot.granted_usd, cell: (lot) => <Money usd={lot.granted_usd} /> },
   { name: 'Left', end: true, sortBy: (lot) => lot.remaining_usd, cell: (lot) => <Money usd={lot.remaining_usd} /> },
   {
@@ -150,7 +163,7 @@ function PlanCard() {
   const plan = useGet<Plan>('/plan/current');
   return (
     <Card title="Plan">
-      <Loaded of={plan}>
+      <Loaded of={plan} skeleton={<Skeleton className="h-39 w-full" />}>
         {(data) => (
           <Facts
             facts={[

@@ -7,6 +7,7 @@ import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError, useDraft } from '../../ui/form.tsx';
 import { Meter } from '../../ui/meter.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
@@ -19,7 +20,9 @@ export function BudgetCard({ title, description, path, editable }: BudgetCardPro
   const budget = useGet<Budget>(path);
   return (
     <Card title={title} description={description}>
-      <Loaded of={budget}>{(data) => <BudgetView budget={data} path={path} editable={editable} />}</Loaded>
+      <Loaded of={budget} skeleton={<Skeleton className={editable ? 'h-42 w-full' : 'h-13 w-full'} />}>
+        {(data) => <BudgetView budget={data} path={path} editable={editable} />}
+      </Loaded>
     </Card>
   );
 }

@@ -16,13 +16,13 @@ export function useOrganizationName(id: string | null): string | undefined {
   return (listed ?? other.data)?.name;
 }
 
-/** A link to an organization: its name, or its id until the name is known. */
+/** A link to an organization: its name, or its id until the name is known, in the same room, so that a list does not move. */
 export function OrganizationName({ id }: { id: string }) {
   const name = useOrganizationName(id);
   return (
     <Link
       href={`/operator/organizations/${id}`}
-      className="line-clamp-2 max-w-48 min-w-24 wrap-anywhere hover:underline"
+      className="block w-44 max-w-full truncate hover:underline"
       title={name ?? id}
     >
       {name ?? <ShortId id={id} />}

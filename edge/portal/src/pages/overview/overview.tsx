@@ -1,13 +1,13 @@
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
 import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
-import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { formatCompact, formatCount, formatUsd } from '../../format/number.ts';
 import { dayMs } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Tile, TileRow } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
+import { Loaded, valueIn } from '../../ui/failure.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
@@ -26,28 +26,16 @@ export function Overview() {
   const name = profile.data?.first_name;
   return (
     <Page title={name ? `Hello, ${name}` : 'Overview'} description="This month so far, in UTC.">
-      <Loaded of={usage} skeleton={<Skeleton className="h-24 w-full rounded-xl" />}>
-        {(data) => (
-          <TileRow>
-            <Tile label="Spent" value={formatUsd(data.cost_usd)} title={formatUsdExact(data.cost_usd)} />
-            <Tile label="Requests" value={formatCompact(data.requests)} title={formatCount(data.requests)} />
-            <Tile label="Tokens" value={formatCompact(data.total_tokens)} title={formatCount(data.total_tokens)} />
-            {isAdmin ? (
-              <Tile
-                label="Credit left"
-                value={
-                  wallet.data === undefined ? (wallet.error === null ? '…' : '—') : formatUsd(wallet.data.balance_usd)
-                }
-              />
-            ) : (
-              <Tile
-                label="Your keys"
-                value={keys.data === undefined ? (keys.error === null ? '…' : '—') : formatCount(keys.data.length)}
-              />
-            )}
-          </TileRow>
+      <TileRow>
+        <Tile label="Spent" value={valueIn(usage, (data) => <Money usd={data.cost_usd} />)} />
+        <Tile label="Requests" value={valueIn(usage, (data) => <Compact count={data.requests} />)} />
+        <Tile label="Tokens" value={valueIn(usage, (data) => <Compact count={data.total_tokens} />)} />
+        {isAdmin ? (
+          <Tile label="Credit left" value={valueIn(wallet, (data) => formatUsd(data.balance_usd))} />
+        ) : (
+          <Tile label="Your keys" value={valueIn(keys, (data) => formatCount(data.length))} />
         )}
-      </Loaded>
+      </TileRow>
       <div className="grid items-start gap-5 lg:grid-cols-2">
         <Card title="Needs attention">
           <Loaded of={keys} skeleton={<Skeleton className="h-16 w-full" />}>
@@ -89,6 +77,10 @@ export function Overview() {
       <QuickStart models={models.data?.data ?? []} hasNoKey={keys.data?.length === 0} />
     </Page>
   );
+}
+
+function Compact({ count }: { count: number }) {
+  return <span title={formatCount(count)}>{formatCompact(count)}</span>;
 }
 
 const columns: readonly Column<CurrentUsage['models'][number]>[] = [
