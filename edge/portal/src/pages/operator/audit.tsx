@@ -22,6 +22,7 @@ export function OperatorAudit() {
     ...(organizations.data?.data ?? []).map(({ id, name }) => [id, name] as const),
   ]);
   const chains = (organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }));
+  const isPart = (organizations.data?.pagination.total_pages ?? 1) > 1;
   const isListed = chosen === null || chains.some(({ value }) => value === chosen);
   return (
     <Page title="Platform audit" description="The events of all organizations and of operators.">
@@ -44,6 +45,7 @@ export function OperatorAudit() {
             { value: platformChain, label: "The platform's own" },
             ...chains,
             ...(isListed ? [] : [{ value: chain, label: chosenName ?? chain }]),
+            ...(isPart ? [{ value: 'others', label: 'Others: “Show events” on their pages', disabled: true }] : []),
           ]}
         />
       </AuditList>
