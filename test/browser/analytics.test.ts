@@ -69,10 +69,10 @@ test('eight tiles, four measures, the tables and no money', async () => {
   await close();
 });
 
-test('the model filter narrows tiles and chart, never the Usage by Model table', async () => {
+test('the model filter narrows tiles and chart, never the Usage by model table', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, keyPath());
-  const table = page.getByRole('table', { name: 'Usage by Model' });
+  const table = page.getByRole('table', { name: 'Usage by model' });
   await table.getByText('acme/ember-2').waitFor();
   const before = await table.textContent();
   const queries = analyticsOf(page);

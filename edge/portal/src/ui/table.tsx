@@ -95,7 +95,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false,
                       type="button"
                       onClick={() => head.column.toggleSorting()}
                       className={classNames(
-                        'inline-flex items-center gap-1 hover:text-ink',
+                        'group inline-flex items-center gap-1 hover:text-ink',
                         column.end && 'flex-row-reverse',
                       )}
                     >
@@ -104,7 +104,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false,
                         name="down"
                         className={classNames(
                           'size-3',
-                          sorted === false && 'invisible',
+                          sorted === false && 'opacity-0 group-hover:opacity-60 group-focus-visible:opacity-60',
                           sorted === 'asc' && 'rotate-180',
                         )}
                       />

@@ -74,10 +74,15 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
   );
 }
 
+const capitalized = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
+
 /** A type to filter by: nobody would find a payment among thousands of calls. */
 const typeChoices = [
   { value: '', label: 'All types' },
-  ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({ value, label: value })),
+  ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({
+    value,
+    label: capitalized(value),
+  })),
 ];
 
 const csvColumns = [
@@ -95,7 +100,7 @@ const unnamed = ({ type }: Transaction): string => (type === 'usage' ? 'Model ca
 
 const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
-  { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{row.type}</Badge> },
+  { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{capitalized(row.type)}</Badge> },
   {
     name: 'Description',
     cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>,

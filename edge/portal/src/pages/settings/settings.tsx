@@ -22,42 +22,46 @@ export function Settings() {
       <Loaded of={profile}>
         {(data) => (
           <div className="grid items-start gap-5 lg:grid-cols-2">
-            <ProfileCard profile={data} />
-            <PasswordCard email={data.email} />
-            <Card title="Account">
-              <Facts
-                facts={[
-                  ['Email', data.email],
-                  [
-                    'Role',
-                    <span key="role" className="capitalize">
-                      {data.role}
-                    </span>,
-                  ],
-                  ['Organization', data.organization.name],
-                  [
-                    'User id',
-                    <code key="id" className="font-mono text-xs">
-                      {data.id}
-                    </code>,
-                  ],
-                  ['Member since', <Time key="since" value={data.created_at} />],
-                ]}
-              />
-            </Card>
-            <Card title="Appearance">
-              <Segments
-                label="Theme"
-                value={theme}
-                onChange={(value) => setTheme(value as Theme)}
-                choices={[
-                  { value: 'system', label: 'System' },
-                  { value: 'light', label: 'Light' },
-                  { value: 'dark', label: 'Dark' },
-                ]}
-              />
-              <p className="mt-3 text-sm text-faint">Times are shown in {localTimeZone()}, with UTC on hover.</p>
-            </Card>
+            <div className="grid min-w-0 gap-5">
+              <ProfileCard profile={data} />
+              <Card title="Account">
+                <Facts
+                  facts={[
+                    ['Email', data.email],
+                    [
+                      'Role',
+                      <span key="role" className="capitalize">
+                        {data.role}
+                      </span>,
+                    ],
+                    ['Organization', data.organization.name],
+                    [
+                      'User id',
+                      <code key="id" className="font-mono text-xs">
+                        {data.id}
+                      </code>,
+                    ],
+                    ['Member since', <Time key="since" value={data.created_at} />],
+                  ]}
+                />
+              </Card>
+            </div>
+            <div className="grid min-w-0 gap-5">
+              <PasswordCard email={data.email} />
+              <Card title="Appearance">
+                <Segments
+                  label="Theme"
+                  value={theme}
+                  onChange={(value) => setTheme(value as Theme)}
+                  choices={[
+                    { value: 'system', label: 'System' },
+                    { value: 'light', label: 'Light' },
+                    { value: 'dark', label: 'Dark' },
+                  ]}
+                />
+                <p className="mt-3 text-sm text-faint">Times are shown in {localTimeZone()}, with UTC on hover.</p>
+              </Card>
+            </div>
           </div>
         )}
       </Loaded>

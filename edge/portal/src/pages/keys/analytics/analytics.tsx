@@ -141,9 +141,9 @@ function Report({ data: { report, series }, isOld, measure, onMeasure, granulari
         <Chart label={measureNames[measure]} bars={bars} axisFormat={formatCompact} />
       </Card>
       <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_20rem]">
-        <Card flush title="Usage by Model" description="Every model used in the range, whatever the filter above.">
+        <Card flush title="Usage by model" description="Every model used in the range, whatever the filter above.">
           <Table
-            label="Usage by Model"
+            label="Usage by model"
             rows={report.by_model}
             columns={modelColumns(report.by_model)}
             rowKey={(row) => row.model}
