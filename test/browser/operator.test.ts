@@ -265,7 +265,7 @@ test('the events of an organization that is not among the newest hundred are fou
   const { page, close } = await openPage(browser);
   const none = {
     data: [],
-    pagination: { page: 1, limit: 100, total: 0, total_pages: 0, has_next: false, has_prev: false },
+    pagination: { page: 1, limit: 100, total: 104, total_pages: 2, has_next: true, has_prev: false },
   };
   // As if a hundred others were newer than all that exist.
   await page.route(/\/admin\/(organizations|users)\?(?!.*tenant_id)/, (route) => route.fulfill({ json: none }));
@@ -275,6 +275,8 @@ test('the events of an organization that is not among the newest hundred are fou
   const chain = page.getByLabel('Chain');
   await chain.getByRole('option', { name: 'Northwind Robotics' }).waitFor({ state: 'attached' });
   expect(await chain.inputValue()).toBe(tenantId);
+  // The list says that it is not complete.
+  expect(await chain.getByRole('option', { name: 'Others: “Show events” on their pages' }).isDisabled()).toBe(true);
   const events = page.getByRole('table', { name: 'Audit events' }).getByRole('row');
   await events.filter({ hasText: users.owner.email }).filter({ hasText: 'Northwind Robotics' }).first().waitFor();
   await close();
