@@ -358,6 +358,33 @@ describe('a disk that refuses writes', () => {
     },
   );
 
+  test('the files of events that were read back, and are about to be handed out, are kept until Usage has stored them', async () => {
+    using folder = journalFolder();
+    const { disk, files } = fullDisk('ENOSPC');
+    const codec = {
+      ...testCodec,
+      decode(json: unknown) {
+        // A job is dropped right after the reading, before anyone has its events.
+        queueMicrotask(() => journal.drop('open'));
+        return testCodec.decode(json);
+      },
+    };
+    const journal = openTestJournal(folder.path, { files, codec, eventsInMemoryMax: 1 });
+    await written(journal, event(1));
+    await written(journal, event(2));
+    journal.begin('open', event(3));
+    disk.free = 0;
+    await until(() => expect(journal.healthy).toBe(false));
+    const { signal } = new AbortController();
+    journal.acknowledge((await journal.nextBatch(signal))!);
+    expect((await journal.nextBatch(signal))!.events).toEqual([event(2)]);
+    expect(journal.stats().segments).toBe(1);
+    disk.free = Number.POSITIVE_INFINITY;
+    await journal.close();
+    const [orphan] = adopt(folder.path);
+    expect(await drainToTheEnd(orphan!)).toContainEqual(event(2));
+  });
+
   test('a new segment that cannot be created has the same effect', async () => {
     using folder = journalFolder();
     let full = false;

@@ -216,7 +216,9 @@ export class Journal<Event, Progress> implements EventSource<Event> {
       }
     }
     if (events.length === 0) return null;
-    return { events, end: this.#readFrom ?? this.#log.end, sinceMs };
+    // Set here and not after the caller's await: a request that is dropped in between would delete the files of these events.
+    this.#handedOut = { events, end: this.#readFrom ?? this.#log.end, sinceMs };
+    return this.#handedOut;
   }
 
   /** Without what follows the last complete write: the beginning of one for which the disk had no room, and which will be repeated. */
