@@ -5,7 +5,7 @@ const otherSpelling = /^(?:\[([\da-f:.]+)\]:\d+|(?:::ffff:)?([\d.]+)(?::\d+)?)$/
 
 /** The address of a request's client, always spelled the same way: allowlists, per-address limits and the audit log compare it. */
 export function clientAddress({ ip }: { ip: FastifyRequest['ip'] | undefined }): string {
-  // Of a client that has left Node knows no address any more.
+  // Node no longer knows the address of a client that has left.
   if (ip === undefined) return '';
   if (!ip.includes(':')) return ip;
   const [, ipv6, ipv4] = otherSpelling.exec(ip) ?? [];

@@ -158,7 +158,7 @@ export class LoadShedder {
   }
 }
 
-/** What is refused for want of time or memory. */
+/** What is refused for lack of time or memory. */
 export const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
 const overloadedHeaders = retryHeaders(overloaded);
 const overloadedBody = JSON.stringify(errorBody(overloaded));

@@ -15,7 +15,7 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
   const method = isMethod ? requestLine.exec(headOf(error.rawPacket))?.[1] : undefined;
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  // Behind a request in the same packet, the packet begins with its method.
+  // If a request came before it in the same packet, the packet begins with the method of that request.
   if (method !== undefined && !endpointMethods.has(method)) refuseMethod(method, socket);
   else if (tooLarge)
     refuseOnSocket(socket, '431 Request Header Fields Too Large', 'The request headers are too large.');
@@ -24,7 +24,7 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
   else refuseOnSocket(socket, '400 Bad Request', 'The request is not valid HTTP.');
 }
 
-/** A client that counts its body in characters sends more bytes than it announced; they begin no request. */
+/** A client that counts its body in characters sends more bytes than it announced; the rest is taken for the next request. */
 const notRequest = 'The request is not valid HTTP, or the body before it is longer than its Content-Length.';
 
 /** A request in which only the method is unknown to the parser; anything may be sent to a port. */

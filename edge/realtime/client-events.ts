@@ -11,7 +11,7 @@ export class ClientEvents implements AsyncIterable<Request> {
   readonly #start: Request;
   readonly #waiting: string[] = [];
   #waitingLength = 0;
-  /** Of the event that is being dealt with. */
+  /** The length of the event that is being dealt with. */
   #takenLength = 0;
   #isOver = false;
   #isFull = false;

@@ -30,7 +30,7 @@ type CarryOptions = {
     listener: (refusal: GatewayError) => void,
     constrain: (constraints: CallerConstraints) => void,
   ): () => void;
-  /** Told how many bytes of messages are held by now, from their first until they have been dealt with; false when there is no room. */
+  /** Sets how many bytes of messages are held, each from its arrival until it has been dealt with; false when there is no room. */
   hold(bytes: number): boolean;
 };
 

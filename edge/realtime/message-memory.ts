@@ -1,7 +1,7 @@
 import { countedBytesMin } from '#shared/held-bytes.ts';
 import type { LoadShedder } from '../guards/load-shedder.ts';
 
-/** What the messages of one session hold of the memory for bodies, of which they are one. Small ones are not counted. */
+/** The share of one session's messages in the memory for request bodies. Small messages are not counted. */
 export class MessageMemory {
   readonly #room: Pick<LoadShedder, 'take' | 'giveBack'>;
   readonly #userId: string;
@@ -12,7 +12,7 @@ export class MessageMemory {
     this.#userId = userId;
   }
 
-  /** Says how many bytes are held by now; false when there is no room for them. */
+  /** Sets how many bytes the session holds; false when there is no room for them. */
   hold(bytes: number): boolean {
     const counted = bytes > countedBytesMin ? bytes : 0;
     const more = counted - this.#counted;

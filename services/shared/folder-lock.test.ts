@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startProcess } from '../../test/support/processes.ts';
 
-/** What each process does at its start, many times: makes a folder, then removes those of dead processes. */
+/** Does many times what each process does at its start: makes a folder, then removes those of dead processes. */
 const manyStarts = `
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ for (let count = 0; count < 100; count += 1) {
   lock.release();
 }`;
 
-test('processes that start at the same moment get a folder each, although one may take the new folder of another for that of a dead one', async () => {
+test('processes that start at the same moment get a folder each, even if one takes the new folder of another for that of a dead process', async () => {
   const folders = mkdtempSync(join(tmpdir(), 'folder-locks-'));
   const command = [process.execPath, '--input-type=module', '--eval'];
   const started = Array.from({ length: 3 }, () =>

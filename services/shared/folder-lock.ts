@@ -27,7 +27,7 @@ export function lockNewFolder(directory: string): { name: string; path: string; 
     const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
     const path = join(directory, name);
     mkdirSync(path, { mode: 0o700 });
-    // A process that looks for dead ones' folders may have seen the empty folder first; then it belongs to that one, and we take another.
+    // A process that looks for the folders of dead processes may have taken this one while it was empty; then we make another.
     const lock = lockFolder(path);
     if (lock !== null) return { name, path, lock };
   }
@@ -53,7 +53,7 @@ export function lockFolder(folder: string): FolderLock | null {
     database.exec('PRAGMA journal_mode = off; BEGIN EXCLUSIVE');
   } catch (error) {
     release();
-    // If its last owner has removed the folder since our open, SQLite calls that an I/O error.
+    // If its last owner has removed the folder since we opened the file, SQLite calls that an I/O error.
     if (isSqlite(error, sqliteBusy) || !existsSync(path)) return null;
     throw error;
   }

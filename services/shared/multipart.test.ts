@@ -73,7 +73,7 @@ describe('what is not a form within limits is refused', () => {
   const field = (name: string, content: string) => ({ name, fileName: null, content: Buffer.from(content) });
   test.each([
     ['a missing last boundary', write([field('a', '1')]).subarray(0, -8)],
-    ['text behind a boundary', Buffer.from('--XYZjunk\r\n\r\n')],
+    ['text after a boundary', Buffer.from('--XYZjunk\r\n\r\n')],
     ['a part without a name', Buffer.from('--XYZ\r\nContent-Disposition: form-data\r\n\r\n1\r\n--XYZ--')],
     ['a part without a disposition', Buffer.from('--XYZ\r\nX: y\r\n\r\n1\r\n--XYZ--')],
     [
@@ -86,7 +86,7 @@ describe('what is not a form within limits is refused', () => {
     ['a part with two dispositions', formOf('name="a"\r\nContent-Disposition: form-data; name="model"', '1')],
     ['a part with two names', formOf('name="a"; name="model"', '1')],
     ['a part with a name in another form', formOf('name="a"; name*=utf-8\'\'model', '1')],
-    ['a part with words behind its name', formOf('name=a model', '1')],
+    ['a part with words after its name', formOf('name=a model', '1')],
     ['a long header', Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${'a'.repeat(9_000)}`)],
     ['101 parts', write(Array.from({ length: 101 }, () => field('a', '1')))],
     ['two files', write([1, 2].map(() => ({ name: 'file', fileName: 'a.wav', content: Buffer.from('1') })))],

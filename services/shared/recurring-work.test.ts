@@ -25,7 +25,7 @@ test('the work is done at once and then repeatedly, and a round that fails is lo
   };
   const work = startRecurringWork({ name: 'the test', everyMs: 1, round, logger: log });
   expect(rounds).toBe(1);
-  await waitFor(() => rounds > 3, { description: 'rounds behind the failed one' });
+  await waitFor(() => rounds > 3, { description: 'rounds after the failed one' });
   await work.close();
   expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it will be retried']]);
 });
@@ -79,7 +79,7 @@ test('waking the work at the very moment a round ends causes another one', async
     for (let turn = 0; turn < turns; turn += 1) await null;
     work.wake();
     await waitFor(() => held.length === 2, {
-      description: `a round that was asked for ${turns} turns behind the first`,
+      description: `a round that was asked for ${turns} turns after the first`,
       timeoutMs: 2_000,
     });
     held[1]!.resolve();

@@ -5,7 +5,10 @@ import { expect, test } from 'vitest';
 
 const logger = fileURLToPath(new URL('./logger.ts', import.meta.url));
 
-/** A process that logs `lines` numbered lines and says so, and one more at its `end`. Its log is read only from when `stderr` is read. */
+/**
+ * Starts a process that logs `lines` numbered lines, says so on standard output, and at the next input logs one more line and exits. Nobody
+ * reads its log before `logged` is called.
+ */
 function startLogging(lines: number) {
   const script = `
     const { createLogger } = await import(${JSON.stringify(logger)});

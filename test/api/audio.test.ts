@@ -198,7 +198,7 @@ describe('a transcription', () => {
       { input_tokens: 204, output_tokens: 3, audio_seconds: 2 },
     ],
   ])(
-    "streams in OpenAI's events what vLLM writes in chunks, one window of the audio behind the other",
+    "streams in OpenAI's events what vLLM writes in chunks, one window of the audio after the other",
     async (more, usage, metered) => {
       const body = `${windows}${more}data: [DONE]\n\n`;
       bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });

@@ -300,7 +300,7 @@ describe('abuse', () => {
   test.each([
     ['not at all', '%%%%'],
     ['but for a character', 'AAAAAAAA*AAAAAAA'],
-    ['but for what is behind its end', 'AA==AAAA'],
+    ['except for what follows its end', 'AA==AAAA'],
   ])('invalid base64 audio, %s, is an error, and the session continues without it', async (_what, audio) => {
     const session = await talk({ query: `?model=${model}` });
     session.say(sessionUpdate(null, { turn_detection: null }));

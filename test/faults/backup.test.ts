@@ -62,7 +62,7 @@ test('a copy of the data folder is a backup: restored after a kill, it has its k
     before = await Promise.all(paths.map((path) => first.call('GET', path, session)));
   }
   const running = join(folder, 'original', 'postgres', 'data', 'postmaster.pid');
-  await waitFor(() => !existsSync(running), { description: 'Postgres to have ended behind its gateway' });
+  await waitFor(() => !existsSync(running), { description: 'Postgres to have ended after its gateway' });
   cpSync(join(folder, 'original'), join(folder, 'copy'), { recursive: true });
 
   await using restored = await start(join(folder, 'copy'));

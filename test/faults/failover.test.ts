@@ -26,7 +26,7 @@ async function startReplicas(pair: PostgresPair) {
     async recovered() {
       for (const [index, gateway] of both.entries()) {
         const made = async () =>
-          (await gateway.call('POST', '/api/v1/api-keys', bench.session, { name: `behind it ${index}` })).status;
+          (await gateway.call('POST', '/api/v1/api-keys', bench.session, { name: `after it ${index}` })).status;
         await waitFor(async () => (await made()) === 201, { description: 'a key to be made', timeoutMs: 30_000 });
       }
     },

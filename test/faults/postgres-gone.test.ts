@@ -46,12 +46,12 @@ test('while Postgres is down calls go on, writes are 503 with Retry-After, and w
   await postgres.set({ kind: 'pass' });
   using watch = startStopwatch();
   const again = async () =>
-    (await gateway.call('POST', '/api/v1/api-keys', session, { name: 'behind it' })).status === 201;
+    (await gateway.call('POST', '/api/v1/api-keys', session, { name: 'after it' })).status === 201;
   await waitFor(again, { description: 'a key to be made', timeoutMs: 10_000 });
   expect(watch.ms).toBeLessThan(10_000);
   // What was refused was not done, and usage that was served was kept until it could be stored.
   const { data } = (await gateway.call('GET', '/api/v1/api-keys', session)).json;
-  expect(data.map(({ name }: { name: string }) => name).sort()).toEqual(['behind it', 'test key']);
+  expect(data.map(({ name }: { name: string }) => name).sort()).toEqual(['after it', 'test key']);
   const history = `/api/v1/usage/history?api_key_id=${key.id}`;
   const events = await waitFor(
     async () => {

@@ -48,12 +48,12 @@ test('while Postgres takes no writes calls go on, changes are 503 with Retry-Aft
   await waitFor(() => simulator.requests[1]!.outcome === 'completed', { description: 'the job to be answered' });
 
   await takeWritesAgain();
-  const made = async () => (await gateway.call('POST', '/api/v1/api-keys', session, { name: 'behind it' })).status;
+  const made = async () => (await gateway.call('POST', '/api/v1/api-keys', session, { name: 'after it' })).status;
   await waitFor(async () => (await made()) === 201, { description: 'a key to be made', timeoutMs: 10_000 });
   const names = (await gateway.call('GET', '/api/v1/api-keys', session)).json.data.map(
     (one: { name: string }) => one.name,
   );
-  expect(names.sort()).toEqual(['behind it', 'test key']);
+  expect(names.sort()).toEqual(['after it', 'test key']);
   const isDone = async () => (await gateway.call('GET', `/api/v1/jobs/${jobId}`, session)).json.status === 'completed';
   await waitFor(isDone, { description: 'the job to be done', timeoutMs: 60_000 });
   // The answer that arrived meanwhile is used: no upstream was asked for another.

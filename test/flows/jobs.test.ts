@@ -246,7 +246,7 @@ describe('attempts', () => {
         description: 'the model to be stopped',
       });
       unpark();
-      await waitFor(async () => (await timesTaken()) > 2, { description: 'two tries behind the first' });
+      await waitFor(async () => (await timesTaken()) > 2, { description: 'two tries after the first' });
       await inState(id, 'queued');
       expect(await attemptsOf(id)).toBe(1);
       await bench.admin('PATCH', deployment, { enabled: true });

@@ -34,7 +34,10 @@ export async function getUser(em: SqlEntityManager, where: { id: string; tenantI
   return user;
 }
 
-/** One page of users in order of creation, of one organization or of all: those whose id is the search text, or whose address or name contains it. */
+/**
+ * One page of users in order of creation, of one organization or of all: those whose id is the search text, or whose address or name
+ * contains it.
+ */
 export function pageOfUsers(
   em: SqlEntityManager,
   filter: { tenantId?: string; search: string },

@@ -40,7 +40,7 @@ export const stripeProvider = (secret: string): PaymentProvider => ({
   },
 });
 
-/** When a payload was signed, as its signature says, which must hold. */
+/** The time at which a payload was signed, according to its signature, which must be valid. */
 function signatureTimeMs(payload: Uint8Array, header: string, secret: string): number {
   const parts = header.split(',').map((part) => part.trim().split('=', 2) as [string, string | undefined]);
   const time = parts.find(([name]) => name === 't')?.[1] ?? '';

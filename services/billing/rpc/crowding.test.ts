@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => started?.close());
 
-/** What a call of another organization waits for. */
+/** A lease of another organization, without which its calls would wait. */
 function leaseForAnother() {
   const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n }];
   const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
@@ -22,7 +22,7 @@ function leaseForAnother() {
   return started.billing.lease(call, { ...service, timeoutMs: 10_000 });
 }
 
-/** What someone does, and what they wait for when it is locked. */
+/** Changes, and for each the lock that it waits for. */
 const changes: { what: string; change(of: Caller): Promise<unknown>; lock: string }[] = [
   {
     what: 'personal limits',
@@ -30,7 +30,7 @@ const changes: { what: string; change(of: Caller): Promise<unknown>; lock: strin
     lock: `select pg_advisory_xact_lock(hashtextextended('cost limit of ' || $1 || ' ' || $2, 0))`,
   },
   {
-    what: 'removals of them',
+    what: 'removals of personal limits',
     change: (of) => started.billing.deleteCostLimit({}, as(of)),
     lock: `select pg_advisory_xact_lock(hashtextextended('cost limit of ' || $1 || ' ' || $2, 0))`,
   },
@@ -40,7 +40,7 @@ const changes: { what: string; change(of: Caller): Promise<unknown>; lock: strin
     lock: 'insert into billing.accounts (tenant_id) select $1::text::uuid where $2::text is not null',
   },
   {
-    what: 'codes of coupons',
+    what: 'coupon codes',
     change: (of) => started.billing.redeemCoupon({ code: 'FOR-ONE' }, as(of)),
     lock: `insert into billing.coupon_attempts (tenant_id, user_id, hour, attempts)
       values ($1::text::uuid, $2::text::uuid, date_trunc('hour', now()), 1)`,
@@ -48,7 +48,7 @@ const changes: { what: string; change(of: Caller): Promise<unknown>; lock: strin
 ];
 
 test.each(changes)(
-  'whoever sends many $what at once waits for their own, while calls of other organizations wait for none of them',
+  'many $what sent at once wait for each other, and calls of other organizations wait for none of them',
   async ({ change, lock }) => {
     const owner = person();
     await onDatabase(started, async (client) => {
@@ -63,7 +63,7 @@ test.each(changes)(
   },
 );
 
-test('when many organizations redeem one code at once, as many as it is for get their credit, and calls wait for none of them', async () => {
+test('when many organizations redeem one code at once, each allowed redemption gives credit, and no call waits for them', async () => {
   await started.billing.createCoupon({ code: 'FOR-ALL', amountNanoUsd: 1n, redemptionsMax: 30 }, operator);
   await onDatabase(started, async (client) => {
     await client.query('begin');
@@ -78,7 +78,7 @@ test('when many organizations redeem one code at once, as many as it is for get 
   });
 });
 
-test("whoever requests many lists at once waits for their own, and there are connections for everyone else's requests", async () => {
+test('many lists requested at once by one organization leave connections for the requests of all others', async () => {
   const [owner, another] = [as(person()), as(person())];
   await onDatabase(started, async (client) => {
     await client.query('begin');

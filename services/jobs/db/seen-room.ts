@@ -6,7 +6,7 @@ const seenMs = 1_000;
 const organizationsMax = 10_000;
 
 /**
- * The organizations that had room for more jobs a moment ago: to count for each submission what waits takes milliseconds, where much does.
+ * The organizations that had room for more jobs a moment ago: counting what waits at each submission takes milliseconds if much does.
  */
 export class SeenRoom {
   readonly #clock: Pick<Clock, 'monotonic'>;

@@ -24,7 +24,7 @@ export class ModelRoom {
     if (limited.slots > slotsMax) this.#models.delete(model);
   }
 
-  /** How many jobs of which models may be started now; of all other models any number. */
+  /** How many jobs of some models may be started now; there is no limit for the others. */
   slots(nowMs: number): ReadonlyMap<string, number> {
     const entries = [...this.#models].map(([model, { slots, refusedMs }]): [string, number] => [
       model,

@@ -13,7 +13,7 @@ import { startJobs } from '../start.ts';
 const { url } = await ownJobsDatabase();
 
 test.each(['listJobs', 'getJobStats'] as const)(
-  'of one organization few calls of %s run at a time and fifty wait, so that submissions and workers have connections',
+  'of the calls of %s by one organization two run at a time and fifty wait, so that submissions and workers have connections',
   async (read) => {
     const billing = { lease: null, settle: null, releaseHold: null } as never;
     const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };

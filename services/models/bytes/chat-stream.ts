@@ -117,7 +117,7 @@ export class ChatStream {
     });
   }
 
-  /** Bytes of the event that has begun. */
+  /** Bytes of the unfinished event. */
   get heldBytes(): number {
     return this.#splitter.heldBytes;
   }

@@ -68,7 +68,7 @@ export class SseSplitter {
     };
   }
 
-  /** Bytes of the frame that has begun. */
+  /** Bytes of the unfinished frame. */
   get heldBytes(): number {
     return this.#held.length;
   }

@@ -105,7 +105,7 @@ test('answers without room pause their upstreams, and all are delivered, one aft
   for (const { given, delivery } of answers) {
     expect((await given)!.body.byteLength).toBe(4 * mebibyte);
     await expect.poll(() => answers.every(({ sent }) => sent.isPaused || sent.bytes === 4 * mebibyte)).toBe(true);
-    // What waits in each exchange comes on top.
+    // What waits in each exchange comes on top of that.
     expect(bytesSent() - held).toBeLessThan(10 * mebibyte);
     delivery.close();
     held += 4 * mebibyte;
@@ -117,7 +117,7 @@ test('streams of large events whose callers do not read pause their upstreams, a
   const answers = Array.from({ length: 20 }, () => answer(room, 'user', { streamed: true }));
   const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);
   await expect.poll(() => answers.every(({ sent }) => sent.isPaused)).toBe(true);
-  // What waits in each exchange comes on top.
+  // What waits in each exchange comes on top of that.
   expect(bytesSent()).toBeLessThan((6 + 20 * 0.375) * mebibyte);
   const taking = answers.map(async ({ given, delivery }) => {
     let bytes = 0;

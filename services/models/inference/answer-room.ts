@@ -1,7 +1,7 @@
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 
 /**
- * The memory of answers that are given whole, and of the events of streams, from their first byte until their callers have taken them.
+ * The memory for answers that are given whole, and for the events of streams, from their first byte until their callers have taken them.
  * None is refused, since its upstream has to be paid: an answer that finds no room waits, and its upstream with it. The one that came first
  * may always go on, so that it ends and makes room for the next. Small answers are not counted, and never wait.
  */
@@ -15,7 +15,7 @@ export class AnswerRoom {
     this.#bytesMax = bytesMax;
   }
 
-  /** Says how many bytes of an answer are held from now on; 0: the caller has them, or will not get them. */
+  /** Sets how many bytes of an answer are held: 0 once the caller has them, or will not get them. */
   hold(share: AnswerShare, bytes: number): void {
     const before = counted(share.bytes);
     const after = counted(bytes);

@@ -142,7 +142,7 @@ export class RateLimiter {
     }
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    // What this replica has, or gets, for those who wait is theirs.
+    // The requests that already wait come first: what this replica was granted, or will be, is theirs.
     const { waiting, requests, tokens: tokensOf } = subject;
     const lack = this.#lackOf(subject, waiting, requests.waiting + 1, tokensOf.waiting + tokens);
     if (lack === null) return this.#enter(subject, tokens);

@@ -41,7 +41,10 @@ export class FrameBuffer {
     this.#end = payloadEnd;
   }
 
-  /** Hands the waiting bytes to `write`, which returns how many it took. If it throws, all of them keep waiting, so that they begin with a frame. */
+  /**
+   * Hands the waiting bytes to `write`, which returns how many it took. If it throws, all of them keep waiting, so that they begin with a
+   * frame.
+   */
   drain(write: (bytes: Buffer, offset: number, length: number) => number): void {
     let sent = 0;
     while (sent < this.#end) sent += write(this.#bytes, sent, this.#end - sent);

@@ -333,7 +333,7 @@ describe('a disk that refuses writes', () => {
     ['from memory', 1_000],
     ['from the files', 1],
   ])(
-    'a disk that the journal itself has filled is free again once all is stored, %s, and nothing is lost',
+    'a disk that the journal itself has filled has space again once all events are stored, %s, and none is lost',
     async (_from, eventsInMemoryMax) => {
       using folder = journalFolder();
       const journal = openTestJournal(folder.path, { files: smallDisk(folder.path, 3_000), eventsInMemoryMax });

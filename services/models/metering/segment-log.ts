@@ -203,10 +203,10 @@ export class SegmentLog {
     }
   }
 
-  /** Deletes all files, none of which is needed any more, while the disk refuses writes: their room may be all that it lacks. */
+  /** Deletes all files, none of which is needed any longer, while the disk refuses writes: it may need nothing but their space. */
   startOver(): void {
     if (this.#failed || this.#fd === null || this.#written === 0) return;
-    // Closed after its sync, as any other; only then is its room free.
+    // Closed after its sync, like any other; only then is its space free.
     this.#unsynced.fds.add(this.#fd);
     this.#seal();
     this.#scheduleSync();

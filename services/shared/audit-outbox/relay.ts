@@ -37,7 +37,7 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
   return startRecurringWork({
     name: `sending the audit events of ${service}`,
     everyMs,
-    // What an earlier process left waits for Auth, which may start behind this service in the same process.
+    // Events that an earlier process left need Auth, which may start after this service in the same process.
     firstAfterMs: everyMs,
     round: () => relayAuditEvents(deps),
     logger,

@@ -35,7 +35,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create a coupon',
-        description: 'Only this answer shows the whole code. A code already in use is a conflict.',
+        description: 'Only this response shows the whole code. A code already in use is a conflict.',
         idempotent: true,
         response: { 201: couponSchema },
         body: Type.Object(

@@ -268,7 +268,7 @@ export const invoiceWithLinesJson = (invoice: Invoice): Static<typeof invoiceWit
 export const couponSchema = Type.Object(
   {
     id: idSchema,
-    code: Type.String({ description: 'Complete in the answer that creates it, abridged in all others.' }),
+    code: Type.String({ description: 'Complete in the response that creates it, abridged in all others.' }),
     amount_usd: usdSchema,
     redemptions_max: Type.Integer({ description: 'How many organizations may redeem it.' }),
     redemptions: Type.Integer(),

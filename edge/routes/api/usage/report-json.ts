@@ -24,7 +24,7 @@ import {
   rangeSchema,
 } from './measures-json.ts';
 
-/* What calls used, summed in several ways (decisions.md, Usage). Splits have the dearest first. */
+/* What calls used, summed in several ways (decisions.md, Usage). Splits have the most expensive first. */
 
 export const currentUsageSchema = Type.Object(
   {

@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** What tells a failover, behind which edges start anew (shared/db/failover.ts). */
+/** The server state that reveals a failover, after which edges start anew (shared/db/failover.ts). */
 export class StartAnewBehindFailovers extends Migration {
   override up(): void {
     this.addSql(`

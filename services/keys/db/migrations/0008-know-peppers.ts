@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** By it a start finds out that a pepper is not the one under which the keys were made; it would refuse them all. */
+/** Lets a start notice that its pepper is not the one that the keys were made with: it would refuse them all. */
 export class KnowPeppers extends Migration {
   override up(): void {
     this.addSql(`

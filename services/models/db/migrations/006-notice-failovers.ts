@@ -1,6 +1,6 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** What tells a failover (shared/db/failover.ts): edges went by a catalog of which it had lost changes. */
+/** The server state that reveals a failover (shared/db/failover.ts): edges went on with changes of the catalog that it had lost. */
 export class NoticeFailovers extends Migration {
   override up(): void {
     this.addSql(`

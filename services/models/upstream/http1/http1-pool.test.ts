@@ -108,7 +108,7 @@ describe('a connection', () => {
   });
 
   test.each([
-    ['has bytes behind the answer', `${hello}x`],
+    ['has bytes after the answer', `${hello}x`],
     ['says close', hello.replace('\r\n', '\r\nConnection: close\r\n')],
     ['will be closed at once', hello.replace('\r\n', '\r\nKeep-Alive: timeout=1\r\n')],
   ])('that %s is not reused', async (_what, answer) => {

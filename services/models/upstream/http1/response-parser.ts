@@ -206,7 +206,7 @@ export class ResponseParser {
         else if (++this.#lineBytes > chunkLineBytesMax) throw new ProtocolError('a chunk extension that is too long');
         return;
       case 'sizeEnd':
-        if (byte !== lf) throw new ProtocolError('a bare CR behind a chunk size');
+        if (byte !== lf) throw new ProtocolError('a bare CR after a chunk size');
         this.#state = this.#left === 0 ? 'trailers' : 'chunk';
         return;
       case 'chunkCr':
@@ -214,7 +214,7 @@ export class ResponseParser {
         this.#state = 'chunkLf';
         return;
       case 'chunkLf':
-        if (byte !== lf) throw new ProtocolError('a bare CR behind a chunk');
+        if (byte !== lf) throw new ProtocolError('a bare CR after a chunk');
         this.#startChunk();
         return;
       default:

@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
 
 /**
- * Tells the months that may go by their partitions' names as text. Their dates were read from the names where rows are chosen, which Postgres
- * does for every table and index of the database once the partitions are many: the first that is no partition failed it, and nothing was dropped any more.
+ * Compares the names of partitions as text to find the expired ones. The condition used to parse a date from each name, and with many
+ * partitions Postgres evaluates it for every table and index of the database: it failed at the first other name, and nothing was dropped.
  */
 export class DropMonthsByName extends Migration {
   override up(): void {
