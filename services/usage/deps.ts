@@ -14,7 +14,7 @@ export type UsageDeps = {
   partitions: Partitions;
   /** Takes stored events to Billing; without it they wait in the outbox. */
   charges?: ChargeQueue;
-  /** Tells users' e-mail addresses. */
+  /** Knows the email addresses of users. */
   auth: Pick<Client<typeof AuthService>, 'getUsers'>;
   /** Tells the names of API keys. */
   keys: Pick<Client<typeof KeysService>, 'describeKeys'>;

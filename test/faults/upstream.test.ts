@@ -190,10 +190,10 @@ describe('an upstream that fails before its first byte', () => {
 describe('an answer that breaks', () => {
   test.each([
     [
-      'since it is none of its operation',
+      'because it is not an answer of its operation',
       { instead: { status: 200, contentType: 'application/json', body: 'no JSON' } },
     ],
-    ['since it is cut', { fault: { kind: 'cut', afterChunks: 1 } }],
+    ['because it is cut', { fault: { kind: 'cut', afterChunks: 1 } }],
   ] as const)('%s is metered with the status that its client was sent', async (_, behaviour) => {
     simulator.next(behaviour);
     expect(await refusal()).toMatchObject({ status: 502, code: 'upstream_error' });

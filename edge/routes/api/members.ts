@@ -18,7 +18,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           search: Type.Optional(
-            Type.String({ maxLength: 255, description: 'A part of their address or name, or their id.' }),
+            Type.String({ maxLength: 255, description: 'Part of their address or name, or their id.' }),
           ),
         }),
       },

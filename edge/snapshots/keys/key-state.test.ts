@@ -44,7 +44,7 @@ test.each(changes)('an answer that was read before %s is not used, but one read 
   expect(take(answerOf(5n))).toMatchObject({ version: 5n });
 });
 
-test('an answer that was read before a change is not used either once so much has changed that this one is forgotten', () => {
+test('an answer that was read before a change is not used, even once so many others have followed that the change is forgotten', () => {
   const remove = (version: bigint, keyId: string) =>
     apply(version, { case: 'keyRemoved', value: { keyId, wholeKey: true } });
   remove(5n, ids.keyId);

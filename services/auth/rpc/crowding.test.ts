@@ -9,7 +9,7 @@ type Change = (fixture: TestAuth, n: number) => Promise<unknown>;
 
 const changes: { what: string; change: Change }[] = [
   {
-    what: 'their own profile',
+    what: 'a profile',
     change: (of, n) => of.auth.updateProfile({ firstName: `Name ${n}` }, ownerOf(of)),
   },
   {
@@ -17,7 +17,7 @@ const changes: { what: string; change: Change }[] = [
     change: (of) => of.auth.updateMember({ userId: of.owner.userId, role: Role.OWNER }, ownerOf(of)),
   },
   {
-    what: 'their organization',
+    what: 'an organization',
     change: (of, n) => of.auth.updateOrganization({ name: `Name ${n}` }, ownerOf(of)),
   },
   {
@@ -30,7 +30,7 @@ const changes: { what: string; change: Change }[] = [
 ];
 
 test.each(changes)(
-  'whoever makes many changes of $what at once waits for their own, while people of other organizations wait for none of them',
+  'many changes of $what made at once wait for each other, and people of other organizations wait for none of them',
   async ({ change }) => {
     await using fixture = await startTestAuth();
     const { auth, owner } = fixture;
@@ -54,7 +54,7 @@ test.each(changes)(
   },
 );
 
-test('whoever requests many pages of the audit trail at once waits for their own, and people of other organizations can sign in', async () => {
+test('while one organization requests many pages of the audit trail at once, people of others can sign in', async () => {
   await using fixture = await startTestAuth();
   await onDatabase(fixture, async (client) => {
     await client.query('begin');

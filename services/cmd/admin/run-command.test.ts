@@ -162,11 +162,14 @@ test('a broken audit chain fails the command, a whole one does not', async () =>
   }
 });
 
-test.each(['audit', 'ledger'])('%s verify does not call sound what it could not find at all', async (what) => {
-  const { exitCode, stdout, stderr } = await admin(what, 'verify', '--organization', uuidv7());
-  expect([exitCode, stdout]).toEqual([1, '']);
-  expect(stderr).toContain('No such organization');
-});
+test.each(['audit', 'ledger'])(
+  '%s verify fails for an organization that does not exist, instead of finding nothing wrong',
+  async (what) => {
+    const { exitCode, stdout, stderr } = await admin(what, 'verify', '--organization', uuidv7());
+    expect([exitCode, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('No such organization');
+  },
+);
 
 test('a user is made an operator from a shell', async () => {
   const [owner] = await json('users', 'list');

@@ -14,7 +14,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the jobs of all organizations',
-        description: 'Newest first, without requests and answers.',
+        description: 'Newest first, without their requests and results.',
         response: { 200: pageOf(adminJobSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

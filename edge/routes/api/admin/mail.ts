@@ -24,7 +24,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
-        summary: 'List mails',
+        summary: 'List emails',
         description: 'The outbox, newest first.',
         response: { 200: pageOf(mailSchema) },
         querystring: Type.Object({

@@ -43,7 +43,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
           search: Type.Optional(
             Type.String({
               maxLength: 255,
-              description: 'A part of its name; an exact match comes first.',
+              description: 'Part of the name; an exact match comes first.',
             }),
           ),
         }),

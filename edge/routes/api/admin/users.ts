@@ -20,7 +20,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
           ...pageQuerySchema,
           tenant_id: idFilter(),
           search: Type.Optional(
-            Type.String({ maxLength: 255, description: 'A part of their address or name, or their id.' }),
+            Type.String({ maxLength: 255, description: 'Part of their address or name, or their id.' }),
           ),
         }),
       },

@@ -13,7 +13,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'public' } },
       schema: {
         summary: 'Ask for a new password',
-        description: 'Mails a token for a single reset, if there is an account with this address.',
+        description: 'Emails a token for a single reset, if there is an account with this address.',
         response: { 202: Type.Object({ message: Type.String() }) },
         body: Type.Object({ email: Type.String({ minLength: 1, maxLength: 254 }) }, { additionalProperties: false }),
       },

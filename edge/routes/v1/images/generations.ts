@@ -16,7 +16,8 @@ export const imageGenerationRoutes: Routes = (app, deps) =>
       stream: streamSchema,
       background: Type.Optional(
         Type.Union([Type.Boolean(), Type.String()], {
-          description: '`true` answers with a job, which runs later; a string describes the background of the image.',
+          description:
+            'If `true`, the response is a job, which runs in the background; a string describes the background of the image.',
         }),
       ),
     }),

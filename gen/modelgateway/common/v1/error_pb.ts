@@ -163,7 +163,7 @@ export const ErrorReason = {
   EXPIRED_TOKEN: 5,
 
   /**
-   * The e-mail address or password of a login is wrong.
+   * The email address or password of a login is wrong.
    *
    * @generated from enum value: ERROR_REASON_INVALID_CREDENTIALS = 6;
    */

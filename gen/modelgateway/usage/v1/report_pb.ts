@@ -217,7 +217,7 @@ export type UserMeasures = Message<"modelgateway.usage.v1.UserMeasures"> & {
   userId: string;
 
   /**
-   * The user's e-mail address; empty when Auth no longer knows the user.
+   * The user's email address; empty when Auth no longer knows the user.
    *
    * @generated from field: string email = 2;
    */
