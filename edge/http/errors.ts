@@ -124,7 +124,7 @@ function validationError(error: FastifyError): GatewayError {
   );
 }
 
-/** Rewords what Ajv says, such as `must be <= 100` and `must NOT have fewer than 2 characters`. */
+/** Rewords Ajv's messages, such as `must be <= 100` and `must NOT have fewer than 2 characters`. */
 const inEnglish = (fault: string): string =>
   fault
     .replace(/^must be (integer|array|object)$/, 'must be an $1')
@@ -133,6 +133,7 @@ const inEnglish = (fault: string): string =>
     .replace(/^must be <=/, 'must be at most')
     .replace(/^must NOT have fewer than/, 'must have at least')
     .replace(/^must NOT have more than/, 'must have at most')
+    .replace(/ 1 (character|item)s$/, ' 1 $1')
     .replace(/^must match pattern "(.*)"$/, 'does not match the pattern `$1`');
 
 /**
