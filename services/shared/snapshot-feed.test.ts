@@ -21,7 +21,7 @@ test('a change that could not be read is read again, without another notificatio
   try {
     Object.assign(state, { number: 2, isAway: true });
     await rowsOf(database.url, 'notify state_changed');
-    await waitFor(() => lines.some(({ msg }) => String(msg).includes('could not be read')), {
+    await waitFor(() => lines.some(({ msg }) => String(msg).includes('could not be refreshed')), {
       description: 'a reading that fails',
     });
     expect(feed.snapshot).toEqual({ number: 1 });

@@ -365,7 +365,7 @@ describe('rotation', () => {
     expect(refusal(await rotate(3_600))).toMatchObject({
       status: 409,
       type: 'invalid_request_error',
-      message: expect.stringContaining('5 secrets'),
+      message: expect.stringContaining('5 valid secrets'),
     });
     expect((await rotate(0)).status).toBe(200);
     expect((await rotate(3_600)).status).toBe(200);

@@ -214,7 +214,7 @@ export class History {
       for (const amount of [invoice.subtotal, -invoice.credits, total]) expect(pdf).toContain(usdText(amount));
       for (const line of answer.line_items) expect(pdf).toContain(usdText(nano(line.amount_usd)));
       expect(pdf.includes('Voided')).toBe(invoice.status === 'voided');
-      expect(pdf.includes('To pay')).toBe(invoice.status === 'finalized' && !invoice.isPaid);
+      expect(pdf.includes('Amount due')).toBe(invoice.status === 'finalized' && !invoice.isPaid);
     }
   }
 

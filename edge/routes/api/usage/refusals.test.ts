@@ -73,7 +73,7 @@ function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Genera
     for (const api_key_id of ['mine', `${keyId}0`, '0']) {
       yield { query: { ...day, api_key_id }, param: 'api_key_id', says: /UUID/ };
     }
-    yield { query: { ...day, api_key_id: '' }, param: 'api_key_id', says: /fewer than 1/ };
+    yield { query: { ...day, api_key_id: '' }, param: 'api_key_id', says: /at least 1/ };
     for (const param of ['model', 'endpoint']) {
       yield { query: { ...day, [param]: 'x'.repeat(256) }, param, says: /255/ };
     }
@@ -108,17 +108,20 @@ function* refusedWidths(daysMax: Readonly<Record<string, number>>): Generator<Re
 
 function* refusedPages(): Generator<Refusal> {
   for (const text of notCounts) {
-    for (const param of ['limit', 'offset', 'page']) yield { query: { [param]: text }, param, says: /integer|>=/ };
+    for (const param of ['limit', 'offset', 'page'])
+      yield { query: { [param]: text }, param, says: /integer|at least/ };
   }
-  for (const param of ['limit', 'page']) yield { query: { [param]: '0' }, param, says: />= 1/ };
-  yield { query: { page: '20002', limit: '50' }, param: 'page', says: /<= 20001/ };
-  yield { query: { page: '20002' }, param: 'page', says: /<= 20001/ };
+  for (const param of ['limit', 'page']) yield { query: { [param]: '0' }, param, says: /at least 1\b/ };
+  yield { query: { page: '20002', limit: '50' }, param: 'page', says: /at most 20001\b/ };
+  yield { query: { page: '20002' }, param: 'page', says: /at most 20001\b/ };
   yield { query: { page: '2', offset: '50' }, param: 'page', says: /not both/ };
-  for (const limit of ['-1', '-99999999999999999999']) yield { query: { limit }, param: 'limit', says: />= 1/ };
-  for (const limit of ['501', '99999999999999999999']) yield { query: { limit }, param: 'limit', says: /<= 500/ };
-  for (const offset of ['-1', '-99999999999999999999']) yield { query: { offset }, param: 'offset', says: />= 0/ };
+  for (const limit of ['-1', '-99999999999999999999']) yield { query: { limit }, param: 'limit', says: /at least 1\b/ };
+  for (const limit of ['501', '99999999999999999999'])
+    yield { query: { limit }, param: 'limit', says: /at most 500\b/ };
+  for (const offset of ['-1', '-99999999999999999999'])
+    yield { query: { offset }, param: 'offset', says: /at least 0\b/ };
   for (const offset of ['1000001', '99999999999999999999']) {
-    yield { query: { offset }, param: 'offset', says: /<= 1000000/ };
+    yield { query: { offset }, param: 'offset', says: /at most 1000000\b/ };
   }
 }
 
