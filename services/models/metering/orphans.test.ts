@@ -19,6 +19,8 @@ import { systemClock } from '#shared/clock.ts';
 import {
   drain,
   drainToTheEnd,
+  event,
+  ids,
   journalFolder,
   openTestJournal,
   testCodec,
@@ -30,8 +32,6 @@ import { adoptOrphans, damagedSegments, takeBackDamaged } from './orphans.ts';
 import { isEnd } from './record.ts';
 import { listSegments, segmentPath } from './segment-files.ts';
 
-const event = (number: number) => ({ id: `event-${number}`, tokens: number });
-const ids = (events: { id: string }[]) => events.map(({ id }) => id);
 const adopt = (directory: string, logger = testLogger()) =>
   adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger });
 

@@ -3,7 +3,9 @@ import { readdirSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { systemClock } from '#shared/clock.ts';
 import {
+  event,
   filesWith,
+  ids,
   journalFolder,
   openTestJournal,
   type TestEvent,
@@ -18,8 +20,6 @@ import { createShipper } from './shipper.ts';
 const until = <Value>(condition: () => Value | Promise<Value>) =>
   vi.waitFor(condition, { timeout: 30_000, interval: 5 });
 
-const event = (number: number): TestEvent => ({ id: `event-${number}`, tokens: number });
-const ids = (events: readonly { id: string }[]) => events.map(({ id }) => id);
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
 
 /** A Usage that stores by id, as the real one, and can be away. */
