@@ -1,4 +1,4 @@
-import { countedBytesMin } from '#shared/held-bytes.ts';
+import { countedBytes } from '#shared/held-bytes.ts';
 import type { LoadShedder } from '../guards/load-shedder.ts';
 
 /** The share of one session's messages in the memory for request bodies. Small messages are not counted. */
@@ -14,7 +14,7 @@ export class MessageMemory {
 
   /** Sets how many bytes the session holds; false when there is no room for them. */
   hold(bytes: number): boolean {
-    const counted = bytes > countedBytesMin ? bytes : 0;
+    const counted = countedBytes(bytes);
     const more = counted - this.#counted;
     if (more > 0 && !this.#room.take(this.#userId, more)) return false;
     if (more < 0) this.#room.giveBack(this.#userId, -more);

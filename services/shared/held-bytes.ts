@@ -1,6 +1,9 @@
 /** Smaller bodies are not worth counting: there are no more of them than connections. */
 export const countedBytesMin = 64 * 1024;
 
+/** How many of a body's bytes count: all of them, or none of a small one's. */
+export const countedBytes = (bytes: number): number => (bytes > countedBytesMin ? bytes : 0);
+
 /**
  * One user may hold this many times what they leave to others: with more users each may hold less, and there is always room for one more.
  */

@@ -4,7 +4,7 @@ import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isUuid, isUuidv7, uuidv7Ms } from '#shared/ids.ts';
 import type { Funds } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults } from '../domain/ledger.ts';
-import { dayOf, monthOfDay, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
+import { dayMs, dayOf, monthOfDay, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import type { LeaseRow } from '../leasing/lease-row.ts';
 
 /** Why an event can never be charged, for the log; null when it can. */
@@ -17,8 +17,6 @@ export function refusalOf(event: UsageEvent, isPriced: (versionId: string) => bo
   if (cost > 0n && !isPriced(event.priceVersionId)) return 'the price version is unknown';
   return null;
 }
-
-const dayMs = 86_400_000;
 
 /** The texts of a batch's days: there are few, so each is formatted once. */
 export class DayTexts {

@@ -17,6 +17,7 @@ import { lotMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
+import { dayMs } from '../domain/period.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
 import { lockFunds } from '../ledger/funds.ts';
@@ -25,7 +26,6 @@ import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 /** How many codes a user may try in an hour: a random code has 130 bits, so guessing is hopeless anyway. */
 const attemptsPerHourMax = 20;
 const hourMs = 3_600_000;
-const dayMs = 86_400_000;
 
 /** Hundreds may redeem one code in the same second: they wait for its row, and each would hold a connection, which everybody needs. */
 const redemptionsAtOnce = 3;

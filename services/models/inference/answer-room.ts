@@ -1,4 +1,4 @@
-import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
+import { countedBytes, HeldBytes } from '#shared/held-bytes.ts';
 
 /**
  * The memory for answers that are given whole, and for the events of streams, from their first byte until their callers have taken them.
@@ -17,8 +17,8 @@ export class AnswerRoom {
 
   /** Sets how many bytes of an answer are held: 0 once the caller has them, or will not get them. */
   hold(share: AnswerShare, bytes: number): void {
-    const before = counted(share.bytes);
-    const after = counted(bytes);
+    const before = countedBytes(share.bytes);
+    const after = countedBytes(bytes);
     share.bytes = bytes;
     if (after === before) return;
     if (after > 0) this.#shares.add(share);
@@ -29,13 +29,11 @@ export class AnswerRoom {
 
   /** Whether there is room for more of an answer. If not, `wake` is called when there may be some. */
   hasRoom(share: AnswerShare): boolean {
-    if (counted(share.bytes) === 0) return true;
+    if (countedBytes(share.bytes) === 0) return true;
     const [first] = this.#shares;
     return share === first || this.#held.hasRoom(share.userId, 0, this.#bytesMax);
   }
 }
-
-const counted = (bytes: number): number => (bytes > countedBytesMin ? bytes : 0);
 
 /** What one answer holds. */
 export type AnswerShare = { readonly userId: string; bytes: number; wake(): void };

@@ -143,8 +143,7 @@ export class RateLimiter {
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
     // The requests that already wait come first: what this replica was granted, or will be, is theirs.
-    const { waiting, requests, tokens: tokensOf } = subject;
-    const lack = this.#lackOf(subject, waiting, requests.waiting + 1, tokensOf.waiting + tokens);
+    const lack = this.#lackOf(subject, subject.waiting, subject.tokens.waiting + tokens);
     if (lack === null) return this.#enter(subject, tokens);
     if (now - subject.deniedMs < deniedForMs) throw notGranted(lack, limits);
     return this.#admitGranted(subject, tokens);
@@ -162,7 +161,7 @@ export class RateLimiter {
     this.#leak(subject, now);
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    const lack = this.#lackOf(subject, 0, 1, tokens);
+    const lack = this.#lackOf(subject, 0, tokens);
     if (lack === null) return this.#enter(subject, tokens);
     subject.deniedMs = now;
     throw notGranted(lack, subject.limits);
@@ -229,17 +228,16 @@ export class RateLimiter {
   }
 
   /**
-   * The limit for which this replica's grant is too small although the buckets have room; null: none. `others` wait for a place before this
-   * request; `requestsNeeded` and `tokensNeeded` include theirs.
+   * The limit for which this replica's grant is too small although the buckets have room; null: none. `others` are the requests that come
+   * before this one; `tokensNeeded` includes their tokens.
    */
-  #lackOf(subject: Subject, others: number, requestsNeeded: number, tokensNeeded: number): keyof RateLimits | null {
+  #lackOf(subject: Subject, others: number, tokensNeeded: number): keyof RateLimits | null {
     const replicas = this.#replicas;
     if (replicas <= 1 || this.isCutOff) return null;
     const { inFlight, concurrentGranted, requests, tokens, limits } = subject;
     if (inFlight + others >= Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)))
       return 'concurrentRequests';
-    if (!requests.covers(requestsNeeded, unaskedPerMinute(limits.requestsPerMinute, replicas)))
-      return 'requestsPerMinute';
+    if (!requests.covers(others + 1, unaskedPerMinute(limits.requestsPerMinute, replicas))) return 'requestsPerMinute';
     if (!tokens.covers(tokensNeeded, unaskedPerMinute(limits.tokensPerMinute, replicas))) return 'tokensPerMinute';
     return null;
   }
