@@ -18,6 +18,17 @@ export type InferenceBench = AsyncDisposable & {
   event(fields?: Record<string, unknown>): Promise<Record<string, unknown>>;
 };
 
+/** A tool as clients describe it. */
+export const tools = [
+  {
+    type: 'function' as const,
+    function: {
+      name: 'weather',
+      parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    },
+  },
+];
+
 /** A gateway in front of the upstream simulator, and a client with a key. */
 export async function startInferenceBench(options: TestGatewayOptions = {}): Promise<InferenceBench> {
   const simulator = await startUpstreamSimulator();
