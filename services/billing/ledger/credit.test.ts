@@ -52,3 +52,56 @@ test('a movement of money is known by its request id forever, and another one un
   expect(await billing.getWallet({}, as(owner))).toEqual(before);
   await sound(started);
 });
+
+test('refunds and corrections are one lot of the wallet as long as anything is left of it: charges and the wallet read each lot', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const charge = (costNanoUsd: bigint) => billing.charge({ events: [usageEvent({ tenantId, costNanoUsd })] }, service);
+  const listed = async (type: TransactionType) =>
+    (await billing.listTransactions({ type }, as(owner))).transactions.map(({ id, amountNanoUsd, reversesId }) => ({
+      id,
+      amountNanoUsd,
+      reversesId,
+    }));
+  const refund = (transactionId: string, requestId: string) =>
+    billing.refundTransaction({ tenantId, transactionId, requestId, description: 'Outage' }, operator);
+  const lots = async () =>
+    (await billing.getWallet({}, as(owner))).wallet!.lots.map(
+      ({ source, grantedNanoUsd, remainingNanoUsd, expiresAt }) => [
+        source,
+        grantedNanoUsd,
+        remainingNanoUsd,
+        expiresAt,
+      ],
+    );
+  for (const costNanoUsd of [1n, 2n, 3n, 4n]) await charge(costNanoUsd);
+  const charges = (await listed(TransactionType.USAGE)).toReversed();
+
+  const requestIds = charges.map(() => uuidv7());
+  const made: string[] = [];
+  for (const [index, { id }] of charges.entries()) made.push((await refund(id, requestIds[index]!)).transaction!.id);
+  const adjustment = { tenantId, amountNanoUsd: 5n, description: 'Agreed', requestId: uuidv7() };
+  const purchase = { ...adjustment, source: LotSource.PURCHASE, requestId: uuidv7() };
+  await billing.grantCredit(purchase, operator);
+  await billing.postAdjustment(adjustment, operator);
+  for (const [index, { id }] of charges.entries()) {
+    expect((await refund(id, requestIds[index]!)).transaction!.id).toBe(made[index]);
+  }
+  expect(await lots()).toEqual([
+    [LotSource.ADJUSTMENT, 15n, 15n, undefined],
+    [LotSource.PURCHASE, 5n, 5n, undefined],
+  ]);
+  expect((await listed(TransactionType.REFUND)).toReversed()).toEqual(
+    charges.map(({ id, amountNanoUsd }, index) => ({ id: made[index], amountNanoUsd: -amountNanoUsd, reversesId: id })),
+  );
+
+  await charge(16n);
+  await refund((await listed(TransactionType.USAGE))[0]!.id, uuidv7());
+  expect(await lots()).toEqual([
+    [LotSource.PURCHASE, 5n, 4n, undefined],
+    [LotSource.ADJUSTMENT, 16n, 16n, undefined],
+  ]);
+  await sound(started);
+});

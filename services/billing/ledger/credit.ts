@@ -8,7 +8,7 @@ import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { type Account, requireRoomInAccount } from './accounts.ts';
 import { type Posted, post } from './post.ts';
 
-/** A lot to be opened. */
+/** Credit to be given. */
 type NewCredit = {
   source: LotSource;
   amountNanoUsd: bigint;
@@ -28,30 +28,16 @@ type NewCredit = {
 export const typeOfCredit = (source: LotSource): TransactionType =>
   source === LotSource.PURCHASE ? TransactionType.PURCHASE : TransactionType.GRANT;
 
-/** Opens a lot of a locked organization and posts it; CONFLICT when the account cannot hold more. */
-export async function openLot(
+/** Gives credit to a locked organization and posts it; CONFLICT when the account cannot hold more. */
+export async function giveCredit(
   sql: Sql,
   account: Account,
   credit: NewCredit,
   nowMs: number,
 ): Promise<{ lotId: string; posted: Posted }> {
-  const { source, amountNanoUsd, startsAtMs, expiresAtMs, description, requestId } = credit;
+  const { source, amountNanoUsd, description, requestId } = credit;
   requireRoomInAccount(account, amountNanoUsd);
-  const lotId = uuidv7();
-  await sql.query({
-    text: `
-      insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, starts_at, expires_at, created_at)
-      values ($1, $2, $3, $4, $4, $5, $6, $7)`,
-    values: [
-      account.tenantId,
-      lotId,
-      source,
-      amountNanoUsd,
-      startsAtMs === undefined ? null : new Date(startsAtMs),
-      expiresAtMs === null ? null : new Date(expiresAtMs),
-      new Date(nowMs),
-    ],
-  });
+  const lotId = (await addToLot(sql, account, credit)) ?? (await openLot(sql, account, credit, nowMs));
   const isBought = source === LotSource.PURCHASE;
   const posting = {
     ...postingDefaults,
@@ -68,6 +54,53 @@ export async function openLot(
   return { lotId, posted: posted! };
 }
 
+/**
+ * Adds refunds and corrections to the lot of earlier ones, if anything is left of it: there may be one for each call of an outage, and
+ * every charge reads each lot of a wallet. Null when a lot has to be opened.
+ */
+async function addToLot(
+  sql: Sql,
+  { tenantId }: Account,
+  { source, amountNanoUsd, expiresAtMs }: NewCredit,
+): Promise<string | null> {
+  if (source !== LotSource.ADJUSTMENT || expiresAtMs !== null) return null;
+  const { rows } = await sql.query<{ id: string }>({
+    text: `
+      update lots set granted_nano_usd = granted_nano_usd + $2, remaining_nano_usd = remaining_nano_usd + $2
+      where tenant_id = $1 and id = (
+        select id from lots
+        where tenant_id = $1 and source = ${LotSource.ADJUSTMENT} and expires_at is null and remaining_nano_usd > 0
+        order by id desc limit 1)
+      returning id`,
+    values: [tenantId, amountNanoUsd],
+  });
+  return rows[0]?.id ?? null;
+}
+
+async function openLot(
+  sql: Sql,
+  { tenantId }: Account,
+  { source, amountNanoUsd, startsAtMs, expiresAtMs }: NewCredit,
+  nowMs: number,
+): Promise<string> {
+  const id = uuidv7();
+  await sql.query({
+    text: `
+      insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, starts_at, expires_at, created_at)
+      values ($1, $2, $3, $4, $4, $5, $6, $7)`,
+    values: [
+      tenantId,
+      id,
+      source,
+      amountNanoUsd,
+      startsAtMs === undefined ? null : new Date(startsAtMs),
+      expiresAtMs === null ? null : new Date(expiresAtMs),
+      new Date(nowMs),
+    ],
+  });
+  return id;
+}
+
 /** What a request with an id is about, to tell a repeat from another request with the same id. */
 type RequestedMovement = {
   requestId: string;
@@ -80,7 +113,7 @@ type RequestedMovement = {
 };
 
 /**
- * The transaction posted by an earlier request with this id, and the lot it opened; null when there was none. IDEMPOTENCY_KEY_REUSED when
+ * The transaction posted by an earlier request with this id, and the lot it gave; null when there was none. IDEMPOTENCY_KEY_REUSED when
  * that request was about something else.
  */
 export async function findRequest(

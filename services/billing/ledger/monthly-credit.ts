@@ -5,7 +5,7 @@ import type { Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, hasRoomInAccount, lockAccount, readAccount } from './accounts.ts';
-import { openLot } from './credit.ts';
+import { giveCredit } from './credit.ts';
 
 /**
  * SQL of the request id of a month's credit beyond what was given before; with it that credit is given only once. A name, not a secret.
@@ -53,7 +53,7 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
     description: `Included in plan ${plan}`,
     requestId,
   };
-  await openLot(sql, account, lot, nowMs);
+  await giveCredit(sql, account, lot, nowMs);
   return true;
 }
 

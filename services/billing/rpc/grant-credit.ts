@@ -12,7 +12,7 @@ import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { findRequest, openLot, typeOfCredit } from '../ledger/credit.ts';
+import { findRequest, giveCredit, typeOfCredit } from '../ledger/credit.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
@@ -33,7 +33,7 @@ export const grantCredit =
         if (expiresAtMs !== null && expiresAtMs <= nowMs) {
           throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
         }
-        const { lotId } = await openLot(
+        const { lotId } = await giveCredit(
           sql,
           account,
           { source, amountNanoUsd, expiresAtMs, description, requestId },

@@ -14,7 +14,7 @@ import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { postingDefaults } from '../domain/ledger.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
-import { findRequest, openLot } from '../ledger/credit.ts';
+import { findRequest, giveCredit } from '../ledger/credit.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
@@ -58,7 +58,7 @@ type Adjustment = { amountNanoUsd: bigint; description: string; requestId: strin
 
 async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
   const credit = { ...adjustment, source: LotSource.ADJUSTMENT, type: TransactionType.ADJUSTMENT, expiresAtMs: null };
-  const { posted } = await openLot(sql, account, credit, nowMs);
+  const { posted } = await giveCredit(sql, account, credit, nowMs);
   return posted.id;
 }
 

@@ -7,7 +7,7 @@ import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
-import { openLot } from '../ledger/credit.ts';
+import { giveCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
@@ -91,7 +91,7 @@ async function book(
   const rest = paid === null ? amountNanoUsd : amountNanoUsd - invoice!.totalNanoUsd;
   if (paid !== null && rest === 0n) return paid;
   const credit = { source: LotSource.PURCHASE, amountNanoUsd: rest, expiresAtMs: null, description, requestId: null };
-  const { posted } = await openLot(sql, account, credit, nowMs);
+  const { posted } = await giveCredit(sql, account, credit, nowMs);
   return paid ?? posted.id;
 }
 

@@ -19,7 +19,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { dayMs } from '../domain/period.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { openLot } from '../ledger/credit.ts';
+import { giveCredit } from '../ledger/credit.ts';
 import { lockFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 
@@ -61,7 +61,7 @@ async function redeem(
       // Otherwise the balance would lack what the next look at the wallet adds.
       await giveCreditOfNewMonth(sql, account, nowMs);
       const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
-      const { lotId } = await openLot(
+      const { lotId } = await giveCredit(
         sql,
         account,
         {

@@ -15,7 +15,7 @@ import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { accountNumbers } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { findRequest, openLot } from '../ledger/credit.ts';
+import { findRequest, giveCredit } from '../ledger/credit.ts';
 
 /**
  * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and posted entries are
@@ -47,7 +47,7 @@ export const refundTransaction =
         if (amountNanoUsd > left || amountNanoUsd <= 0n) {
           throw gatewayError(ErrorReason.CONFLICT, 'The amount is more than is left of the charge.');
         }
-        const { posted } = await openLot(
+        const { posted } = await giveCredit(
           sql,
           account,
           {

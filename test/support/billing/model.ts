@@ -48,7 +48,13 @@ export class BillingModel {
 
   /** `startsMs`: the credit does not exist for calls made before this, however late they are charged. */
   give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): void {
-    this.lots.push({ source, granted: amount, left: amount, expired: 0n, startsMs, expiresMs });
+    const began = this.lots.find((lot) => source === 'adjustment' && lot.source === source && lot.left > 0n);
+    if (began === undefined) {
+      this.lots.push({ source, granted: amount, left: amount, expired: 0n, startsMs, expiresMs });
+    } else {
+      began.granted += amount;
+      began.left += amount;
+    }
     this.#note(type, amount, null);
   }
 

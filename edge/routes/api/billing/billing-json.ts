@@ -30,7 +30,7 @@ const lotSources = spelling({
   adjustment: LotSource.ADJUSTMENT,
 });
 
-/** Credit that was granted in one piece. */
+/** Credit that was granted in one piece, or refunds and corrections together. */
 export const lotSchema = Type.Object(
   {
     id: idSchema,

@@ -15,7 +15,8 @@ export const file_modelgateway_billing_v1_lot: GenFile = /*@__PURE__*/
   fileDesc("CiFtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9sb3QucHJvdG8SF21vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxItsBCgNMb3QSCgoCaWQYASABKAkSMgoGc291cmNlGAIgASgOMiIubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuTG90U291cmNlEhgKEGdyYW50ZWRfbmFub191c2QYAyABKAMSGgoScmVtYWluaW5nX25hbm9fdXNkGAQgASgDEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKowBCglMb3RTb3VyY2USGgoWTE9UX1NPVVJDRV9VTlNQRUNJRklFRBAAEhcKE0xPVF9TT1VSQ0VfUFVSQ0hBU0UQARIYChRMT1RfU09VUkNFX1BST01PVElPThACEhUKEUxPVF9TT1VSQ0VfQ09VUE9OEAMSGQoVTE9UX1NPVVJDRV9BREpVU1RNRU5UEARiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * Lot is credit that was granted at once.
+ * Lot is credit that was granted at once, or over time: refunds and corrections add to the one lot of
+ * adjustments of which something is left.
  *
  * @generated from message modelgateway.billing.v1.Lot
  */
@@ -35,7 +36,7 @@ export type Lot = Message<"modelgateway.billing.v1.Lot"> & {
   source: LotSource;
 
   /**
-   * What it was granted with.
+   * What was granted in all.
    *
    * @generated from field: int64 granted_nano_usd = 3;
    */
@@ -56,7 +57,7 @@ export type Lot = Message<"modelgateway.billing.v1.Lot"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was granted.
+   * When the first of it was granted.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 6;
    */
