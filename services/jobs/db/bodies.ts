@@ -31,6 +31,14 @@ export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKi
   }
 }
 
+/** Deletes a body again, in the transaction that wrote it. */
+export async function deleteBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKind): Promise<void> {
+  await sql.query({
+    text: 'delete from job_bodies where tenant_id = $1 and job_id = $2 and kind = $3',
+    values: [tenantId, id, kind],
+  });
+}
+
 /** The length of a body outside its job's row. @throws GatewayError NOT_FOUND as `readBody` does. */
 export async function bodyBytes(
   database: Pick<ServiceDatabase, 'query'>,

@@ -10,7 +10,7 @@ import {
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { holdMs } from '../budget/holds.ts';
-import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
+import { bodyKinds, deleteBody, inRowBytesMax, writeBody } from './bodies.ts';
 import type { HeldJob } from './take-jobs.ts';
 import { presentSql } from './time.ts';
 
@@ -85,25 +85,29 @@ export async function endJobs(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Ends one job whose result is larger than `inRowBytesMax`. */
+/**
+ * Ends one job whose result is larger than `inRowBytesMax`. While that is stored, the row is locked only against its removal and other
+ * workers: the extension of its lease and its cancellations would wait for hundreds of megabytes, each with a connection.
+ */
 export function endLargeJob(
   database: Pick<ServiceDatabase, 'pool'>,
   job: HeldJob,
   ending: Ending & { status: typeof JobStatus.COMPLETED },
   shiftMs: number,
 ): Promise<boolean> {
+  const { tenantId, id, fence } = job;
   return sqlTransaction(database, async (sql) => {
-    const { rows } = await sql.query({
-      name: 'jobs-lock-to-end',
-      text: `select from jobs where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}
-        for no key update`,
-      values: [job.tenantId, job.id, job.fence],
+    const { rowCount: isHeld } = await sql.query({
+      name: 'jobs-is-held',
+      text: `select from jobs where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS} for key share`,
+      values: [tenantId, id, fence],
     });
-    if (rows.length === 0) return false;
+    if (isHeld === 0) return false;
     await writeBody(sql, job, bodyKinds.result, ending.body);
     // Last: until the commit nobody else counts a result of this organization.
-    await sql.query(endStatement([{ job, ending }], shiftMs));
-    return true;
+    const { rowCount: isEnded } = await sql.query(endStatement([{ job, ending }], shiftMs));
+    if (isEnded === 0) await deleteBody(sql, job, bodyKinds.result);
+    return isEnded === 1;
   });
 }
 

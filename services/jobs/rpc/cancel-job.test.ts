@@ -108,19 +108,39 @@ test('the room of a cancelled job is no longer renewed, even if Billing could no
   expect(renewed).toEqual([waiting]);
 });
 
-test('a job cancelled while its large result is being stored either has that result or was cancelled without one', async () => {
+/** A connection that holds up whoever stores a result, as a stalled disk would. */
+async function startedDisk() {
+  const sql = await database.pool.connect();
+  const goOn = () => sql.query('rollback');
+  return {
+    async stall(job: Person & { id: string }): Promise<void> {
+      await sql.query('begin');
+      await writeBody(sql, job, bodyKinds.result, Buffer.alloc(1));
+    },
+    /** Whether somebody waits for it. */
+    async isAwaited(): Promise<boolean> {
+      const waiting = 'select from pg_locks where not granted and transactionid = pg_current_xact_id()::xid';
+      return (await sql.query(waiting)).rowCount === 1;
+    },
+    goOn,
+    [Symbol.asyncDispose]: async () => {
+      await goOn();
+      sql.release();
+    },
+  };
+}
+
+test('while a large result is being stored its job keeps its lease, and is cancelled at once, however often, without that result', async () => {
   await using jobs = await startedJobs();
   const owner = somebody();
   const [id] = await queueJobs(database, 1, owner);
-  const disk = await database.pool.connect();
-  // As if the disk had stalled.
-  await disk.query('begin');
-  await disk.query('lock table job_bodies in exclusive mode');
+  await using disk = await startedDisk();
   const worker = new JobWorker(
     {
       ...workerDeps(database, () => {}),
       inference: {
         async *invoke() {
+          await disk.stall({ ...owner, id: id! });
           yield create(InvokeResponseSchema, {
             head: create(InvokeHeadSchema, { status: 200, contentType: 'application/json' }),
             body: Buffer.alloc(inRowBytesMax + 1, ' '),
@@ -131,16 +151,37 @@ test('a job cancelled while its large result is being stored either has that res
     },
     workerDefaults,
   );
-  const locks =
-    'select from pg_locks join pg_database on oid = database where datname = current_database() and not granted';
-  const waiting = async (count: number) => (await database.pool.query(locks)).rowCount === count;
-  await waitFor(() => waiting(1), { description: 'the result to be stored' });
-  const cancellation = jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner));
-  await waitFor(() => waiting(2), { description: 'the cancellation to wait' });
-  await disk.query('commit');
-  disk.release();
-  const { job } = await cancellation;
+  await waitFor(disk.isAwaited, { description: 'the result to be stored' });
+  const lease = async () =>
+    (await database.pool.query('select lease_expires_at from jobs where id = $1', [id])).rows[0].lease_expires_at;
+  const before: Date = await lease();
+  await worker.keepLeases();
+  expect((await lease()).getTime()).toBeGreaterThan(before.getTime());
+  const cancelled = Promise.all(
+    Array.from({ length: 50 }, () => jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner))),
+  );
+  const statuses = (await cancelled).map(({ job }) => job!.status);
+  expect(statuses).toEqual(statuses.map(() => JobStatus.CANCELLED));
+  expect(await disk.isAwaited()).toBe(true);
+  await disk.goOn();
   await worker.close(5_000);
   const stored = await database.pool.query('select from job_bodies where job_id = $1', [id]);
-  expect([job!.status, await statusOf(id!), stored.rowCount]).toEqual([JobStatus.COMPLETED, JobStatus.COMPLETED, 1]);
+  expect([await statusOf(id!), stored.rowCount]).toEqual([JobStatus.CANCELLED, 0]);
+});
+
+test('deletions of a cancelled job whose result is still being stored wait for it, but nobody else waits for them', async () => {
+  await using jobs = await startedJobs();
+  const [owner, other] = [somebody(), somebody()];
+  const [[id], [othersId]] = [await queueJobs(database, 1, owner), await queueJobs(database, 1, other)];
+  await jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner));
+  await using disk = await startedDisk();
+  await disk.stall({ ...owner, id: id! });
+  const deletions = Promise.allSettled(
+    Array.from({ length: 50 }, () => jobs.deleteJob({ jobId: publicJobId(id!) }, as(owner))),
+  );
+  await waitFor(disk.isAwaited, { description: 'a deletion to wait' });
+  await jobs.getJob({ jobId: publicJobId(othersId!) }, as(other));
+  await disk.goOn();
+  const reasons = (await deletions).map((one) => (one.status === 'fulfilled' ? 'deleted' : one.reason.reason));
+  expect(reasons.toSorted()).toEqual([...Array(49).fill(ErrorReason.NOT_FOUND), 'deleted']);
 });
