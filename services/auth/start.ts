@@ -40,6 +40,8 @@ export type AuthOptions = {
 
 type StartedAuth = {
   implementation: ServiceImpl<typeof AuthService>;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -100,6 +102,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
       keyRefreshes,
       outbox,
     }),
+    stop: () => keyRefreshes.close(),
     close: () => closing.disposeAsync(),
   };
 }

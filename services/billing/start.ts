@@ -37,6 +37,8 @@ type StartedBilling = {
   implementation: ServiceImpl<typeof BillingService>;
   /** The dependencies of the RPCs, for running workers by hand. */
   deps: BillingDeps;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   /** Ends the workers, the relay and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
@@ -69,6 +71,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
   return {
     implementation: billingService(deps),
     deps,
+    stop: () => auditRelay.close(),
     close: () => closing.disposeAsync(),
   };
 }

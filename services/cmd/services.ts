@@ -15,6 +15,7 @@ import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { startUsage } from '../usage/start.ts';
 import { type Base, bodyReadMaxBytes } from './base.ts';
+import { type Closer, closeAll } from './close-all.ts';
 
 /** Who may call each service over the network, besides the service itself. */
 const callers: Record<ServiceName, readonly string[]> = {
@@ -34,9 +35,17 @@ export async function startServices(
 ): Promise<RpcService[]> {
   const { switchboard, calls, closers } = base;
   const services: RpcService[] = [];
+  const closes: Closer[] = [];
+  const stops: Closer[] = [];
+  // Services call each other in circles, so all of them end their own work before any closes what others need to answer.
+  closers.push(
+    () => closeAll(closes),
+    () => closeAll(stops),
+  );
   for (const name of names) {
-    const { rpc, close } = await startService(name, base, connection);
-    closers.push(close);
+    const { rpc, stop, close } = await startService(name, base, connection);
+    closes.push(close);
+    stops.push(stop);
     switchboard.add(rpc, calls);
     services.push(rpc);
   }
@@ -47,21 +56,21 @@ async function startService(
   name: ServiceName,
   { env, logger, registry, switchboard, upstreamSecret, connectUpstream }: Base,
   connection: DatabaseUrl,
-): Promise<{ rpc: RpcService; close(): Promise<void> }> {
+): Promise<{ rpc: RpcService; stop: Closer; close: Closer }> {
   const common = { connection, clock: env.clock, logger: logger.child({ service: name }), registry };
   const client = <Service extends DescService>(service: Service) => switchboard.client(name, service);
   const options = { callers: callers[name] };
   switch (name) {
     case 'keys': {
-      const { implementation, close } = await startKeys({
+      const { implementation, ...ends } = await startKeys({
         ...common,
         peppers: env.keyPeppers,
         auth: client(AuthService),
       });
-      return { rpc: rpcService(KeysService, implementation, options), close };
+      return { rpc: rpcService(KeysService, implementation, options), ...ends };
     }
     case 'auth': {
-      const { implementation, close } = await startAuth({
+      const { implementation, ...ends } = await startAuth({
         ...common,
         keys: client(KeysService),
         publicUrl: env.publicUrl,
@@ -69,10 +78,10 @@ async function startService(
         jwtPrivateKey: env.jwtPrivateKey,
         smtpUrl: env.smtpUrl,
       });
-      return { rpc: rpcService(AuthService, implementation, options), close };
+      return { rpc: rpcService(AuthService, implementation, options), ...ends };
     }
     case 'models': {
-      const { implementation, close } = await startModels({
+      const { implementation, ...ends } = await startModels({
         ...common,
         keys: client(KeysService),
         usage: client(UsageService),
@@ -81,32 +90,32 @@ async function startService(
         upstreamSecret,
         connectUpstream,
       });
-      return { rpc: rpcService(ModelsService, implementation, options), close };
+      return { rpc: rpcService(ModelsService, implementation, options), ...ends };
     }
     case 'usage': {
-      const { implementation, close } = await startUsage({
+      const { implementation, ...ends } = await startUsage({
         ...common,
         auth: client(AuthService),
         keys: client(KeysService),
         billing: client(BillingService),
       });
-      return { rpc: rpcService(UsageService, implementation, options), close };
+      return { rpc: rpcService(UsageService, implementation, options), ...ends };
     }
     case 'billing': {
-      const { implementation, close } = await startBilling({
+      const { implementation, ...ends } = await startBilling({
         ...common,
         models: client(ModelsService),
         auth: client(AuthService),
         paymentWebhookSecret: env.paymentWebhookSecret,
       });
-      return { rpc: rpcService(BillingService, implementation, options), close };
+      return { rpc: rpcService(BillingService, implementation, options), ...ends };
     }
     case 'jobs': {
-      const { implementation, close } = await startJobs({
+      const { implementation, ...ends } = await startJobs({
         ...common,
         billing: client(BillingService),
       });
-      return { rpc: rpcService(JobsService, implementation, { ...options, readMaxBytes: bodyReadMaxBytes }), close };
+      return { rpc: rpcService(JobsService, implementation, { ...options, readMaxBytes: bodyReadMaxBytes }), ...ends };
     }
     default:
       return name satisfies never;

@@ -16,6 +16,8 @@ import { wakeWorkers } from './workers/wake-workers.ts';
 
 export type StartedJobs = {
   implementation: ServiceImpl<typeof JobsService>;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   /** Ends the housekeeping and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
@@ -47,6 +49,7 @@ export async function startJobs(options: {
   const housekeeping = startHousekeeping(deps);
   return {
     implementation: jobsService(deps),
+    stop: () => housekeeping.close(),
     close: async () => {
       await housekeeping.close();
       await database.close();

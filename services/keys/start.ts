@@ -22,6 +22,8 @@ import { startHousekeeping } from './workers/housekeeping.ts';
 
 type StartedKeys = {
   implementation: ServiceImpl<typeof KeysService>;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   /** Ends the feed, the recurring work and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
@@ -58,6 +60,7 @@ export async function startKeys(options: {
   const closing = opened.move();
   return {
     implementation: keysService({ database, feed, leases, digestLookUp, peppers, clock }),
+    stop: () => auditRelay.close(),
     close: () => closing.disposeAsync(),
   };
 }

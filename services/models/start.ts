@@ -18,6 +18,8 @@ import { startReminders } from './workers/reminders.ts';
 
 export type StartedModels = {
   implementation: ServiceImpl<typeof ModelsService>;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -61,6 +63,9 @@ export async function startModels(options: {
       connectUpstream,
       onRetirementChange: reminders.wake,
     }),
+    stop: async () => {
+      await Promise.all([auditRelay.close(), reminders.close()]);
+    },
     close: () => closing.disposeAsync(),
   };
 }

@@ -19,6 +19,8 @@ import { startPartitionKeeper } from './workers/keep-partitions.ts';
 
 type StartedUsage = {
   implementation: Partial<ServiceImpl<typeof UsageService>>;
+  /** Ends the work that calls other services. `close` does so too. */
+  stop(): Promise<void>;
   /** Ends the workers and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
@@ -53,11 +55,13 @@ export async function startUsage(options: {
   });
   const dayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
+  const stop = async (): Promise<void> => charges?.close();
   return {
     implementation: usageService({ database, partitions, charges, auth, keys, metrics, clock, machineClock }),
+    stop,
     close: async () => {
       await Promise.all([partitionKeeper.close(), bucketDropper.close(), dayGatherer.close()]);
-      await charges?.close();
+      await stop();
       await database.close();
     },
   };

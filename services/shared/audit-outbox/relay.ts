@@ -39,7 +39,7 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
     everyMs,
     // Events that an earlier process left need Auth, which may start after this service in the same process.
     firstAfterMs: everyMs,
-    round: () => relayAuditEvents(deps),
+    round: (signal) => relayAuditEvents(deps, signal),
     logger,
   });
 }
@@ -58,10 +58,10 @@ async function auditEventsWaiting(database: AuditRelayDeps['database']): Promise
 /**
  * Hands waiting events to Auth, oldest first. An event leaves the outbox only when Auth has stored it; if the answer is lost it is sent
  * again, and Auth records each id once. Rejects when Auth or the database is out of reach; nothing is lost. An event that Auth will never
- * accept is set aside, so that it does not hold up others.
+ * accept is set aside, so that it does not hold up others. Ends between two calls once `signal` aborts.
  */
-export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
-  for (;;) {
+export async function relayAuditEvents(deps: AuditRelayDeps, signal?: AbortSignal): Promise<void> {
+  while (signal?.aborted !== true) {
     const { rows } = await deps.database.query<Row>({
       name: 'audit-outbox-next',
       text: `

@@ -143,11 +143,11 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
     },
     drain: () => inTurn(() => drainAll(0)),
     async close() {
-      isClosed = true;
       clearInterval(timer);
       clearTimeout(gathering);
       // What is not taken now waits in the outbox.
-      if (failures === 0) attempt(() => drainAll(leftBehindAfterMs));
+      if (failures === 0 && !isClosed) attempt(() => drainAll(leftBehindAfterMs));
+      isClosed = true;
       await turn;
     },
   };
