@@ -51,6 +51,18 @@ test('the ledger is verified completely, even if a statement takes longer than r
   await testDatabase.drop();
 });
 
+test('a stop does not wait for a verification of the ledger, which may take minutes after a start', async () => {
+  await using testDatabase = await createTestDatabase();
+  const rival = new pg.Client({ connectionString: testDatabase.url });
+  await rival.connect();
+  await rival.query('begin; lock table billing.entries in access exclusive mode');
+  const { close } = await startTestBilling(testDatabase);
+  const verifying = `select from pg_locks where not granted and relation = 'billing.entries'::regclass`;
+  await waitFor(async () => (await rival.query(verifying)).rowCount, { description: 'the verification to begin' });
+  await close();
+  await rival.end();
+});
+
 test('the verification finds an invoice that is missing, asks for another sum than was accrued, or counts as paid without a payment', async () => {
   await using broken = await startTestBilling();
   const [gone, dear, unpaid, whole] = [person(), person(), person(), person()].map(({ tenantId }) => tenantId);

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { IsolationLevel } from '@mikro-orm/postgresql';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -130,12 +131,23 @@ const statementTimeoutMs = 600_000;
 
 type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 
-/** Recomputes every sum from the entries, of one organization or (null) of all, at one moment. */
-export const verifyLedgerOf = (database: Pick<ServiceDatabase, 'pool'>, tenantId: string | null): Promise<Verdict> =>
-  sqlTransaction(database, (sql) => runChecks(sql, tenantId), {
-    isolationLevel: IsolationLevel.REPEATABLE_READ,
-    settings: { statement_timeout: statementTimeoutMs },
-  });
+/**
+ * Recomputes every sum from the entries, of one organization or (null) of all, at one moment. When `signal` aborts it rejects at once, in
+ * the middle of a statement.
+ */
+export const verifyLedgerOf = (
+  database: Pick<ServiceDatabase, 'pool'>,
+  tenantId: string | null,
+  signal?: AbortSignal,
+): Promise<Verdict> =>
+  sqlTransaction(
+    database,
+    async (client) => {
+      using _ = signal && addAbortListener(signal, () => void client.end());
+      return await runChecks(client, tenantId);
+    },
+    { isolationLevel: IsolationLevel.REPEATABLE_READ, settings: { statement_timeout: statementTimeoutMs } },
+  );
 
 async function runChecks(sql: Sql, tenantId: string | null): Promise<Verdict> {
   const faults = [];

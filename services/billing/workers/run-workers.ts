@@ -34,8 +34,8 @@ export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
   };
 }
 
-async function verifyLedger({ database, logger }: WorkerDeps): Promise<void> {
-  const { faults } = await verifyLedgerOf(database, null);
+async function verifyLedger({ database, logger, signal }: WorkerDeps): Promise<void> {
+  const { faults } = await verifyLedgerOf(database, null, signal);
   if (faults!.length > 0)
     logger.error(
       { faults: faults!.length, first: String(faults![0]!.subjectId) },
