@@ -169,6 +169,20 @@ test('a Postgres that is killed comes back by itself with every committed row', 
   expect(pid()).not.toBe(killed);
 });
 
+test('a killed process of Postgres, which costs all connections, is in the log with its signal', async () => {
+  const lines: string[] = [];
+  const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });
+  running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
+  const client = new pg.Client(running.url);
+  client.on('error', () => {});
+  await client.connect();
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  process.kill(rows[0]!.pid, 'SIGKILL');
+  await vi.waitFor(() => expect(lines.join('')).toMatch(/\(PID \d+\) was terminated by signal 9/), patience);
+  expect(lines).toHaveLength(1);
+  await vi.waitFor(async () => expect(await keptRows(running!.url)).toEqual([{ text: 'first start' }]), patience);
+});
+
 test('a killed Postgres that cannot be restarted yet is retried until it can', async () => {
   const lines: string[] = [];
   const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });

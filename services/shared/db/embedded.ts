@@ -205,6 +205,12 @@ function logLine(line: string, logger: Logger): void {
   const match = /^(PANIC|FATAL|WARNING|[A-Z]+\d?):\s+(.*)$/.exec(line);
   const text = match?.[2] ?? line;
   if (match?.[1] === 'PANIC') logger.error({ postgres: text }, 'postgres');
+  else if (match?.[1] === 'LOG' && text.includes('was terminated by signal'))
+    // Nothing else says why all connections are lost.
+    logger.error(
+      { postgres: text },
+      'a process of the embedded Postgres was killed, as happens when memory runs out: all connections end while it recovers',
+    );
   else if (match?.[1] === 'FATAL' || match?.[1] === 'WARNING') logger.warn({ postgres: text }, 'postgres');
   else logger.debug({ postgres: text }, 'postgres');
 }
