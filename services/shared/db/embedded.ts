@@ -209,7 +209,7 @@ function logLine(line: string, logger: Logger): void {
     // Nothing else says why all connections are lost.
     logger.error(
       { postgres: text },
-      'a process of the embedded Postgres was killed, as happens when memory runs out: all connections end while it recovers',
+      'a process of the embedded Postgres was ended by a signal, by 9 when memory has run out: all connections end while it recovers',
     );
   else if (match?.[1] === 'FATAL' || match?.[1] === 'WARNING') logger.warn({ postgres: text }, 'postgres');
   else logger.debug({ postgres: text }, 'postgres');
