@@ -11,7 +11,8 @@ import type { AdmittedSession } from './session.ts';
 /** The part of `ws`'s WebSocket that is used here. */
 export type WebSocketLike = {
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;
-  on(event: 'pong' | 'close', listener: () => void): unknown;
+  /** `error`: it could not read a message, and is closing with the code that says so. */
+  on(event: 'pong' | 'close' | 'error', listener: () => void): unknown;
   send(text: string, sent: (error?: Error) => void): void;
   ping(): void;
   close(code: number, reason: string): void;
@@ -53,12 +54,15 @@ export async function carrySession(
   let isAlive = true;
   let isClosing = false;
 
-  const close = (code: number, reason: string): void => {
-    if (isClosing) return;
+  const awaitClose = (): void => {
     isClosing = true;
-    socket.close(code, reason.slice(0, 123));
     cutOff = setTimeout(() => socket.terminate(), closeTimeoutMs);
     session.abort();
+  };
+  const close = (code: number, reason: string): void => {
+    if (isClosing) return;
+    awaitClose();
+    socket.close(code, reason.slice(0, 123));
   };
   const send = (json: string): Promise<void> => new Promise((resolve) => socket.send(json, () => resolve()));
   /** Tells the client why, and closes. */
@@ -96,6 +100,10 @@ export async function carrySession(
 
   socket.on('pong', () => {
     isAlive = true;
+  });
+  // Its client may still be sending: cut off at once, it would get a reset connection instead of the code.
+  socket.on('error', () => {
+    if (!isClosing) awaitClose();
   });
   socket.on('message', (data, isBinary) => {
     isAlive = true;

@@ -21,6 +21,9 @@ const piecesMax = 32 * 1024;
 /** How long clients have to close when the server goes away, in milliseconds. */
 const leaveMs = 5_000;
 
+/** `readyState` of a WebSocket on which neither side has begun to close. */
+const openState = 1;
+
 const realtimePath = /^\/(api\/)?v1\/realtime(\?|$)/;
 
 /** Whether a request asks for a WebSocket where there is one. */
@@ -37,8 +40,10 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
       maxBufferedChunks: piecesMax,
       handleProtocols: chosenProtocol,
     },
-    // A socket that breaks is closed, and its session hears of that anyway.
-    errorHandler: (_error: Error, socket: { terminate(): void }) => socket.terminate(),
+    // A socket that cannot read a message is closing already, and its session hears of that. One that is open was left by its handler.
+    errorHandler: (_error: Error, socket: { readyState: number; terminate(): void }) => {
+      if (socket.readyState === openState) socket.terminate();
+    },
     preClose(done: () => void) {
       for (const client of app.websocketServer.clients) {
         client.close(1001, 'the server is going away');

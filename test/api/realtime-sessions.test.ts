@@ -237,9 +237,12 @@ describe('a running session', () => {
 });
 
 describe('abuse', () => {
-  test('a message that is too large ends with 1009', async () => {
+  test('a message that is too large ends with 1009, even for a client that reads nothing before it has sent all of it', async () => {
     const session = await talk();
-    session.socket.send(`"${'a'.repeat(21 * 1024 * 1024)}"`);
+    session.socket.pause();
+    const failure = await new Promise((sent) => session.socket.send(`"${'a'.repeat(21 * 1024 * 1024)}"`, {}, sent));
+    expect(failure ?? null, 'the connection was reset').toBeNull();
+    session.socket.resume();
     expect((await session.close()).code).toBe(1009);
   });
 

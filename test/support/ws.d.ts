@@ -12,6 +12,7 @@ declare module 'ws' {
     close(code?: number, reason?: string): void;
     /** Stops reading from the network. */
     pause(): void;
+    resume(): void;
     terminate(): void;
     on(event: 'open' | 'ping' | 'pong', listener: () => void): this;
     on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): this;
