@@ -35,7 +35,11 @@ const usdText = (value: number, digitsMax: number): string =>
     currency: 'USD',
     minimumFractionDigits: 2,
     maximumFractionDigits: digitsMax,
-  }).format(value);
+    // No minus before zero.
+    signDisplay: 'negative',
+  })
+    .format(value)
+    .replace('-', '\u2212');
 
 /** The change from `before` to `now` as a ratio; null if `before` is zero. */
 export function changeRatio(now: number, before: number): number | null {

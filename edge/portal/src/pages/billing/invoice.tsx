@@ -62,7 +62,7 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
               ['Subtotal', <Money key="subtotal" exact usd={invoice.subtotal_usd} />],
               [
                 'Paid from commitment and credit',
-                <Money key="credits" exact usd={invoice.credits_usd === 0 ? 0 : -invoice.credits_usd} />,
+                <Money key="credits" exact usd={-invoice.credits_usd} />,
               ],
               [
                 'Total',
