@@ -197,6 +197,19 @@ test('numbers are aligned under their column’s name wherever there is room: fi
   await close();
 });
 
+test('the names of columns are on one line, sortable or not, on either side', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
+  await page.getByRole('table', { name: 'Invoices' }).waitFor();
+  const tops = await page.evaluate(`[...document.querySelectorAll('main th:not(:last-child)')].map((head) => {
+    const name = document.createRange();
+    name.selectNodeContents(document.createTreeWalker(head, 4).nextNode());
+    return name.getBoundingClientRect().top;
+  })`);
+  expect(new Set(tops as number[]).size).toBe(1);
+  await close();
+});
+
 test('names of models, endpoints and keys wrap between their parts, and not within a word', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?by=request');

@@ -62,6 +62,30 @@ test('an invoice shows each quantity to its last digit, in the units of the pric
   await close();
 });
 
+test('the decimal points of amounts are aligned, in tables and among the totals of an invoice, and copies have only the amounts', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
+  await page.getByRole('table', { name: 'Line items' }).waitFor();
+  const spreadOf = (amounts: string) => `(() => {
+    const points = [...document.querySelectorAll('${amounts}')].map((amount) => {
+      const text = document.createTreeWalker(amount, 4).nextNode();
+      const point = document.createRange();
+      point.setStart(text, text.data.indexOf('.'));
+      return point.getBoundingClientRect().left;
+    });
+    return Math.max(...points) - Math.min(...points);
+  })()`;
+  const amounts = '[aria-label="Line items"] td[data-label="Amount"]';
+  const shown = await page.locator(amounts).allTextContents();
+  expect(new Set(shown.map((text) => text.split('.')[1]!.length)).size).toBeGreaterThan(1);
+  expect(await page.evaluate(spreadOf(amounts))).toBeLessThan(0.5);
+  expect(await page.evaluate(spreadOf('main dl:last-child dd'))).toBeLessThan(0.5);
+  await page.evaluate(`getSelection().selectAllChildren(document.querySelector('[aria-label="Line items"] tbody'))`);
+  const copied = String(await page.evaluate('getSelection().toString()'));
+  expect(copied.split(/\s+/)).toEqual(expect.arrayContaining(shown));
+  await close();
+});
+
 test('an invoice prints in black on white, without the header of phones, whatever theme its reader chose', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript("localStorage.setItem('theme', 'dark')");

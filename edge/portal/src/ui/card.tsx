@@ -72,3 +72,17 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode]
     </dl>
   );
 }
+
+/** Names on the left, their figures on the right. */
+export function Figures({ figures }: { figures: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="grid gap-2 text-sm">
+      {figures.map(([name, figure]) => (
+        <div key={name} className="flex items-baseline justify-between gap-4">
+          <dt className="text-faint">{name}</dt>
+          <dd className="font-medium tabular">{figure}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -3,8 +3,9 @@ import { type ReactNode, useMemo } from 'react';
 import type { Pagination } from '../api/types.ts';
 import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
+import { decimalsMax, Money } from './money.tsx';
 
-export type Column<Row> = {
+type PlainColumn<Row> = {
   /** The header; empty for the actions column. */
   name: string;
   cell: (row: Row) => ReactNode;
@@ -12,6 +13,16 @@ export type Column<Row> = {
   sortBy?: (row: Row) => string | number | null;
   end?: boolean;
 };
+
+/** A column of amounts in USD: their decimal points are aligned, and they can be sorted. */
+type MoneyColumn<Row> = {
+  name: string;
+  usd: (row: Row) => number | null;
+  /** As for Money. */
+  exact?: boolean;
+};
+
+export type Column<Row> = PlainColumn<Row> | MoneyColumn<Row>;
 
 const features = tableFeatures({
   rowSortingFeature,
@@ -38,8 +49,23 @@ function stacking(columns: number, wordy: boolean): string {
   return columns > 3 ? '@max-xl:stacked' : '@max-xs:stacked';
 }
 
+/** A column of amounts as others are, with the room that its longest amount needs. */
+function filled<Row>({ name, usd, exact = false }: MoneyColumn<Row>, rows: readonly Row[]): PlainColumn<Row> {
+  const decimals = decimalsMax(rows.map(usd), exact);
+  return {
+    name,
+    end: true,
+    sortBy: usd,
+    cell: (row) => <Money usd={usd(row)} exact={exact} decimals={decimals} />,
+  };
+}
+
 /** A table whose columns sort on click. Where they do not fit, each row becomes a card. Place it inside a flush Card. */
-export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
+export function Table<Row>({ label, rows, columns: given, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
+  const columns = useMemo(
+    () => given.map((column) => ('usd' in column ? filled(column, rows) : column)),
+    [given, rows],
+  );
   const isPart = pagination !== undefined && pagination.total_pages > 1;
   const data = useMemo(() => [...rows], [rows]);
   const definitions = useMemo(
@@ -95,8 +121,8 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false,
                       type="button"
                       onClick={() => head.column.toggleSorting()}
                       className={classNames(
-                        'group inline-flex items-center gap-1 hover:text-ink',
-                        column.end && 'flex-row-reverse',
+                        'group -my-1 flex items-center gap-1 py-1 hover:text-ink',
+                        column.end && 'ml-auto flex-row-reverse',
                       )}
                     >
                       {column.name}

@@ -8,7 +8,6 @@ import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, valueIn } from '../../ui/failure.tsx';
 import { Meter } from '../../ui/meter.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
@@ -149,8 +148,8 @@ const lotColumns: readonly Column<Wallet['lots'][number]>[] = [
       </Badge>
     ),
   },
-  { name: 'Granted', end: true, sortBy: (lot) => lot.granted_usd, cell: (lot) => <Money usd={lot.granted_usd} /> },
-  { name: 'Left', end: true, sortBy: (lot) => lot.remaining_usd, cell: (lot) => <Money usd={lot.remaining_usd} /> },
+  { name: 'Granted', usd: (lot) => lot.granted_usd },
+  { name: 'Left', usd: (lot) => lot.remaining_usd },
   {
     name: 'Expires',
     end: true,

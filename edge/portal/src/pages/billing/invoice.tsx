@@ -1,12 +1,12 @@
 import { useGet } from '../../api/hooks.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
-import { formatQuantity, formatUsdExact } from '../../format/number.ts';
+import { formatQuantity } from '../../format/number.ts';
 import { formatUtcDay, formatUtcRange } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
-import { Card, Facts } from '../../ui/card.tsx';
+import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { Money } from '../../ui/money.tsx';
+import { decimalsMax, Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -40,8 +40,8 @@ const columns: readonly Column<Line>[] = [
     end: true,
     cell: (line) => `${formatQuantity(line.quantity)} ${line.unit.replaceAll('_', ' ')}`,
   },
-  { name: 'Unit price', end: true, cell: (line) => formatUsdExact(line.unit_price_usd) },
-  { name: 'Amount', end: true, cell: (line) => <Money exact usd={line.amount_usd} /> },
+  { name: 'Unit price', usd: (line) => line.unit_price_usd, exact: true },
+  { name: 'Amount', usd: (line) => line.amount_usd, exact: true },
 ];
 
 function Details({ invoice }: { invoice: InvoiceWithLines }) {
@@ -57,29 +57,7 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
               ['Paid', <Time key="paid" value={invoice.paid_at} none="Not yet" />],
             ]}
           />
-          <Facts
-            facts={[
-              ['Subtotal', <Money key="subtotal" exact usd={invoice.subtotal_usd} />],
-              [
-                'Paid from commitment and credit',
-                <Money key="credits" exact usd={-invoice.credits_usd} />,
-              ],
-              [
-                'Total',
-                <strong key="total">
-                  <Money exact usd={invoice.total_usd} />
-                </strong>,
-              ],
-              ...(invoice.amount_due_usd > 0
-                ? [
-                    [
-                      'Amount due, rounded up to a whole cent',
-                      <Money key="pay" usd={invoice.amount_due_usd} />,
-                    ] as const,
-                  ]
-                : []),
-            ]}
-          />
+          <Totals invoice={invoice} />
         </div>
       </Card>
       <Card flush title="Line items">
@@ -93,5 +71,23 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
       </Card>
       <Transactions path={`/billing/documents/invoices/${invoice.id}/transactions`} narrowed={false} />
     </>
+  );
+}
+
+function Totals({ invoice }: { invoice: InvoiceWithLines }) {
+  const totals: readonly (readonly [string, number])[] = [
+    ['Subtotal', invoice.subtotal_usd],
+    ['Paid from commitment and credit', -invoice.credits_usd],
+    ['Total', invoice.total_usd],
+    ...(invoice.amount_due_usd > 0
+      ? [['Amount due, rounded up to a whole cent', invoice.amount_due_usd] as const]
+      : []),
+  ];
+  const decimals = decimalsMax(
+    totals.map(([, usd]) => usd),
+    true,
+  );
+  return (
+    <Figures figures={totals.map(([name, usd]) => [name, <Money key={name} exact usd={usd} decimals={decimals} />])} />
   );
 }

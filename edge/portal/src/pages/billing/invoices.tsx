@@ -4,7 +4,6 @@ import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Money } from '../../ui/money.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { PdfButton } from './pdf-button.tsx';
@@ -72,11 +71,6 @@ const columns: readonly Column<Invoice>[] = [
     sortBy: (invoice) => invoice.due_date ?? '',
     cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—'),
   },
-  {
-    name: 'Total',
-    end: true,
-    sortBy: (invoice) => invoice.total_usd,
-    cell: (invoice) => <Money usd={invoice.total_usd} />,
-  },
+  { name: 'Total', usd: (invoice) => invoice.total_usd },
   { name: '', end: true, cell: (invoice) => <PdfButton invoice={invoice} /> },
 ];

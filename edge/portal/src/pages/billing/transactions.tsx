@@ -9,7 +9,6 @@ import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -105,6 +104,6 @@ const columns: readonly Column<Transaction>[] = [
     name: 'Description',
     cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>,
   },
-  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money exact usd={row.amount_usd} /> },
-  { name: 'Balance', end: true, cell: (row) => <Money usd={row.balance_after_usd} /> },
+  { name: 'Amount', usd: (row) => row.amount_usd, exact: true },
+  { name: 'Balance', usd: (row) => row.balance_after_usd },
 ];

@@ -5,7 +5,7 @@ import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
-import { Card, Facts } from '../../ui/card.tsx';
+import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -99,14 +99,7 @@ function Details({ model }: { model: Model }) {
             {lines.length === 0 ? (
               <p className="text-sm text-faint">{model.prices === null ? 'No price is set.' : 'Free of charge.'}</p>
             ) : (
-              <dl className="grid gap-2 text-sm">
-                {lines.map(({ amount, unit }) => (
-                  <div key={unit} className="flex items-baseline justify-between gap-4">
-                    <dt className="text-faint">{unit}</dt>
-                    <dd className="font-medium tabular">{amount}</dd>
-                  </div>
-                ))}
-              </dl>
+              <Figures figures={lines.map(({ amount, unit }) => [unit, amount])} />
             )}
           </Card>
           <Card title="Deployments">

@@ -10,7 +10,6 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
@@ -55,12 +54,7 @@ const columns: readonly Column<Coupon>[] = [
       </span>
     ),
   },
-  {
-    name: 'Amount',
-    end: true,
-    sortBy: (coupon) => coupon.amount_usd,
-    cell: (coupon) => <Money usd={coupon.amount_usd} />,
-  },
+  { name: 'Amount', usd: (coupon) => coupon.amount_usd },
   {
     name: 'Redeemed',
     end: true,

@@ -2,7 +2,6 @@ import type { Commitment } from '../../api/types.ts';
 import { formatUtcRange } from '../../format/time.ts';
 import { Status } from '../../ui/badge.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Money } from '../../ui/money.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { CommitmentForm } from './money-forms.tsx';
@@ -32,9 +31,9 @@ const columns: readonly Column<Commitment>[] = [
     cell: ({ period_start, period_end }) => formatUtcRange(period_start, period_end),
   },
   { name: 'Status', cell: (commitment) => <PeriodStatus commitment={commitment} /> },
-  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money usd={row.amount_usd} /> },
-  { name: 'Used', end: true, sortBy: (row) => row.consumed_usd, cell: (row) => <Money usd={row.consumed_usd} /> },
-  { name: 'Left', end: true, sortBy: (row) => row.remaining_usd, cell: (row) => <Money usd={row.remaining_usd} /> },
+  { name: 'Amount', usd: (row) => row.amount_usd },
+  { name: 'Used', usd: (row) => row.consumed_usd },
+  { name: 'Left', usd: (row) => row.remaining_usd },
 ];
 
 function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: Commitment }) {

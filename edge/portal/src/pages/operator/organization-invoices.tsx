@@ -7,7 +7,6 @@ import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Money } from '../../ui/money.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -74,7 +73,7 @@ const columnsOf = (ask: (act: Act) => void): readonly Column<Invoice>[] => [
   { name: 'Month', cell: invoiceMonth },
   { name: 'Status', cell: (invoice) => <PaymentStatus invoice={invoice} /> },
   { name: 'Due', cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—') },
-  { name: 'Total', end: true, cell: (invoice) => <Money usd={invoice.total_usd} /> },
+  { name: 'Total', usd: (invoice) => invoice.total_usd },
   {
     name: '',
     end: true,

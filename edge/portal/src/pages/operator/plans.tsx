@@ -5,7 +5,6 @@ import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { PlanDialog } from './plan-dialog.tsx';
@@ -57,12 +56,7 @@ const columnsOf = (edit: (plan: AdminPlan) => void): readonly Column<AdminPlan>[
     name: 'Pay as you go',
     cell: (plan) => <Status tone={plan.payg_enabled ? 'good' : 'neutral'}>{plan.payg_enabled ? 'On' : 'Off'}</Status>,
   },
-  {
-    name: 'Monthly credit',
-    end: true,
-    sortBy: (plan) => plan.included.monthly_credit_usd,
-    cell: (plan) => <Money usd={plan.included.monthly_credit_usd} />,
-  },
+  { name: 'Monthly credit', usd: (plan) => plan.included.monthly_credit_usd },
   ...limitNames.map((limit) => ({
     name: limitLabels[limit],
     end: true,

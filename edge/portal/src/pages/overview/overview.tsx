@@ -86,7 +86,7 @@ function Compact({ count }: { count: number }) {
 const columns: readonly Column<CurrentUsage['models'][number]>[] = [
   { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
   { name: 'Requests', end: true, cell: (row) => formatCount(row.requests) },
-  { name: 'Cost', end: true, cell: (row) => <Money usd={row.cost_usd} /> },
+  { name: 'Cost', usd: (row) => row.cost_usd },
 ];
 
 /** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */

@@ -2,7 +2,6 @@ import type { ReactNode } from 'react';
 import type { Measures } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Money } from '../../ui/money.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
@@ -32,7 +31,7 @@ export function BreakdownTable({
       sortBy: (row) => row.output_tokens,
       cell: (row) => formatCount(row.output_tokens),
     },
-    { name: 'Cost', end: true, sortBy: (row) => row.cost_usd, cell: (row) => <Money usd={row.cost_usd} /> },
+    { name: 'Cost', usd: (row) => row.cost_usd },
   ];
   return (
     <Table

@@ -9,7 +9,6 @@ import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Money } from '../../ui/money.tsx';
 import { NameParts } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
@@ -76,7 +75,7 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
     },
     { name: 'Tokens', end: true, cell: (event) => formatCount(event.total_tokens) },
     { name: 'Latency', end: true, cell: (event) => formatDurationMs(event.latency_ms) },
-    { name: 'Cost', end: true, cell: (event) => <Money usd={event.cost_usd} /> },
+    { name: 'Cost', usd: (event) => event.cost_usd },
   ];
   const keyIds = (summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []));
   return (

@@ -2,7 +2,6 @@ import type { TenantBreakdown } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Money } from '../../ui/money.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
 type Row = TenantBreakdown['users'][number];
@@ -15,7 +14,7 @@ const columns: readonly Column<Row>[] = [
   },
   { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
   { name: 'Tokens', end: true, sortBy: (row) => row.tokens, cell: (row) => formatCount(row.tokens) },
-  { name: 'Cost', end: true, sortBy: (row) => row.cost_usd, cell: (row) => <Money usd={row.cost_usd} /> },
+  { name: 'Cost', usd: (row) => row.cost_usd },
 ];
 
 /** The organization's usage by user, for admins and owners. */

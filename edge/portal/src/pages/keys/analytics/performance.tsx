@@ -1,6 +1,6 @@
 import type { KeyAnalytics } from '../../../api/types.ts';
 import { formatCompact, formatDurationMs, formatPercent, formatRate } from '../../../format/number.ts';
-import { Card } from '../../../ui/card.tsx';
+import { Card, Figures } from '../../../ui/card.tsx';
 
 /** Latency and cache figures. The API leaves them out for ranges over 31 days; the card then says so. */
 export function Performance({ performance }: { performance: KeyAnalytics['performance'] }) {
@@ -16,7 +16,7 @@ export function Performance({ performance }: { performance: KeyAnalytics['perfor
     );
   }
   const looked = (cache_hits ?? 0) + (cache_misses ?? 0);
-  const facts: readonly (readonly [string, string])[] = [
+  const figures: readonly (readonly [string, string])[] = [
     ['Median latency', p50_latency_ms == null ? '—' : formatDurationMs(p50_latency_ms)],
     ['95th percentile', p95_latency_ms == null ? '—' : formatDurationMs(p95_latency_ms)],
     ['Tokens per second', tokens_per_second == null ? '—' : formatRate(tokens_per_second)],
@@ -30,14 +30,7 @@ export function Performance({ performance }: { performance: KeyAnalytics['perfor
   ];
   return (
     <Card title="Performance">
-      <dl className="grid gap-2.5 text-sm">
-        {facts.map(([name, value]) => (
-          <div key={name} className="flex items-baseline justify-between gap-4">
-            <dt className="text-faint">{name}</dt>
-            <dd className="font-medium tabular">{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Figures figures={figures} />
     </Card>
   );
 }
