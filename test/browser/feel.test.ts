@@ -326,11 +326,14 @@ test('the snippets of each operation run as shown, with curl and with Node', { t
   }
 });
 
-test('a retiring model says so, with its countdown, its replacement and its page', async () => {
+test('a retiring model says so, with its countdown, its date once, its replacement and its page', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, `/models/${encodeURIComponent('acme/ember-2')}`);
   await page.getByText('Retiring · 24 days left').or(page.getByText('Retiring · 23 days left')).first().waitFor();
-  await page.getByText('This model is retiring.').waitFor();
+  const notice = page
+    .locator('main p, main div')
+    .filter({ hasText: /^This model is retiring\..* Use acme\/ember-70b instead\.$/ });
+  expect((await notice.last().textContent())!.match(/\b20\d\d\b/g)).toHaveLength(1);
   const opened = page.context().waitForEvent('page');
   await page.getByRole('link', { name: 'Retirement page' }).click();
   const retirement = await opened;

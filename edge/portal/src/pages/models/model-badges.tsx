@@ -1,7 +1,8 @@
 import type { Model } from '../../api/types.ts';
-import { daysUntil, formatDate, formatUtc } from '../../format/time.ts';
+import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
+import { Time } from '../../ui/time.tsx';
 
 /** "Retiring" from the announcement on; a countdown only once there is a date (service.md, Model retirement). */
 export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 'sunset_at'> }) {
@@ -17,19 +18,24 @@ export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 
   );
 }
 
-/** What comes after a retiring model: its successor or the operator's note. */
-export function retirementSentence(
-  model: Pick<Model, 'sunset_at' | 'replacement_model_name' | 'retirement_note'>,
-): string {
-  const when =
-    model.sunset_at === null
-      ? 'No date has been set yet.'
-      : `It stops on ${formatDate(model.sunset_at)} (${formatUtc(model.sunset_at)}).`;
-  const what =
-    model.replacement_model_name !== null
-      ? `Use ${model.replacement_model_name} instead.`
-      : (model.retirement_note ?? '');
-  return `${when} ${what}`.trim();
+/** When a retiring model stops, and what comes after it: its successor or the operator's note. */
+export function RetirementSentence({
+  model: { sunset_at, replacement_model_name, retirement_note },
+}: {
+  model: Pick<Model, 'sunset_at' | 'replacement_model_name' | 'retirement_note'>;
+}) {
+  return (
+    <>
+      {sunset_at === null ? (
+        'No date has been set yet.'
+      ) : (
+        <>
+          It stops on <Time value={sunset_at} />.
+        </>
+      )}{' '}
+      {replacement_model_name === null ? retirement_note : `Use ${replacement_model_name} instead.`}
+    </>
+  );
 }
 
 export function ServingStatus({ model }: { model: Pick<Model, 'is_serviceable'> }) {

@@ -14,7 +14,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
-import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
+import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
 import { type Language, snippet } from './snippets.ts';
@@ -65,7 +65,7 @@ function Details({ model }: { model: Model }) {
           }
         >
           <strong className="font-semibold">This model is retiring.</strong> Until it stops it serves every request
-          unchanged. {retirementSentence(model)}
+          unchanged. <RetirementSentence model={model} />
         </Notice>
       )}
       <div className="grid items-start gap-5 lg:grid-cols-2">

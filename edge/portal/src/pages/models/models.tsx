@@ -12,7 +12,7 @@ import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
+import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceSummary } from './prices.ts';
 
@@ -97,7 +97,9 @@ const columns: readonly Column<Model>[] = [
         </span>
         <code className="block truncate font-mono text-xs text-faint">{model.id}</code>
         {model.deprecated_at !== null && (
-          <span className="block text-xs text-soft wrap-anywhere">{retirementSentence(model)}</span>
+          <span className="block text-xs text-soft wrap-anywhere">
+            <RetirementSentence model={model} />
+          </span>
         )}
       </div>
     ),

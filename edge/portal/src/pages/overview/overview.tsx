@@ -13,7 +13,7 @@ import { Page } from '../../ui/page.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
-import { RetiringBadge, retirementSentence } from '../models/model-badges.tsx';
+import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
 import { snippet } from '../models/snippets.ts';
 
 export function Overview() {
@@ -85,7 +85,7 @@ function Compact({ count }: { count: number }) {
 
 const columns: readonly Column<CurrentUsage['models'][number]>[] = [
   { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
-  { name: 'Requests', end: true, cell: (row) => formatCount(row.requests) },
+  { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
   { name: 'Cost', usd: (row) => row.cost_usd },
 ];
 
@@ -121,7 +121,9 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
           <ModelLink model={model} />
           <RetiringBadge model={model} />
         </span>
-        <span className="text-soft wrap-anywhere">{retirementSentence(model)}</span>
+        <span className="text-soft wrap-anywhere">
+          <RetirementSentence model={model} />
+        </span>
       </li>
     )),
   ];
