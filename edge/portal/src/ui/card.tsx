@@ -35,12 +35,17 @@ export function Card({ title, description, action, children, flush = false, clas
 
 type TileProps = { label: string; value: ReactNode; detail?: ReactNode; title?: string | undefined };
 
-/** One number that matters. */
+/** One number that matters, smaller if it would not fit on a line: a million with its cents on a phone. */
 export function Tile({ label, value, detail, title }: TileProps) {
+  const length = typeof value === 'string' ? value.length : 11;
   return (
     <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5 max-[22.5rem]:px-3" title={title}>
       <dt className="text-sm text-faint">{label}</dt>
-      <dd className="mt-1 text-xl font-semibold wrap-anywhere tabular tracking-tight max-[22.5rem]:text-lg">{value}</dd>
+      <dd className="@container mt-1 leading-7 font-semibold tabular tracking-tight">
+        <span className="wrap-anywhere" style={{ fontSize: `clamp(0.75rem, ${145 / length}cqi, 1.25rem)` }}>
+          {value}
+        </span>
+      </dd>
       {detail !== undefined && <dd className="mt-0.5 truncate text-xs text-soft">{detail}</dd>}
     </div>
   );

@@ -1,6 +1,6 @@
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
 import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
-import { formatCompact, formatCount, formatUsd } from '../../format/number.ts';
+import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { dayMs } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -8,7 +8,6 @@ import { Card, Tile, TileRow } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, valueIn } from '../../ui/failure.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -27,7 +26,11 @@ export function Overview() {
   return (
     <Page title={name ? `Hello, ${name}` : 'Overview'} description="This month so far, in UTC.">
       <TileRow>
-        <Tile label="Spent" value={valueIn(usage, (data) => <Money usd={data.cost_usd} />)} />
+        <Tile
+          label="Spent"
+          value={valueIn(usage, (data) => formatUsd(data.cost_usd))}
+          title={usage.data && formatUsdExact(usage.data.cost_usd)}
+        />
         <Tile label="Requests" value={valueIn(usage, (data) => <Compact count={data.requests} />)} />
         <Tile label="Tokens" value={valueIn(usage, (data) => <Compact count={data.total_tokens} />)} />
         {isAdmin ? (
