@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
@@ -197,6 +197,21 @@ test('numbers are aligned under their column’s name wherever there is room: fi
   await close();
 });
 
+test('on a phone an amount of a million with its cents stays on one line in its tile', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await page.route('**/api/v1/billing/wallet', async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), balance_usd: 1_234_567.89 } });
+  });
+  await signIn(page, portal.url, users.owner, '/billing');
+  for (const width of [390, 320]) {
+    await page.setViewportSize({ width, height: 844 });
+    const { height } = (await page.getByText('$1,234,567.89').boundingBox())!;
+    expect(height, `${width} px`).toBeLessThan(30);
+  }
+  await close();
+});
+
 test('the names of columns are on one line, sortable or not, on either side', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
@@ -207,6 +222,23 @@ test('the names of columns are on one line, sortable or not, on either side', as
     return name.getBoundingClientRect().top;
   })`);
   expect(new Set(tops as number[]).size).toBe(1);
+  await close();
+});
+
+test('on a laptop the common events of the audit log are on one line, and so is each part of a price', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/audit');
+  /** The number of lines over which a text is spread. */
+  const lines = (text: Locator) =>
+    text.evaluate((element) => new Set([...element.getClientRects()].map(({ top }) => top)).size);
+  const events = page.getByRole('table', { name: 'Audit events' }).locator('span', { hasText: /^api_key_created$/ });
+  const event = events.last();
+  await event.waitFor();
+  expect(await lines(event)).toBe(1);
+  await goWithin(page, '/models');
+  const price = page.locator('td[data-label="Price per million"]', { hasText: '$2.50' });
+  await price.waitFor();
+  expect(await price.innerText()).toBe('$2.50\u00a0in\u00a0· $10.00\u00a0out');
   await close();
 });
 

@@ -23,8 +23,8 @@ export function Badge({ tone = 'neutral', title, wraps = false, children }: Badg
     <span
       title={title}
       className={classNames(
-        'inline-flex min-h-5 items-center rounded-full px-2 text-xs font-medium',
-        !wraps && 'whitespace-nowrap',
+        'inline-flex min-h-5 items-center px-2 text-xs font-medium',
+        wraps ? 'rounded-lg' : 'rounded-full whitespace-nowrap',
         tones[tone],
       )}
     >

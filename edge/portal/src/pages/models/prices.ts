@@ -20,14 +20,14 @@ export function priceLines(price: Rates | null): { amount: string; unit: string 
   });
 }
 
-/** In one line: `$0.15 in · $0.60 out` for tokens, otherwise the first rate. */
+/** In short: `$0.15 in · $0.60 out` for tokens, which can wrap only between the two, otherwise the first rate. */
 export function priceSummary(price: Rates | null): string {
   if (price === null) return 'No price';
   const tokens = [
-    price.input_per_million_tokens_usd > 0 ? `${formatUsd(price.input_per_million_tokens_usd)} in` : '',
-    price.output_per_million_tokens_usd > 0 ? `${formatUsd(price.output_per_million_tokens_usd)} out` : '',
+    price.input_per_million_tokens_usd > 0 ? `${formatUsd(price.input_per_million_tokens_usd)}\u00a0in` : '',
+    price.output_per_million_tokens_usd > 0 ? `${formatUsd(price.output_per_million_tokens_usd)}\u00a0out` : '',
   ].filter(Boolean);
-  if (tokens.length > 0) return tokens.join(' · ');
+  if (tokens.length > 0) return tokens.join('\u00a0· ');
   const first = priceLines(price)[0];
   return first === undefined ? 'Free' : `${first.amount} ${first.unit}`;
 }

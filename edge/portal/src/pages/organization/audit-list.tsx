@@ -145,9 +145,11 @@ const columnsWith = ({
       name: 'Event',
       sortBy: (event) => event.type,
       cell: (event) => (
-        <Badge wraps>
-          <NameParts name={event.type} />
-        </Badge>
+        <span className="block min-w-32">
+          <Badge wraps>
+            <NameParts name={event.type} />
+          </Badge>
+        </span>
       ),
     },
     {
