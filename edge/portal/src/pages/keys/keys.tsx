@@ -123,7 +123,11 @@ function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[]
       cell: (key) => (
         <div className="min-w-0">
           <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
-            <Link href={`/keys/${key.id}`} className="max-w-64 truncate font-medium hover:underline" title={key.name}>
+            <Link
+              href={`/keys/${key.id}`}
+              className="max-w-full truncate font-medium hover:underline @min-[58rem]:max-w-64"
+              title={key.name}
+            >
               {key.name}
             </Link>
             <ExpiryBadge apiKey={key} />

@@ -28,7 +28,7 @@ export function OperatorKeys() {
       sortBy: (key) => key.name.toLowerCase(),
       cell: (key) => (
         <>
-          <span className="block max-w-40 truncate font-medium" title={key.name}>
+          <span className="block truncate @min-[58rem]:max-w-40 font-medium" title={key.name}>
             {key.name}
           </span>
           <code className="font-mono text-xs text-faint">{key.key_preview}</code>
