@@ -88,6 +88,13 @@ function Totals({ invoice }: { invoice: InvoiceWithLines }) {
     true,
   );
   return (
-    <Figures figures={totals.map(([name, usd]) => [name, <Money key={name} exact usd={usd} decimals={decimals} />])} />
+    <Figures
+      figures={totals.map(([name, usd]) => [
+        name,
+        <span key={name} className={name === 'Total' ? 'font-semibold' : 'font-normal'}>
+          <Money exact usd={usd} decimals={decimals} />
+        </span>,
+      ])}
+    />
   );
 }

@@ -36,7 +36,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
       badge={data?.status === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined}
       actions={
         data === undefined ? undefined : (
-          <Button look={data.status === 'suspended' ? 'primary' : 'danger'} onClick={() => setChanging(true)}>
+          <Button look={data.status === 'suspended' ? 'primary' : 'secondary'} onClick={() => setChanging(true)}>
             {data.status === 'suspended' ? 'Restore' : 'Suspend'}
           </Button>
         )
