@@ -227,7 +227,7 @@ test('the names of columns are on one line, sortable or not, on either side', as
 
 test('on a laptop the common events of the audit log are on one line, and so is each part of a price', async () => {
   const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.owner, '/audit');
+  await signIn(page, portal.url, users.owner, '/audit?type=api_key_created');
   /** The number of lines over which a text is spread. */
   const lines = (text: Locator) =>
     text.evaluate((element) => new Set([...element.getClientRects()].map(({ top }) => top)).size);
