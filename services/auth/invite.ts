@@ -43,12 +43,16 @@ export async function invite(
     expiresAt: new Date(clock.now() + invitationLifetimeMs),
   });
   await em.flush();
-  const link = linkWithToken(publicUrl, '/accept-invite', token);
   const mail = invitationMail({
     organization: organization?.name ?? null,
     role: roleName(role),
     // The portal asks for an organization's name only if the invitation makes one.
-    link: organization === null ? `${link}&organization=new` : link,
+    link: linkWithToken(
+      publicUrl,
+      '/accept-invite',
+      organization === null ? { token, organization: 'new' } : { token },
+      email,
+    ),
     expiresAt: invitation.expiresAt,
   });
   await outbox.enqueue(em, [

@@ -237,6 +237,37 @@ test('a forgotten password is requested and reset; registering says that it is u
   await close();
 });
 
+test('a mailed link names its user to password managers, and then only the password is asked for', async () => {
+  const { page, close } = await openPage(browser);
+  const { owner, operator } = portal.world.people;
+  const { call } = portal.gateway;
+  const email = 'pat+test@example.com';
+  const mailedLink = async () => {
+    const { json } = await call('GET', '/api/v1/admin/mail?search=pat', operator.token);
+    return portal.url + /\/[\w-]+\?token=\S+/.exec(json.data[0].text)![0];
+  };
+  const setPassword = async (password: string, button: string) => {
+    expect(await page.locator('form input[autocomplete="username"]').inputValue()).toBe(email);
+    await page.getByText(email).waitFor();
+    await page.getByRole('textbox', { name: /password/i }).fill(password);
+    await page.getByRole('button', { name: button }).click();
+    expect(await page.getByLabel('Email').inputValue()).toBe(email);
+    expect(await page.evaluate('document.activeElement.type')).toBe('password');
+  };
+  await call('POST', '/api/v1/invitations', owner.token, { email, role: 'member' });
+  await page.goto(await mailedLink());
+  await page.getByLabel('First name').fill('Pat');
+  await page.getByLabel('Last name').fill('Test');
+  await setPassword('abcdefgH1!', 'Accept invitation');
+  await call('POST', '/api/v1/auth/password/forgot', undefined, { email });
+  await page.goto(await mailedLink());
+  await setPassword('abcdefgH2!', 'Set password');
+  await page.keyboard.type('abcdefgH2!');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1 }).filter({ hasText: 'Hello' }).waitFor();
+  await close();
+});
+
 // Last among the tests that use the world's sessions, since it ends every one.
 test('an operator sees the signing keys, replaces the current one unnoticed, or ends every session with it after a confirmation', async () => {
   const { page, close } = await openPage(browser);

@@ -50,7 +50,10 @@ export const forgotPassword =
         await em.flush();
         await outbox.enqueue(em, [
           {
-            ...passwordResetMail({ link: linkWithToken(publicUrl, '/reset-password', token), expiresAt }),
+            ...passwordResetMail({
+              link: linkWithToken(publicUrl, '/reset-password', { token }, user.email),
+              expiresAt,
+            }),
             dedupeKey: `password-reset ${hash.toString('hex')}`,
             kind: 'password_reset',
             toEmail: user.email,

@@ -7,17 +7,19 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
 import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+import { emailInLink, Username } from './username.tsx';
 
 const fields = ['password', 'first_name', 'last_name', 'phone', 'organization_name'];
 
 export function AcceptInvitation() {
   const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
+  const [email] = useState(emailInLink);
   const [firstName, setFirstName] = useState('');
   const [lastName, setLastName] = useState('');
   const [phone, setPhone] = useState('');
   const [organization, setOrganization] = useState('');
   const [password, setPassword] = useState('');
-  const accept = useAction({ onSuccess: useLeadToSignIn('accepted') });
+  const accept = useAction({ onSuccess: useLeadToSignIn('accepted', email) });
   const unnamed = fieldError(accept.error, 'organization_name');
   // The link says whether the invitation opens an organization. If the link has lost that, the API says so in its refusal.
   const [opensOrganization] = useState(() => new URLSearchParams(window.location.search).has('organization'));
@@ -53,7 +55,11 @@ export function AcceptInvitation() {
     );
   }
   return (
-    <AuthFrame title="Accept your invitation" description="Set a password, then sign in with it." footer={signIn}>
+    <AuthFrame
+      title="Accept your invitation"
+      description={`Set a password${email === '' ? '' : ` for ${email}`}, then sign in with it.`}
+      footer={signIn}
+    >
       <Form onSubmit={submit}>
         <FormError error={accept.error} fields={fields} />
         <div className="grid grid-cols-2 gap-3">
@@ -90,6 +96,7 @@ export function AcceptInvitation() {
             error={unnamed}
           />
         )}
+        <Username email={email} />
         <TextField
           label="Password"
           type="password"

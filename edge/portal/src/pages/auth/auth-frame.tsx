@@ -23,7 +23,7 @@ export function AuthFrame({
       <div className="w-full max-w-sm">
         <Logo className="size-10" />
         <h1 className="mt-5 text-xl font-semibold tracking-tight">{title}</h1>
-        {description !== undefined && <p className="mt-1 text-base text-soft">{description}</p>}
+        {description !== undefined && <p className="mt-1 text-base text-soft wrap-anywhere">{description}</p>}
         <div className="mt-6">{children}</div>
         {footer !== undefined && <div className="mt-6 border-t border-line pt-4 text-sm text-soft">{footer}</div>}
       </div>
@@ -32,14 +32,14 @@ export function AuthFrame({
 }
 
 /**
- * Leads to the sign-in page, which is told what was `done`. A user who is signed in here is signed out: the following pages would be
+ * Leads to the sign-in page, which is told what was `done` and by whom, if that is known. A user who is signed in here is signed out: the following pages would be
  * theirs.
  */
-export function useLeadToSignIn(done: 'accepted' | 'reset'): () => Promise<void> {
+export function useLeadToSignIn(done: 'accepted' | 'reset', email: string): () => Promise<void> {
   const api = useApi();
   return async () => {
     if (api.session().status === 'signed-in') await api.signOut().catch(api.forget);
-    navigate(`/sign-in?done=${done}`, { replace: true });
+    navigate(`/sign-in?done=${done}${email && `#email=${encodeURIComponent(email)}`}`, { replace: true });
   };
 }
 

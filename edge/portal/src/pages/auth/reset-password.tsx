@@ -7,15 +7,17 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
 import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+import { emailInLink, Username } from './username.tsx';
 
 export function ResetPassword() {
   const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
+  const [email] = useState(emailInLink);
   const [password, setPassword] = useState('');
-  const reset = useAction({ onSuccess: useLeadToSignIn('reset') });
+  const reset = useAction({ onSuccess: useLeadToSignIn('reset', email) });
   return (
     <AuthFrame
       title="Set a new password"
-      description="This ends all your sessions."
+      description={`${email === '' ? '' : `For ${email}. `}This ends all your sessions.`}
       footer={
         <Link href="/forgot-password" className={authLink}>
           Request a new link
@@ -27,6 +29,7 @@ export function ResetPassword() {
       ) : (
         <Form onSubmit={() => reset.run({ method: 'POST', path: '/auth/password/reset', body: { token, password } })}>
           <FormError error={reset.error} fields={['password']} />
+          <Username email={email} />
           <TextField
             label="New password"
             type="password"

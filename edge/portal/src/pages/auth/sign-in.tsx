@@ -8,11 +8,13 @@ import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink } from './auth-frame.tsx';
+import { emailInLink } from './username.tsx';
 
 export function SignIn() {
   const api = useApi();
   const session = useSession();
-  const [email, setEmail] = useState('');
+  const [known] = useState(emailInLink);
+  const [email, setEmail] = useState(known);
   const [password, setPassword] = useState('');
   const [error, setError] = useState<ApiError | null>(null);
   const [pending, setPending] = useState(false);
@@ -73,7 +75,7 @@ export function SignIn() {
           label="Email"
           type="email"
           autoComplete="username"
-          autoFocus
+          autoFocus={known === ''}
           required
           value={email}
           onChange={setEmail}
@@ -83,6 +85,7 @@ export function SignIn() {
           label="Password"
           type="password"
           autoComplete="current-password"
+          autoFocus={known !== ''}
           required
           value={password}
           onChange={setPassword}

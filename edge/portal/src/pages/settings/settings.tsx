@@ -13,6 +13,7 @@ import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { PasswordRules, passwordMeetsRules } from '../auth/password-rules.tsx';
+import { Username } from '../auth/username.tsx';
 
 export function Settings() {
   const profile = useGet<Profile>('/profile');
@@ -140,8 +141,7 @@ function PasswordCard({ email }: { email: string }) {
         }
       >
         <FormError error={change.error} fields={['current_password', 'new_password']} />
-        {/* Tells password managers whose password it is. */}
-        <input type="email" autoComplete="username" value={email} readOnly hidden />
+        <Username email={email} />
         <TextField
           label="Current password"
           type="password"
