@@ -146,13 +146,13 @@ test.each([
   ['end_date', '9001-01-01'],
   ['end_date', '9999-12-31'],
   ['end_date', '2026-02-31'],
-])('transactions and invoices with a %s of %s are refused, naming the parameter', async (param, day) => {
+  ['start_date', 'tomorrow'],
+  ['end_date', ''],
+])('transactions and invoices with a %s of `%s` are refused in words, naming the parameter', async (param, day) => {
   for (const list of ['transactions', 'invoices']) {
-    await expectRefused(() => call('GET', `/billing/documents/${list}?${param}=${day}`, 'owner'), {
-      status: 400,
-      param,
-      code: 'invalid_value',
-    });
+    const ask = () => call('GET', `/billing/documents/${list}?${param}=${day}`, 'owner');
+    await expectRefused(ask, { status: 400, param, code: 'invalid_value' });
+    expect((await ask()).text).toMatch(/: expected a (date as YYYY-MM-DD|year from 1970 to 9000)\./);
   }
 });
 

@@ -12,7 +12,7 @@ import {
   transactionJson,
   transactionSchema,
 } from './billing-json.ts';
-import { daysQuerySchema } from './days-query.ts';
+import { daysQuery, daysQuerySchema } from './days-query.ts';
 
 /** What a list of invoices is narrowed by. */
 export const invoiceQuerySchema = {
@@ -24,12 +24,11 @@ export const invoiceQuerySchema = {
 type InvoiceQuery = Static<TObject<typeof invoiceQuerySchema>>;
 
 /** The same as Billing takes it. */
-export const invoiceQuery = ({ page, limit, status, payment_status, start_date, end_date }: InvoiceQuery) => ({
+export const invoiceQuery = ({ page, limit, status, payment_status, ...days }: InvoiceQuery) => ({
   page: { page, limit },
   status: invoiceStatuses.value(status),
   paymentStatus: paymentStatuses.value(payment_status),
-  startDate: start_date ?? '',
-  endDate: end_date ?? '',
+  ...daysQuery(days),
 });
 
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */

@@ -3,7 +3,7 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
-import { daysQuerySchema } from './days-query.ts';
+import { daysQuery, daysQuerySchema } from './days-query.ts';
 
 /** What a list of transactions is narrowed by. */
 export const transactionQuerySchema = {
@@ -14,11 +14,10 @@ export const transactionQuerySchema = {
 type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 
 /** The same as Billing takes it. */
-export const transactionQuery = ({ page, limit, type, start_date, end_date }: TransactionQuery) => ({
+export const transactionQuery = ({ page, limit, type, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
-  startDate: start_date ?? '',
-  endDate: end_date ?? '',
+  ...daysQuery(days),
 });
 
 /** The organization's transactions (service.md, Management endpoints). */

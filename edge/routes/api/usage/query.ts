@@ -2,6 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { daySchema, readDay } from '../../../http/days.ts';
 import { idFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { endpointOf } from '../../../inference/endpoint.ts';
@@ -13,11 +14,9 @@ import { endpointOf } from '../../../inference/endpoint.ts';
 
 const text = (maxLength: number, description?: string) => Type.Optional(Type.String({ maxLength, description }));
 
-const day = (description: string) => Type.Optional(Type.String({ format: 'date', description }));
-
 export const rangeQuery = {
-  start_date: day('The first day, as YYYY-MM-DD.'),
-  end_date: day('The last day, inclusive.'),
+  start_date: daySchema('The first day, as YYYY-MM-DD.'),
+  end_date: daySchema('The last day, inclusive.'),
 };
 /** Parameters of endpoints that require both days. Usage refuses a range that lacks one. */
 export const requiredRange = Object.keys(rangeQuery);
@@ -54,16 +53,10 @@ export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageSc
 /** The days as the query gives them; Usage checks what they mean. */
 export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {
   return {
-    startDate: readDate(query.start_date, 'start_date'),
-    endDate: readDate(query.end_date, 'end_date'),
+    startDate: readDay(query.start_date, 'start_date'),
+    endDate: readDay(query.end_date, 'end_date'),
     timezone: query.timezone ?? '',
   };
-}
-
-function readDate(date: string | undefined, param: string): string {
-  if (date === undefined) return '';
-  if (/^\d{4}-\d{2}-\d{2}$/.test(date)) return date;
-  throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
 }
 
 function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
