@@ -95,6 +95,14 @@ test('money that came in for an organization and cannot be booked is logged as a
   ]);
 });
 
+test('a payment that comes in without PAYMENT_WEBHOOK_SECRET is not found, and the log names the variable', async () => {
+  (edge.billing.deps.paymentProviders as Map<string, unknown>).clear();
+  const info = vi.spyOn(edge.billing.deps.logger, 'info');
+  expect((await receive(payment('evt_early'))).status).toBe(404);
+  const [fields] = info.mock.calls.find(([, message]) => message === 'No such payment provider.')!;
+  expect(fields).toMatchObject({ internal: expect.stringMatching(/^PAYMENT_WEBHOOK_SECRET is not set/) });
+});
+
 test('a payment is booked once, though both its checkout session and its payment intent report it, in any order and at once', async () => {
   const tell = async (id: string, type: string, fields: object) => {
     const object = { currency: 'usd', metadata: { tenant_id: edge.tenantId }, ...fields };
