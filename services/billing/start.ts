@@ -14,6 +14,7 @@ import { databaseNow } from './db/sql.ts';
 import type { BillingDeps } from './deps.ts';
 import { billingService } from './index.ts';
 import { createRecalls } from './leasing/recalls.ts';
+import { createBillingMetrics } from './metrics.ts';
 import { stripeProvider } from './payments/stripe.ts';
 import { openRateLimitFeed } from './rate-limits/feed.ts';
 import { runWorkers } from './workers/run-workers.ts';
@@ -65,7 +66,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
   };
   const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
-  const workers = runWorkers(deps);
+  const workers = runWorkers({ ...deps, metrics: createBillingMetrics(registry) });
   opened.defer(() => workers.close());
   const closing = opened.move();
   return {

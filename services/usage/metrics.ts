@@ -9,6 +9,8 @@ export type UsageMetrics = {
   batch(counts: { duplicates: number; rejected: number }): void;
   /** A batch could not be stored, for whatever reason; the shipper sends it again. */
   batchRefused(): void;
+  /** Billing refused an event for good. */
+  chargeRefused(): void;
 };
 
 const lagBucketsSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30, 300, 3600];
@@ -32,6 +34,11 @@ export function createUsageMetrics(registry: Registry): UsageMetrics {
     help: 'Batches that could not be stored and will be sent again.',
     registers,
   });
+  const refusedCharges = new Counter({
+    name: 'gateway_refused_charges_total',
+    help: 'Stored usage events that Billing refused for good: they are never charged; the log names them.',
+    registers,
+  });
   const [stored, duplicate, rejected] = ['stored', 'duplicate', 'rejected'].map((outcome) => events.cell({ outcome }));
   return {
     stored(lagMs) {
@@ -43,5 +50,6 @@ export function createUsageMetrics(registry: Registry): UsageMetrics {
       rejected!.inc(counts.rejected);
     },
     batchRefused: () => refusedBatches.inc(),
+    chargeRefused: () => refusedCharges.inc(),
   };
 }

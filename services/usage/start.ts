@@ -54,7 +54,7 @@ export async function startUsage(options: {
     logger,
   });
   const dayGatherer = startDayGatherer({ database, logger });
-  const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
+  const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, metrics, logger });
   const stop = async (): Promise<void> => charges?.close();
   return {
     implementation: usageService({ database, partitions, charges, auth, keys, metrics, clock, machineClock }),

@@ -5,7 +5,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
-import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import {
   as,
@@ -49,6 +49,15 @@ test('the ledger is verified completely, even if a statement takes longer than r
   await rival.end();
   await database.close();
   await testDatabase.drop();
+});
+
+test('/metrics shows how many faults the verification at a start has found', async () => {
+  await using broken = await startTestBilling();
+  await broken.billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
+  await rowsOf(broken.database.url, 'update billing.transactions set balance_after_nano_usd = 1');
+  await using later = await startTestBilling(broken.database);
+  const faults = async () => /^gateway_ledger_faults 1$/m.test(await later.registry.metrics());
+  await waitFor(faults, { description: 'the fault on /metrics' });
 });
 
 test('a stop does not wait for a verification of the ledger, which may take minutes after a start', async () => {

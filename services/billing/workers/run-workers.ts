@@ -1,5 +1,6 @@
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { verifyLedgerOf } from '../ledger/verify.ts';
+import type { BillingMetrics } from '../metrics.ts';
 import type { WorkerDeps } from './each-organization.ts';
 import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
@@ -8,8 +9,10 @@ import { tidyLeases } from './tidy-leases.ts';
 
 const minuteMs = 60_000;
 
+type Deps = WorkerDeps & { metrics: BillingMetrics };
+
 /** Each may run in several processes at once. */
-const workers: readonly { name: string; everyMs: number; run(deps: WorkerDeps): Promise<unknown> }[] = [
+const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promise<unknown> }[] = [
   { name: 'tidy leases', everyMs: 5_000, run: tidyLeases },
   { name: 'expire credit', everyMs: minuteMs, run: expireCredit },
   { name: 'grant monthly credit', everyMs: minuteMs, run: grantMonthlyCredit },
@@ -18,7 +21,7 @@ const workers: readonly { name: string; everyMs: number; run(deps: WorkerDeps): 
 ];
 
 /** Starts Billing's recurring work; `close` waits for the running round. */
-export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
+export function runWorkers(deps: Deps): { close(): Promise<void> } {
   const running = workers.map(({ name, everyMs, run }) =>
     startRecurringWork({
       name: `Billing's worker \`${name}\``,
@@ -34,8 +37,9 @@ export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
   };
 }
 
-async function verifyLedger({ database, logger, signal }: WorkerDeps): Promise<void> {
+async function verifyLedger({ database, logger, metrics, signal }: Deps): Promise<void> {
   const { faults } = await verifyLedgerOf(database, null, signal);
+  metrics.ledgerVerified(faults!.length);
   if (faults!.length > 0)
     logger.error(
       { faults: faults!.length, first: String(faults![0]!.subjectId) },

@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
@@ -8,9 +9,12 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { storeEvents } from '../db/store-events.ts';
 import { testEvent, testId } from '../fixtures/test-events.ts';
 import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
+import { createUsageMetrics } from '../metrics.ts';
 import { startChargeWorker } from './charge.ts';
 
 const { logger, lines } = logCollector();
+const registry = new Registry();
+const metrics = createUsageMetrics(registry);
 let usage: TestUsage;
 let database: ServiceDatabase;
 beforeAll(async () => {
@@ -55,7 +59,7 @@ test('every event with a cost or a lease reaches Billing, even when answers are 
   };
   expect(await waiting()).toEqual({ batches: 2, seconds: expect.toSatisfy((seconds) => seconds > 0) });
   const billing = forgetfulBilling(2);
-  const worker = startChargeWorker({ database, billing, logger });
+  const worker = startChargeWorker({ database, billing, metrics, logger });
   await expect(worker.drain()).rejects.toThrow('lost');
   await worker.drain().catch(() => {});
   await worker.drain();
@@ -66,9 +70,9 @@ test('every event with a cost or a lease reaches Billing, even when answers are 
   const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
   expect(rows[0]?.left).toBe(0n);
   expect(await waiting()).toEqual({ batches: 0, seconds: 0 });
-  expect(
-    lines.filter(({ msg }) => msg === 'Billing refused a usage event for good: it is not charged'),
-  ).not.toHaveLength(0);
+  const refused = lines.filter(({ msg }) => msg === 'Billing refused a usage event for good: it is not charged');
+  expect(refused).not.toHaveLength(0);
+  expect(await registry.metrics()).toMatch(new RegExp(`^gateway_refused_charges_total ${refused.length}$`, 'm'));
 });
 
 test('many small batches left by an outage are passed on together', async () => {
@@ -77,7 +81,7 @@ test('many small batches left by an outage are passed on together', async () => 
     await usage.client.record({ events }, asService());
   }
   const billing = forgetfulBilling(0);
-  const worker = startChargeWorker({ database, billing, logger });
+  const worker = startChargeWorker({ database, billing, metrics, logger });
   await worker.drain();
   await worker.close();
   expect(billing.charged.size).toBe(90);
@@ -89,7 +93,7 @@ test('what a dead process left behind is passed on by another within seconds, wi
   await usage.client.record({ events }, asService());
   await database.query({ text: `update charge_batches set stored_at = now() - interval '5 seconds'` });
   const billing = forgetfulBilling(0);
-  const worker = startChargeWorker({ database, billing, logger });
+  const worker = startChargeWorker({ database, billing, metrics, logger });
   await waitFor(() => billing.charged.size === events.length, { description: 'the charge' });
   await worker.close();
 });
@@ -99,7 +103,7 @@ test.each([
   ['again after Billing failed', 1],
 ])('a batch that was just stored reaches Billing from memory, in order, %s', async (_when, answersLost) => {
   const billing = forgetfulBilling(answersLost);
-  const worker = startChargeWorker({ database, billing, logger });
+  const worker = startChargeWorker({ database, billing, metrics, logger });
   const batches = [1, 2, 3].map((number) => ({
     id: uuidv7(),
     events: Array.from({ length: 600 }, () => testEvent(testNowMs, { tenantId: testId(200 + number) })),
@@ -120,7 +124,7 @@ test.each([
 
 test('an outage of Billing is logged once when it begins and once when it is over', async () => {
   const billing = forgetfulBilling(3);
-  const worker = startChargeWorker({ database, billing, logger });
+  const worker = startChargeWorker({ database, billing, metrics, logger });
   const batch = { id: uuidv7(), events: [testEvent(testNowMs, { tenantId: testId(400) })] };
   await sqlTransaction(database, (client) => storeEvents(client, batch.events, batch));
   const before = lines.length;

@@ -4,10 +4,12 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { type ChargeBatch, forgetCharged, leftBehind } from '../db/charge-batches.ts';
+import type { UsageMetrics } from '../metrics.ts';
 
 export type ChargeDeps = {
   database: Pick<ServiceDatabase, 'query'>;
   billing: Pick<Client<typeof BillingService>, 'charge'>;
+  metrics: Pick<UsageMetrics, 'chargeRefused'>;
   logger: Logger;
 };
 
@@ -37,7 +39,7 @@ const leftBehindAfterMs = 5_000;
  * Hands events to Billing in the order in which they were stored. A batch leaves the outbox only when Billing has answered for it; if the
  * answer is lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
-export function startChargeWorker({ database, billing, logger }: ChargeDeps): ChargeWorker {
+export function startChargeWorker({ database, billing, metrics, logger }: ChargeDeps): ChargeWorker {
   const options = { ...asService('usage'), timeoutMs };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
@@ -53,6 +55,7 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
     if (events.length > 0) {
       const { refused } = await billing.charge({ events }, options);
       for (const { eventId, reason } of refused) {
+        metrics.chargeRefused();
         const event = events.find(({ id }) => id === eventId);
         logger.error(
           { eventId, reason, tenantId: event?.tenantId, event },
