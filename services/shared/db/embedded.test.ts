@@ -169,6 +169,16 @@ test('a Postgres that is killed comes back by itself with every committed row', 
   expect(pid()).not.toBe(killed);
 });
 
+test('a Postgres that takes minutes to recover from a crash is waited for: ended halfway, it would begin anew at every start', async () => {
+  const realNow = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => realNow() * 10_000);
+  try {
+    expect(await keptRows((await start()).url)).toEqual([{ text: 'first start' }]);
+  } finally {
+    vi.restoreAllMocks();
+  }
+});
+
 test('a killed process of Postgres, which costs all connections, is in the log with its signal', async () => {
   const lines: string[] = [];
   const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });
