@@ -60,14 +60,19 @@ test('/metrics shows how many faults the verification at a start has found', asy
   await waitFor(faults, { description: 'the fault on /metrics' });
 });
 
-test('a stop does not wait for a verification of the ledger, which may take minutes after a start', async () => {
+test('a verification of the ledger, which may take minutes, ends when its process stops or its caller leaves', async () => {
   await using testDatabase = await createTestDatabase();
   const rival = new pg.Client({ connectionString: testDatabase.url });
   await rival.connect();
   await rival.query('begin; lock table billing.entries in access exclusive mode');
-  const { close } = await startTestBilling(testDatabase);
-  const verifying = `select from pg_locks where not granted and relation = 'billing.entries'::regclass`;
-  await waitFor(async () => (await rival.query(verifying)).rowCount, { description: 'the verification to begin' });
+  const { billing, close } = await startTestBilling(testDatabase);
+  const caller = new AbortController();
+  const asked = billing.verifyLedger({}, { ...service, signal: caller.signal });
+  asked.catch(() => {});
+  const waiting = `select from pg_locks where not granted and relation = 'billing.entries'::regclass`;
+  const bothWait = async () => (await rival.query(waiting)).rowCount === 2;
+  await waitFor(bothWait, { description: 'two verifications, that of the start and the one asked for' });
+  caller.abort();
   await close();
   await rival.end();
 });

@@ -7,5 +7,5 @@ export const verifyLedger =
   ({ tenantId }, context) => {
     const caller = callerOf(context);
     if (caller.kind !== CallerKind.SERVICE) requireOperator(caller);
-    return verifyLedgerOf(database, tenantId === '' ? null : tenantId);
+    return verifyLedgerOf(database, tenantId === '' ? null : tenantId, context.signal);
   };
