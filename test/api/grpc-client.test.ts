@@ -139,6 +139,13 @@ test('a model call with a job or an endpoint that no usage event can have is ref
   }
 });
 
+test('a model call that leaves out its operation is told that one is required', async () => {
+  const token = await tokenFor(InferenceService.typeName, 'edge', owner);
+  const { code, details } = await callWith(InferenceService.method.invoke, token, client, {});
+  expect(status[code], details).toBe('INVALID_ARGUMENT');
+  expect(details).toContain('Invalid value for `operation`: it is required.');
+});
+
 test.each([
   ['no JSON', { message: { case: 'start', value: { sessionJson: '{' } } }, '`session_json` is not valid JSON.'],
   ['nothing', {}, ' it must have exactly one of its fields.'],
