@@ -104,8 +104,14 @@ function lockOwner(): number {
   return text === '' ? process.pid : Number(text);
 }
 
-/** A hash of everything that goes into the build. */
-const hashOfSources = (): string => hashOfFiles(join(portalDirectory, '../..'), ['edge/portal', 'package-lock.json']);
+/** Everything that goes into the build. */
+export const portalSources: readonly string[] = [
+  ...['index.html', 'public', 'src', 'vite.config.ts'].map((name) => `edge/portal/${name}`),
+  'services/shared/audit-outbox/event-types.ts',
+  'package-lock.json',
+];
+
+const hashOfSources = (): string => hashOfFiles(join(portalDirectory, '../..'), portalSources);
 
 // `npm run portal`
 if (import.meta.main) await builtPortal();

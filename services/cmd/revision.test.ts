@@ -40,6 +40,7 @@ test('without git it is a hash of the sources, which is the same only for the sa
   const [one, again] = seen();
   expect([one === again, one === none]).toEqual([true, false]);
   write('services/dist/built.js', 'built');
+  write('services/one.test.ts', 'tested');
   write('elsewhere/two.ts', 'two');
   // A worktree, whose repository is somewhere else.
   write('.git', `gitdir: ${folder}/nowhere\n`);

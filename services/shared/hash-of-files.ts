@@ -3,7 +3,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 /**
- * A hash over the names and contents of the given files of a folder, and of everything in its given folders except built and hidden files.
+ * A hash over the names and contents of the given files of a folder, and of everything in its given folders except tests and built and hidden
+ * files.
  */
 export function hashOfFiles(folder: string, names: readonly string[]): string {
   const hash = createHash('sha256');
@@ -23,7 +24,7 @@ function filesAt(path: string): string[] {
 
 function filesBelow(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
-    if (entry.name === 'dist' || entry.name.startsWith('.')) return [];
+    if (entry.name === 'dist' || entry.name.startsWith('.') || entry.name.endsWith('.test.ts')) return [];
     const path = join(directory, entry.name);
     return entry.isDirectory() ? filesBelow(path) : [path];
   });
