@@ -25,9 +25,16 @@ async function hold(page: Page, path: string): Promise<() => void> {
   return released.resolve;
 }
 
-test.each(['/', '/billing', '/limits', '/usage', '/jobs'])(
+// 0.1 is what the Web Vitals call good. Where everything has a known height, nothing moves.
+test.each([
+  ['/', 0.1],
+  ['/billing', 0.1],
+  ['/limits', 0.005],
+  ['/usage', 0.005],
+  ['/jobs', 0.1],
+])(
   'on a phone %s has room for its answers before they arrive, so that nothing jumps under a finger',
-  async (path) => {
+  async (path, most) => {
     const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
     await page.addInitScript(`
       window.shift = 0;
@@ -44,8 +51,7 @@ test.each(['/', '/billing', '/limits', '/usage', '/jobs'])(
     release();
     await settled(page);
     await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
-    // What the Web Vitals call good.
-    expect(await page.evaluate('window.shift')).toBeLessThan(0.1);
+    expect(await page.evaluate('window.shift')).toBeLessThan(most);
     await close();
   },
 );
@@ -92,8 +98,9 @@ test.each([
   const { page, close } = await openPage(browser);
   await page.route(broken, (route) => route.fulfill({ json: {} }), { times: 1 });
   await page.goto(`${portal.url}/favicon.svg`);
-  await signIn(page, portal.url, users.owner, '/jobs').catch(() => {});
   const message = page.getByRole('alert').filter({ hasText: 'This page could not be shown' });
+  // Signing in waits for what surrounds every page.
+  await Promise.any([signIn(page, portal.url, users.owner, '/jobs'), message.waitFor()]);
   await message.getByText('An error in the portal stopped it.').waitFor({ timeout: 5_000 });
   await message.getByRole('button', { name: 'Reload' }).click();
   await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();

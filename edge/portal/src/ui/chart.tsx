@@ -26,6 +26,9 @@ type ChartProps = {
   axisFormat?: (value: number) => string;
 };
 
+/** As high as a chart with what is below it. */
+export const chartSkeleton = <Skeleton className="h-70.5 w-full rounded-lg" />;
+
 /** A series as bars, and as a table for those who want the numbers or cannot see the bars. */
 export function Chart({ label, bars, format = formatCount, axisFormat = format }: ChartProps) {
   return (

@@ -5,6 +5,7 @@ import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { Page } from '../../ui/page.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
 import { BudgetCard } from './budget-card.tsx';
 
 const refreshMs = 5000;
@@ -15,6 +16,8 @@ const kinds: readonly (readonly [keyof RateLimitValues, string])[] = [
   ['concurrent_requests', 'Concurrent requests'],
 ];
 
+const meters = 'grid gap-5 sm:grid-cols-3';
+
 export function Limits() {
   const isAdmin = useIsAdmin();
   const limits = useGet<RateLimits>('/rate-limits', undefined, { refetchIntervalMs: refreshMs });
@@ -24,9 +27,18 @@ export function Limits() {
         title="Rate limits"
         description="For your session, which the playground uses. Each key has the same limits to itself, unless it was given its own."
       >
-        <Loaded of={limits}>
+        <Loaded
+          of={limits}
+          skeleton={
+            <div className={meters}>
+              {kinds.map(([name]) => (
+                <Skeleton key={name} className="h-13 w-full" />
+              ))}
+            </div>
+          }
+        >
           {(data) => (
-            <div className="grid gap-5 sm:grid-cols-3">
+            <div className={meters}>
               {kinds.map(([name, label]) => {
                 const limit = data.limits[name];
                 const left = data.remaining[name] ?? limit;

@@ -4,11 +4,12 @@ import type { ApiKey, Measures, TenantBreakdown, UsageReport, UsageSummary } fro
 import { addDays, isDay, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
-import { Chart } from '../../ui/chart.tsx';
+import { Chart, chartSkeleton } from '../../ui/chart.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
 import { Segments, Tabs } from '../../ui/tabs.tsx';
 import { barOf } from '../keys/analytics/buckets.ts';
 import { clampRange, type Granularity, rangeDaysMax } from '../keys/analytics/range.ts';
@@ -127,7 +128,7 @@ function Report({ range, scope, granularity }: { range: DayRange; scope: string;
         </div>
       }
     >
-      <Loaded of={report}>
+      <Loaded of={report} skeleton={chartSkeleton}>
         {() => (
           <Chart
             label={measures[measure].label}
@@ -162,7 +163,9 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   ) => list.map((row) => ({ ...row, id: id(row), name: nameOf(id(row)) }));
   return (
     <>
-      <Loaded of={summary}>{(data) => <SummaryTiles summary={data} />}</Loaded>
+      <Loaded of={summary} skeleton={<Skeleton className="h-53 w-full rounded-xl lg:h-25" />}>
+        {(data) => <SummaryTiles summary={data} />}
+      </Loaded>
       <Tabs
         label="Breakdown"
         value={tab}
