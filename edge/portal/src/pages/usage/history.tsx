@@ -59,7 +59,7 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
     scope,
   });
   const columns: readonly Column<UsageEvent>[] = [
-    { name: 'Time', cell: (event) => <Time value={event.occurred_at} /> },
+    { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
     { name: 'Model', cell: (event) => <Mono name={event.model} /> },
     { name: 'Endpoint', cell: (event) => <Mono name={event.endpoint} /> },
     { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
@@ -73,8 +73,18 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
         </span>
       ),
     },
-    { name: 'Tokens', end: true, cell: (event) => formatCount(event.total_tokens) },
-    { name: 'Latency', end: true, cell: (event) => formatDurationMs(event.latency_ms) },
+    {
+      name: 'Tokens',
+      end: true,
+      sortBy: (event) => event.total_tokens,
+      cell: (event) => formatCount(event.total_tokens),
+    },
+    {
+      name: 'Latency',
+      end: true,
+      sortBy: (event) => event.latency_ms,
+      cell: (event) => formatDurationMs(event.latency_ms),
+    },
     { name: 'Cost', usd: (event) => event.cost_usd },
   ];
   const keyIds = (summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []));
