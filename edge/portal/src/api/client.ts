@@ -14,7 +14,7 @@ type RequestOptions = {
 export type Claims = { userId: string; tenantId: string; role: Role; operator: boolean };
 export type Role = 'member' | 'admin' | 'owner';
 
-export type SessionState =
+type SessionState =
   | { status: 'starting' }
   | { status: 'signed-out' }
   | { status: 'unreachable' }

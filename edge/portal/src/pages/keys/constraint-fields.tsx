@@ -7,7 +7,7 @@ import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 /** The fields as text while they are being typed. */
 type ConstraintTexts = { models: string; addresses: string; cap: string };
 
-export type Constraints = {
+type Constraints = {
   model_allowlist: string[] | null;
   ip_allowlist: string[] | null;
   spend_cap_usd: number | string | null;

@@ -14,7 +14,7 @@ type Described = {
   responses: Readonly<Record<string, { description: string; content?: Content }>>;
 };
 export type Operation = Described & { method: string; path: string };
-export type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema };
+type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema };
 export type Content = Readonly<Record<string, { schema: Schema }>>;
 export type Schemas = Readonly<Record<string, Schema>>;
 export type Schema = {
@@ -77,7 +77,7 @@ export function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
 }
 
 /** A minimal example of a schema, to start from. */
-export function exampleOf(schema: Schema, schemas: Schemas): unknown {
+function exampleOf(schema: Schema, schemas: Schemas): unknown {
   if (schema.$ref !== undefined) return exampleOf(schemas[nameOf(schema.$ref)] ?? {}, schemas);
   if (schema.anyOf !== undefined) return exampleOf(schema.anyOf[0] ?? {}, schemas);
   if (schema.enum !== undefined) return schema.enum[0];
