@@ -212,7 +212,7 @@ test('a stream that breaks before its first words says so, and returns the messa
   await close();
 });
 
-test('a background job is followed to its result, and a running one is cancelled', async () => {
+test('a background job is followed to its result, its usage and its cost, and a running one is cancelled', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;
   const submitted = await call('POST', '/api/v1/jobs', portal.world.people.owner.token, {
@@ -232,6 +232,8 @@ test('a background job is followed to its result, and a running one is cancelled
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
   const result = page.getByRole('region', { name: 'Result' });
   await page.getByText('Exactly the body that the synchronous call would have returned.').waitFor();
+  const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
+  expect(await used.innerText()).toMatch(/^Usage\s+Input tokens\s+\d+\s+Output tokens\s+\d+\s+Cost\s+\$0\.0000\d+$/);
   await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {
     if (route.request().method() !== 'GET') return route.fallback();
     const answer = await route.fetch();

@@ -1,14 +1,15 @@
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
-import { formatCount } from '../../format/number.ts';
+import { formatCount, formatQuantity } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
-import { Card, Facts } from '../../ui/card.tsx';
+import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -72,40 +73,42 @@ export function JobPage({ parameters }: PageParameters) {
                 )}
               </Notice>
             )}
-            <Card>
-              <Facts
-                facts={[
-                  [
-                    'Model',
-                    <code key="model" className="font-mono text-xs">
-                      {loaded.model}
-                    </code>,
-                  ],
-                  [
-                    'Endpoint',
-                    <code key="endpoint" className="font-mono text-xs">
-                      {loaded.endpoint}
-                    </code>,
-                  ],
-                  ['Submitted', <Time key="created" value={loaded.created_at} />],
-                  ['Started', <Time key="started" value={loaded.started_at} none="Not yet" />],
-                  [
-                    'Ended',
-                    <Time
-                      key="ended"
-                      value={loaded.completed_at ?? loaded.failed_at ?? loaded.cancelled_at}
-                      none="Not yet"
-                    />,
-                  ],
-                  ['Kept until', <Time key="expires" value={loaded.expires_at} />],
-                ]}
-              />
-            </Card>
-            {loaded.usage !== null && (
-              <Card title="Usage">
-                <CodeBlock label="Usage" code={JSON.stringify(loaded.usage, null, 2)} />
+            <div className="grid items-start gap-5 lg:grid-cols-2">
+              <Card>
+                <Facts
+                  facts={[
+                    [
+                      'Model',
+                      <code key="model" className="font-mono text-xs">
+                        {loaded.model}
+                      </code>,
+                    ],
+                    [
+                      'Endpoint',
+                      <code key="endpoint" className="font-mono text-xs">
+                        {loaded.endpoint}
+                      </code>,
+                    ],
+                    ['Submitted', <Time key="created" value={loaded.created_at} />],
+                    ['Started', <Time key="started" value={loaded.started_at} none="Not yet" />],
+                    [
+                      'Ended',
+                      <Time
+                        key="ended"
+                        value={loaded.completed_at ?? loaded.failed_at ?? loaded.cancelled_at}
+                        none="Not yet"
+                      />,
+                    ],
+                    ['Kept until', <Time key="expires" value={loaded.expires_at} />],
+                  ]}
+                />
               </Card>
-            )}
+              {loaded.usage !== null && (
+                <Card title="Usage">
+                  <Figures figures={figuresOf(loaded.usage)} />
+                </Card>
+              )}
+            </div>
             {loaded.result != null && (
               <Result json={JSON.stringify(loaded.result, null, 2)} path={`/api/v1/jobs/${loaded.id}`} />
             )}
@@ -115,6 +118,23 @@ export function JobPage({ parameters }: PageParameters) {
     </Page>
   );
 }
+
+/** What a job used, and what that cost. */
+const figuresOf = (usage: NonNullable<Job['usage']>): readonly (readonly [string, ReactNode])[] => [
+  ...measured.flatMap(([measure, name]) =>
+    usage[measure] > 0 ? [[name, formatQuantity(usage[measure])] as const] : [],
+  ),
+  ['Cost', <Money key="cost" exact usd={usage.cost_usd} />],
+];
+
+const measured = [
+  ['input_tokens', 'Input tokens'],
+  ['cached_input_tokens', 'Of which cached'],
+  ['output_tokens', 'Output tokens'],
+  ['images', 'Images'],
+  ['audio_seconds', 'Seconds of audio'],
+  ['characters', 'Characters'],
+] as const;
 
 /** A base64 image would keep the browser busy for seconds. */
 const shownLengthMax = 200_000;
