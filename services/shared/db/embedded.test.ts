@@ -179,6 +179,27 @@ test('a Postgres that takes minutes to recover from a crash is waited for: ended
   }
 });
 
+test('a stop does not wait for a killed Postgres to recover, which may take minutes', async () => {
+  const { pid } = await start();
+  const pgData = join(dataDir, 'postgres/data');
+  const settings = join(pgData, 'postgresql.auto.conf');
+  const before = readFileSync(settings);
+  const asked = join(pgData, 'asked');
+  try {
+    // A recovery that waits for a file of the log for ever.
+    writeFileSync(settings, `restore_command = 'touch "${asked}" && sleep 1000000'\n`);
+    writeFileSync(join(pgData, 'recovery.signal'), '');
+    process.kill(pid(), 'SIGKILL');
+    await vi.waitFor(() => expect(existsSync(asked)).toBe(true), patience);
+    await running!.stop();
+    running = undefined;
+  } finally {
+    writeFileSync(settings, before);
+    rmSync(join(pgData, 'recovery.signal'), { force: true });
+  }
+  expect(await keptRows((await start()).url)).toEqual([{ text: 'first start' }]);
+});
+
 test('a killed process of Postgres, which costs all connections, is in the log with its signal', async () => {
   const lines: string[] = [];
   const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });

@@ -64,8 +64,8 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       ...['-D', folder.pgData, '-k', socket],
       ...postgresSettings({ fast }).flatMap((setting) => ['-c', setting]),
     ];
-    const launch = (): Promise<ChildProcess> =>
-      launchWhenChildrenAreGone(command, { ...user.spawnOptions, pgData: folder.pgData, logger });
+    const launch = (signal: AbortSignal): Promise<ChildProcess> =>
+      launchWhenChildrenAreGone(command, { ...user.spawnOptions, pgData: folder.pgData, logger, signal });
 
     const server = await keepRunning(launch, logger);
     return {
@@ -86,20 +86,22 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
 
 /** Starts a server and, until it is stopped, starts it again whenever it ends by itself. */
 async function keepRunning(
-  launch: () => Promise<ChildProcess>,
+  launch: (signal: AbortSignal) => Promise<ChildProcess>,
   logger: Logger,
 ): Promise<{ pid(): number; stop(): Promise<void> }> {
-  let child = await launch();
+  const stopping = new AbortController();
+  let child = await launch(stopping.signal);
   let stopped: Promise<void> | undefined;
   let relaunched = Promise.resolve();
 
   const relaunch = async (): Promise<void> => {
     for (let waitMs = 50; stopped === undefined; waitMs = Math.min(waitMs * 2, restartDelayMsMax)) {
       try {
-        child = await launch();
+        child = await launch(stopping.signal);
         watch();
         return;
       } catch (err) {
+        if (stopping.signal.aborted) return;
         logger.error({ err }, 'the embedded Postgres did not come back; trying again');
         await delay(waitMs);
       }
@@ -115,6 +117,7 @@ async function keepRunning(
   watch();
 
   const stop = async (): Promise<void> => {
+    stopping.abort();
     await relaunched;
     if (!hasEnded(child)) await endPostmaster(child.pid!, () => hasEnded(child));
   };
@@ -129,7 +132,7 @@ async function keepRunning(
 
 const hasEnded = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null;
 
-type LaunchOptions = { uid?: number; gid?: number; pgData: string; logger: Logger };
+type LaunchOptions = { uid?: number; gid?: number; pgData: string; logger: Logger; signal: AbortSignal };
 
 async function launchWhenChildrenAreGone(command: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
   const deadline = performance.now() + childrenTimeoutMs;
@@ -146,10 +149,10 @@ async function launchWhenChildrenAreGone(command: readonly string[], options: La
 
 /**
  * Starts a server and waits until it takes connections. After a crash it replays up to 1 GB of its log (settings.ts), which takes minutes
- * on a slow disk; ended halfway, it would begin anew at the next start.
+ * on a slow disk; ended halfway, it would begin anew at the next start, so only `signal` ends it.
  */
 async function launchOnce(command: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
-  const { uid, gid, pgData, logger } = options;
+  const { uid, gid, pgData, logger, signal } = options;
   const child = spawn(command[0]!, command.slice(1), {
     uid,
     gid,
@@ -181,6 +184,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
       ready = true;
       return child;
     }
+    if (signal.aborted && child.pid !== undefined) await endPostmaster(child.pid, () => hasEnded(child));
     if (failure !== undefined || hasEnded(child)) {
       // Its last output may arrive after its end; children that outlive it would keep the pipes open.
       await Promise.race([saidAll, delay(lastWordsMs)]);
