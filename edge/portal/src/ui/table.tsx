@@ -149,7 +149,7 @@ export function Table<Row>({ label, rows, columns: given, rowKey, empty, wordy =
                   key={column.name}
                   data-label={column.name}
                   className={classNames(
-                    'px-3 py-2.5 align-middle first:min-w-44 first:pl-5 last:pr-5',
+                    'px-3 py-2.5 align-middle first:min-w-36 first:pl-5 last:pr-5',
                     column.end && 'text-right whitespace-nowrap tabular',
                   )}
                 >

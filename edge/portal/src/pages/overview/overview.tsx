@@ -88,7 +88,7 @@ function Compact({ count }: { count: number }) {
 
 const columns: readonly Column<CurrentUsage['models'][number]>[] = [
   { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
-  { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
+  { name: 'Requests', end: true, cell: (row) => formatCount(row.requests) },
   { name: 'Cost', usd: (row) => row.cost_usd },
 ];
 
