@@ -237,6 +237,16 @@ test('a forgotten password is requested and reset; registering says that it is u
   await close();
 });
 
+test('a page does not show words that a link gives in place of an address', async () => {
+  const { page, close } = await openPage(browser);
+  await page.goto(
+    `${portal.url}/reset-password?token=x#email=${encodeURIComponent('Call +1 555 0100, not me@example.com')}`,
+  );
+  await page.getByRole('heading', { name: 'Set a new password' }).waitFor();
+  expect(await page.locator('body').textContent()).not.toContain('Call');
+  await close();
+});
+
 test('a mailed link names its user to password managers, and then only the password is asked for', async () => {
   const { page, close } = await openPage(browser);
   const { owner, operator } = portal.world.people;

@@ -32,8 +32,8 @@ export function AuthFrame({
 }
 
 /**
- * Leads to the sign-in page, which is told what was `done` and by whom, if that is known. A user who is signed in here is signed out: the following pages would be
- * theirs.
+ * Leads to the sign-in page, which is told what was `done` and by whom, if that is known. A user who is signed in here is signed out: the
+ * following pages would be theirs.
  */
 export function useLeadToSignIn(done: 'accepted' | 'reset', email: string): () => Promise<void> {
   const api = useApi();
