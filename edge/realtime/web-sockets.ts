@@ -55,6 +55,15 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
   app.websocketServer.on('wsClientError', (error: Error, socket: Socket) =>
     refuseOnSocket(socket, '400 Bad Request', `The upgrade request is not valid: ${error.message}.`),
   );
+  // `ws` writes the answer to an upgrade itself, without the headers of the reply.
+  const requestIds = new WeakMap<IncomingMessage, string>();
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (isRealtimeUpgrade(request.raw)) requestIds.set(request.raw, request.id);
+    done();
+  });
+  app.websocketServer.on('headers', (headers: string[], message: IncomingMessage) => {
+    headers.push(`x-request-id: ${requestIds.get(message)}`);
+  });
   // A refused upgrade is followed by no other request (openai-contract.md section 5), and nothing else closes its connection: a request
   // refused this early never reached the plugin.
   app.addHook('onSend', (request, reply, _payload, done) => {

@@ -47,6 +47,16 @@ describe('a session that the gateway splits into utterances', () => {
     expect(event.audio_seconds).toBe(done.usage.seconds);
   });
 
+  test('is known in usage by the x-request-id that its upgrade was answered with', async () => {
+    await using session = await talk();
+    expect(session.requestId).toMatch(/^req_/);
+    session.say(sessionUpdate('sandbox-transcribe', manual));
+    session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    await session.event(completed);
+    expect((await bench.event({ endpoint: '/v1/realtime' })).request_id).toBe(session.requestId);
+  });
+
   test('without turn detection transcribes what is committed, item by item', async () => {
     await using session = await talk({ prefix: '/api/v1' });
     session.say(sessionUpdate('sandbox-transcribe', manual));

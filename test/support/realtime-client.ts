@@ -10,6 +10,8 @@ export type RealtimeEvent = { type: string; event_id: string; [field: string]: a
 export type RealtimeTalk = AsyncDisposable & {
   socket: WebSocket;
   events: RealtimeEvent[];
+  /** The `x-request-id` of the answer to the upgrade. */
+  requestId: string | undefined;
   /** The code and reason of the close, once it came. */
   closed: { code: number; reason: string } | null;
   say(event: object): void;
@@ -51,6 +53,7 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
   const talk: RealtimeTalk = {
     socket,
     events,
+    requestId: undefined,
     closed: null,
     say: (event) => socket.send(JSON.stringify(event)),
     event: (type, ordinal = 1) =>
@@ -68,6 +71,9 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
       socket.terminate();
     },
   };
+  socket.on('upgrade', ({ headers }) => {
+    talk.requestId = headers['x-request-id'] as string | undefined;
+  });
   socket.on('message', (data) => events.push(JSON.parse(data.toString())));
   socket.on('close', (code, reason) => {
     talk.closed = { code, reason: reason.toString() };

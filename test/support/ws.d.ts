@@ -15,6 +15,7 @@ declare module 'ws' {
     resume(): void;
     terminate(): void;
     on(event: 'open' | 'ping' | 'pong', listener: () => void): this;
+    on(event: 'upgrade', listener: (response: IncomingMessage) => void): this;
     on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): this;
     on(event: 'close', listener: (code: number, reason: Buffer) => void): this;
     on(event: 'error', listener: (error: Error) => void): this;
