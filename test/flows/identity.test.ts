@@ -74,6 +74,16 @@ test('an invitation is created, listed and accepted, and then shows among the me
   expect(changed.body).toMatchObject({ role: 'member' });
 });
 
+test('an invitation is accepted with no more than its token and a password', async () => {
+  expect((await call('POST', '/invitations', owner, { email: 'nameless@example.com' })).status).toBe(201);
+  const accepted = await call('POST', '/auth/accept-invite', undefined, {
+    token: await tokenMailedTo(fixture, 'nameless@example.com'),
+    password: strongPassword,
+    last_name: null,
+  });
+  expect([accepted.status, accepted.body]).toMatchObject([201, { user: { first_name: '', last_name: '' } }]);
+});
+
 test('inviting the same person again at once is refused, saying in how many seconds it can be done', async () => {
   const again: [path: string, body: object, param: string][] = [
     ['/invitations', { email: 'eager@example.com' }, 'email'],

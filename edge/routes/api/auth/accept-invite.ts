@@ -27,8 +27,8 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
           {
             token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
             password: newPasswordSchema,
-            first_name: Type.String({ maxLength: 100 }),
-            last_name: Type.String({ maxLength: 100 }),
+            first_name: nullable(Type.String({ maxLength: 100 })),
+            last_name: nullable(Type.String({ maxLength: 100 })),
             phone: nullable(Type.String({ maxLength: 50 })),
             organization_name: nullable(
               Type.String({ maxLength: 255, description: 'Required if the invitation creates an organization.' }),
@@ -46,8 +46,8 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
         {
           token: body.token,
           password: body.password,
-          firstName: body.first_name,
-          lastName: body.last_name,
+          firstName: body.first_name ?? '',
+          lastName: body.last_name ?? '',
           phone: body.phone ?? '',
           organizationName: body.organization_name ?? '',
         },
