@@ -5,6 +5,7 @@ import { type TSchema, Type } from 'typebox';
 import type { Access } from '../access.ts';
 import type { EdgeApp } from '../app.ts';
 import { errorBodySchema } from '../openai/errors.ts';
+import { noFields } from './bodies.ts';
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -86,8 +87,8 @@ Inference works the same under \`/v1\` and \`/api/v1\`. \`/api/v1/usage\`, \`/ap
 aliases of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
-  const { uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;
-  const { body = uncheckedBody, querystring = uncheckedQuery } = schema;
+  const { uncheckedBody, body = uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;
+  const { querystring = uncheckedQuery } = schema;
   const access = config!.access!;
   const answers = Object.entries({ ...(response as Record<string, TSchema>), default: errorBodySchema });
   return {
@@ -99,7 +100,7 @@ function described(schema: FastifySchema, { url, config }: RouteOptions): Fastif
     ...(querystring !== undefined && {
       querystring: { ...(querystring as TSchema), ...(requiredQuery && { required: requiredQuery }) },
     }),
-    ...(body !== undefined && { body: inJson(body as TSchema) }),
+    ...(body !== undefined && body !== noFields && { body: inJson(body as TSchema) }),
     ...(idempotent && { headers: idempotencyHeader }),
     response: Object.fromEntries(
       answers.map(([status, answer]) => [status, inJson(answer, STATUS_CODES[status] ?? 'An error')]),

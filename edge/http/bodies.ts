@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import { Type } from 'typebox';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
 import { duplicateMember } from './duplicate-member.ts';
 import { inexactAmount } from './inexact-amount.ts';
+import { nullable } from './nullable.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -52,9 +54,16 @@ export function rawJsonBodies(app: EdgeApp): void {
   );
 }
 
+/** The body of a management route that declares none: some clients send `{}`, but an unknown field is refused everywhere. */
+export const noFields = nullable(Type.Object({}, { additionalProperties: false }));
+
 /** Accepts JSON bodies only, and takes an empty one for none, since clients send Content-Type with every DELETE. */
 export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
+  app.addHook('onRoute', (route) => {
+    if (route.method === 'GET' || route.method === 'HEAD' || route.schema?.uncheckedBody !== undefined) return;
+    route.schema = { body: noFields, ...route.schema };
+  });
   app.decorateRequest('bodyText', '');
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.url.includes('%00')) done(notStorable());

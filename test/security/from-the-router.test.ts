@@ -121,6 +121,26 @@ describe('bodies', () => {
     expect(await rowCounts()).toEqual(before);
   });
 
+  test('with a field are refused where none is declared or the whole body may be left out, naming the field', async () => {
+    const before = await rowCounts();
+    const methods = ['POST', 'PUT', 'PATCH', 'DELETE'];
+    const others = routes.filter(({ method, url, access, schema: { body, uncheckedBody } }) => {
+      const isInference = access.surface === 'api' && access.scope.startsWith('inference:');
+      const hasFields = (body as { properties?: Fields } | undefined)?.properties !== undefined;
+      const isUnavailable = url === '/api/v1/auth/register';
+      return methods.includes(method) && uncheckedBody === undefined && !isInference && !hasFields && !isUnavailable;
+    });
+    expect(others.length).toBeGreaterThan(20);
+    for (const route of others) {
+      const answer = await send(route, { surprise: 'owner' });
+      expect([answer.status, answer.json?.error.param], `${route.method} ${route.url}: ${answer.text}`).toEqual([
+        400,
+        'surprise',
+      ]);
+    }
+    expect(await rowCounts()).toEqual(before);
+  });
+
   test('with __proto__, of the wrong type, or with an object instead of a scalar are refused', async () => {
     const before = await rowCounts();
     for (const { route, properties } of bodies()) {
