@@ -27,8 +27,8 @@ type Operation = { requestBody?: { required: boolean; content: Content } };
 type Document = { paths: Record<string, Record<string, Operation>>; components: { schemas: Components } };
 
 /**
- * GET /openapi.json: the public API in OpenAPI 3.1, made of what each route declares where it is registered. A route is described once it
- * has a `summary`, which also gives its operation id: `Create a key` becomes `createKey`. Schemas with an `$id` become components.
+ * Describes the public API in OpenAPI 3.1 by what each route declares where it is registered. A route is described once it has a `summary`,
+ * which also gives its operation id: `Create a key` becomes `createKey`. Schemas with an `$id` become components.
  */
 export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void> {
   const components: Components = {};
@@ -66,6 +66,10 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
       };
     },
   });
+}
+
+/** GET /openapi.json. */
+export function descriptionRoute(app: EdgeApp): void {
   let text: string | undefined;
   app.get(
     '/openapi.json',

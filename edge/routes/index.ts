@@ -1,4 +1,5 @@
 import type { EdgeApp, RouteDeps } from '../app.ts';
+import { descriptionRoute } from '../http/api-description.ts';
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { registerHealth } from '../http/health.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
@@ -31,6 +32,7 @@ import { realtimeRoutes } from './v1/realtime.ts';
 export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<void> {
   const paths = methodNotAllowed(app);
   registerHealth(app, deps.readiness, deps.metricsText);
+  descriptionRoute(app);
 
   await app.register(async (inference: EdgeApp) => {
     rawJsonBodies(inference);

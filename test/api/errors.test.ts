@@ -272,11 +272,14 @@ describe('a wrong address', () => {
     expect(answer.headers.get('allow')).toBe('POST');
   });
 
-  test.each(['/healthz', '/readyz', '/metrics'])('a wrong method of %s: 405 with Allow', async (path) => {
-    const answer = await gateway.call('PUT', path);
-    expectError(answer, 405, invalid('method_not_supported'));
-    expect(answer.headers.get('allow')).toBe('GET, HEAD');
-  });
+  test.each(['/healthz', '/readyz', '/metrics', '/openapi.json'])(
+    'a wrong method of %s: 405 with Allow',
+    async (path) => {
+      const answer = await gateway.call('PUT', path);
+      expectError(answer, 405, invalid('method_not_supported'));
+      expect(answer.headers.get('allow')).toBe('GET, HEAD');
+    },
+  );
 
   test.each([
     ['TRACE', '/v1/models'],
