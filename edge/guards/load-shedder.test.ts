@@ -26,8 +26,8 @@ function loop(given: Partial<typeof memory> = {}) {
   return {
     shedder,
     wait,
-    /** One turn with a request every `stepMs`; returns how many were accepted, and how many were refused for lack of time. */
-    async turn(requests: number, stepMs: number) {
+    /** One turn with a request every `stepMs`; returns how many were accepted, and how many were refused for lack of time. `workMs` follow the last. */
+    async turn(requests: number, stepMs: number, workMs = 0) {
       const answers = { taken: 0, refused: 0 };
       for (let request = 0; request < requests; request += 1) {
         const shortage = shedder.shortage();
@@ -35,6 +35,7 @@ function loop(given: Partial<typeof memory> = {}) {
         else if (shortage === 'time') answers.refused += 1;
         wait(stepMs);
       }
+      wait(workMs);
       await turnEnd();
       return answers;
     },
@@ -48,10 +49,11 @@ test('a full loop refuses nobody while turns are short', async () => {
 
 test('one long pause refuses nobody, and neither do pauses with idle time between them', async () => {
   const { turn, wait } = loop();
-  expect(await turn(4, 1_000)).toEqual({ taken: 4, refused: 0 });
+  for (let count = 0; count < 2; count += 1) await turn(99, 1);
+  expect(await turn(20, 50)).toEqual({ taken: 20, refused: 0 });
   expect(await turn(10, 1)).toEqual({ taken: 10, refused: 0 });
   for (let count = 0; count < 10; count += 1) {
-    expect(await turn(2, 300)).toEqual({ taken: 2, refused: 0 });
+    expect(await turn(60, 5)).toEqual({ taken: 60, refused: 0 });
     wait(50);
   }
 });
@@ -69,6 +71,12 @@ test('turns that stay too long are overload: each accepts what arrives in its fi
   expect(await turn(90, 1)).toEqual({ taken: 26, refused: 64 });
   wait(1_100);
   expect(await turn(90, 1)).toEqual({ taken: 90, refused: 0 });
+});
+
+test('a turn that works for too long after its last request counts as too long', async () => {
+  const { turn } = loop();
+  expect(await turn(60, 0, 300)).toEqual({ taken: 60, refused: 0 });
+  expect((await turn(60, 5)).refused).toBeGreaterThan(0);
 });
 
 test('bodies take room, and return it', () => {
