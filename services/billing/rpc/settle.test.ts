@@ -1,0 +1,123 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BudgetKind, type LeaseSettlementSchema, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { service, startTestBilling, type TestBilling, usageEvent } from '../fixtures/test-billing.ts';
+
+let started: TestBilling;
+/** Locks what a report will wait for. */
+let other: pg.Client;
+beforeAll(async () => {
+  started = await startTestBilling();
+  other = new pg.Client({ connectionString: started.database.url });
+  await other.connect();
+});
+afterAll(async () => {
+  await other?.end();
+  await started?.close();
+});
+
+const patient = { ...service, timeoutMs: 60_000 };
+const slice = 101_000n;
+
+/** A slice of a key's budget, with its first call of 1,000. */
+async function newSlice() {
+  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+  const [leaseId, holderId] = [uuidv7(), uuidv7()];
+  const demand = { kind: BudgetKind.API_KEY, leaseId, limitNanoUsd: 1_000_000n, sliceNanoUsd: 100_000n };
+  await started.billing.lease({ holderId, ...caller, costMaxNanoUsd: 1_000n, demands: [demand] }, patient);
+  return {
+    leaseId,
+    holderId,
+    caller,
+    async report(told: MessageInitShape<typeof LeaseSettlementSchema>, by = holderId) {
+      const settlements = [{ leaseId, fencingToken: 1n, keep: true, ...told }];
+      return (await started.billing.settle({ holderId: by, settlements }, patient)).leases[0]!;
+    },
+    async row() {
+      const { rows } = await other.query('select * from billing.leases where id = $1', [leaseId]);
+      return rows[0];
+    },
+    async held(): Promise<bigint> {
+      const text = 'select held_nano_usd as held from spend where tenant_id = $1';
+      return (await started.deps.database.pool.query(text, [caller.tenantId])).rows[0].held;
+    },
+  };
+}
+
+/** What waits for `other` is waited for. */
+const waitersAre = (count: number) =>
+  waitFor(
+    async () => {
+      const waiting = 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
+      return (await other.query(waiting)).rowCount === count;
+    },
+    { description: `${count} reports to wait` },
+  );
+
+test.each([
+  ['another holder', 1n, uuidv7()],
+  ['its holder under an outdated number', 0n, undefined],
+])('what %s says about a lease changes nothing', async (_, fencingToken, by) => {
+  const { report, row } = await newSlice();
+  const before = await row();
+  for (const keep of [true, false]) {
+    const told = { fencingToken, keep, usedNanoUsd: 1n, inFlightNanoUsd: 2n, roomNanoUsd: 3n };
+    expect((await report(told, by)).state).toBe(LeaseState.LAPSED);
+  }
+  expect(await row()).toEqual(before);
+});
+
+test('room that was given back never grows again, however late an earlier report arrives', async () => {
+  const { report, held } = await newSlice();
+  expect((await report({ roomNanoUsd: 50_000n })).lease!.heldNanoUsd).toBe(50_000n);
+  expect((await report({ roomNanoUsd: slice })).lease!.heldNanoUsd).toBe(50_000n);
+  expect(await held()).toBe(50_000n);
+});
+
+test('what was used stays held, though a report from before the lease was returned arrives in the same moment', async () => {
+  const { caller, report, held } = await newSlice();
+  await other.query('begin');
+  await other.query('select from billing.spend where tenant_id = $1 for update', [caller.tenantId]);
+  const returned = report({ keep: false, usedNanoUsd: 4_000n });
+  await waitersAre(1);
+  const late = report({ usedNanoUsd: 1_000n, roomNanoUsd: 2_000n });
+  await waitersAre(2);
+  await other.query('commit');
+  expect((await returned).state).toBe(LeaseState.CLOSED);
+  expect((await late).state).toBe(LeaseState.LAPSED);
+  expect(await held()).toBe(4_000n);
+});
+
+test.each([
+  ['was returned', `state = ${LeaseState.CLOSED}`],
+  ['was given to another', 'fencing_token = 2'],
+])('a lease that %s in the same moment is neither renewed nor made smaller', async (_, change) => {
+  const { leaseId, report, row } = await newSlice();
+  await other.query('begin');
+  await other.query('select from billing.leases where id = $1 for update', [leaseId]);
+  const renewed = report({ inFlightNanoUsd: 1_000n });
+  const madeSmaller = report({ inFlightNanoUsd: 1_000n, roomNanoUsd: 1_000n });
+  await waitersAre(2);
+  await other.query(`update billing.leases set ${change} where id = $1`, [leaseId]);
+  await other.query('commit');
+  expect([(await renewed).state, (await madeSmaller).state]).toEqual([LeaseState.LAPSED, LeaseState.LAPSED]);
+  expect((await row()).room_nano_usd).toBe(String(slice));
+});
+
+test('a slice whose room is wanted counts as settled only once its holder has confirmed that', async () => {
+  const { caller, report, held, row } = await newSlice();
+  const settledAt = async () => (await row()).settled_at.getTime();
+  const before = await settledAt();
+  await report({ inFlightNanoUsd: 1_000n });
+  const last = await settledAt();
+  expect(last).toBeGreaterThan(before);
+  await started.billing.charge({ events: [usageEvent({ ...caller, costNanoUsd: 890_000n })] }, patient);
+  const { lease } = await report({ inFlightNanoUsd: 1_000n });
+  expect([lease!.heldNanoUsd < slice, await held(), await settledAt()]).toEqual([true, slice, last]);
+  await report({ inFlightNanoUsd: 1_000n, roomNanoUsd: lease!.heldNanoUsd });
+  expect(await held()).toBe(lease!.heldNanoUsd);
+  expect(await settledAt()).toBeGreaterThan(last);
+});
