@@ -55,21 +55,17 @@ export async function giveCredit(
 }
 
 /**
- * Adds refunds and corrections to the lot of earlier ones, if anything is left of it: there may be one for each call of an outage, and
- * every charge reads each lot of a wallet. Null when a lot has to be opened.
+ * Adds refunds and corrections, which never expire, to the lot of earlier ones, if anything is left of it: there may be one for each call of
+ * an outage, and every charge reads each lot of a wallet. Null when a lot has to be opened.
  */
-async function addToLot(
-  sql: Sql,
-  { tenantId }: Account,
-  { source, amountNanoUsd, expiresAtMs }: NewCredit,
-): Promise<string | null> {
-  if (source !== LotSource.ADJUSTMENT || expiresAtMs !== null) return null;
+async function addToLot(sql: Sql, { tenantId }: Account, { source, amountNanoUsd }: NewCredit): Promise<string | null> {
+  if (source !== LotSource.ADJUSTMENT) return null;
   const { rows } = await sql.query<{ id: string }>({
     text: `
       update lots set granted_nano_usd = granted_nano_usd + $2, remaining_nano_usd = remaining_nano_usd + $2
       where tenant_id = $1 and id = (
         select id from lots
-        where tenant_id = $1 and source = ${LotSource.ADJUSTMENT} and expires_at is null and remaining_nano_usd > 0
+        where tenant_id = $1 and source = ${LotSource.ADJUSTMENT} and remaining_nano_usd > 0
         order by id desc limit 1)
       returning id`,
     values: [tenantId, amountNanoUsd],
