@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import pg from 'pg';
 import { Registry } from 'prom-client';
 import { beforeEach, expect, test } from 'vitest';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
@@ -108,9 +109,16 @@ test('the room of a cancelled job is no longer renewed, even if Billing could no
   expect(renewed).toEqual([waiting]);
 });
 
-/** A connection that holds up whoever stores a result, as a stalled disk would. */
-async function startedDisk() {
-  const sql = await database.pool.connect();
+/**
+ * A connection that holds up whoever stores a result, as a stalled disk would. It can lock the job like somebody who stores a result, or not
+ * at all, so that only the locks of its worker count.
+ */
+async function startedDisk({ locksJob }: { locksJob: boolean }) {
+  const sql = new pg.Client({ connectionString: url });
+  await sql.connect();
+  await sql.query('set search_path = jobs');
+  // Foreign keys lock what they refer to.
+  if (!locksJob) await sql.query('set session_replication_role = replica');
   const goOn = () => sql.query('rollback');
   return {
     async stall(job: Person & { id: string }): Promise<void> {
@@ -125,7 +133,7 @@ async function startedDisk() {
     goOn,
     [Symbol.asyncDispose]: async () => {
       await goOn();
-      sql.release();
+      await sql.end();
     },
   };
 }
@@ -134,7 +142,7 @@ test('while a large result is being stored its job keeps its lease, and is cance
   await using jobs = await startedJobs();
   const owner = somebody();
   const [id] = await queueJobs(database, 1, owner);
-  await using disk = await startedDisk();
+  await using disk = await startedDisk({ locksJob: false });
   const worker = new JobWorker(
     {
       ...workerDeps(database, () => {}),
@@ -174,7 +182,7 @@ test('deletions of a cancelled job whose result is still being stored wait for i
   const [owner, other] = [somebody(), somebody()];
   const [[id], [othersId]] = [await queueJobs(database, 1, owner), await queueJobs(database, 1, other)];
   await jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner));
-  await using disk = await startedDisk();
+  await using disk = await startedDisk({ locksJob: true });
   await disk.stall({ ...owner, id: id! });
   const deletions = Promise.allSettled(
     Array.from({ length: 50 }, () => jobs.deleteJob({ jobId: publicJobId(id!) }, as(owner))),

@@ -127,6 +127,18 @@ describe('a job that no longer belongs to its worker', () => {
     return { ended, metrics: { ended: (outcome: string) => void ended.push(outcome), started() {}, retried() {} } };
   };
 
+  /** A worker whose only job has been run, however that ended. */
+  async function workerAfterRun(deps: JobWorkerDeps): Promise<JobWorker> {
+    let calls = 0;
+    const invoke: typeof deps.inference.invoke = (request, options) => {
+      calls += 1;
+      return deps.inference.invoke(request, options);
+    };
+    const worker = new JobWorker({ ...deps, inference: { invoke } }, workerDefaults);
+    await waitFor(() => calls > 0 && worker.running === 0, { description: 'the end of the run' });
+    return worker;
+  }
+
   test.each(endings)('makes no call if it %s while room was taken for it, and returns that room', async (_, end) => {
     const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query('update jobs set cost_max_nano_usd = 1');
@@ -178,10 +190,7 @@ describe('a job that no longer belongs to its worker', () => {
           },
         },
       };
-      const worker = new JobWorker(deps, workerDefaults);
-      await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
-        description: 'the end of the run',
-      });
+      const worker = await workerAfterRun(deps);
       await worker.close(1_000);
       expect({ released, ended }).toEqual({ released: [], ended: [] });
       expect((await database.pool.query('select error from jobs')).rows).toEqual([{ error: null }]);
@@ -198,33 +207,30 @@ describe('a job that no longer belongs to its worker', () => {
       }),
       logger: { warn() {}, error: (...line: unknown[]) => void errors.push(line) } as never,
     };
-    const worker = new JobWorker(deps, workerDefaults);
-    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
-      description: 'the end of the run',
-    });
+    const worker = await workerAfterRun(deps);
     const before = await statuses();
     await worker.close(1_000);
     expect([await statuses(), errors]).toEqual([before, []]);
     expect(before).not.toHaveProperty('1');
   });
 
-  test.each(endings)('has no result when it %s after its run, however large', async (_, end) => {
+  const removal: (typeof endings)[number] = ['was deleted', 'delete from jobs'];
+  test.each([...endings, removal])('has no result when it %s after its run, however large', async (_, end) => {
     const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     const { ended, metrics } = measured();
-    const deps = { ...workerDeps(database, async () => void (await database.pool.query(end))), metrics };
+    const warnings: unknown[] = [];
+    const logger = { warn: (...line: unknown[]) => void warnings.push(line), error() {} } as never;
+    const deps = { ...workerDeps(database, async () => void (await database.pool.query(end))), metrics, logger };
     const invoke: typeof deps.inference.invoke = async function* (request, options) {
       for await (const part of deps.inference.invoke(request, options)) {
         part.body = Buffer.alloc(inRowBytesMax + 1, 'x');
         yield part;
       }
     };
-    const worker = new JobWorker({ ...deps, inference: { invoke } }, workerDefaults);
-    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
-      description: 'the end of the run',
-    });
+    const worker = await workerAfterRun({ ...deps, inference: { invoke } });
     await worker.close(1_000);
     const stored = await database.pool.query('select from job_bodies where job_id = $1', [jobId]);
-    expect([stored.rowCount, ended]).toEqual([0, []]);
+    expect([stored.rowCount, ended, warnings]).toEqual([0, [], []]);
   });
 });
 
