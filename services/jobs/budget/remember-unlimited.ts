@@ -26,7 +26,7 @@ export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'm
     if (known.size >= callersMax) known.clear();
     if (!answer.isCharged && answer.leases.every(({ unlimited }) => unlimited)) {
       known.set(caller, { untilMs: askedMs + unlimitedMs, answer });
-    } else known.delete(caller);
+    }
     return answer;
   };
   return { lease, settle: billing.settle, releaseHold: billing.releaseHold };

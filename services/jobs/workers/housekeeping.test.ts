@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { beforeEach, expect, test } from 'vitest';
+import { SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import {
   InvokeEndSchema,
   InvokeHeadSchema,
@@ -89,6 +90,14 @@ test('the room of a job that has ended is no longer renewed', async () => {
   const billing = { settle: () => Promise.reject(new Error('nothing is to be renewed')) } as never;
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(0);
   expect((await readJob({ database, clock: later(0) }, { ...tenant, id })).result?.body.byteLength).toBe(1);
+});
+
+test('the room of a waiting job is renewed once ten minutes of its hour are over, so that it outlasts an outage of Billing', async () => {
+  await queueJobs(database, 1, tenant);
+  await database.pool.query(`update jobs set hold_expires_at = now() + interval '1 hour'`);
+  const billing = { settle: async () => create(SettleResponseSchema) } as never;
+  const renewedAfter = (minutes: number) => renewHolds({ database, billing, clock: later(minutes * 60_000) });
+  expect([await renewedAfter(9), await renewedAfter(11), await renewedAfter(20)]).toEqual([0, 1, 0]);
 });
 
 test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not before', async () => {
