@@ -76,6 +76,11 @@ const ownAre = (expected: string[]) =>
   waitFor(async () => JSON.stringify(await own()) === JSON.stringify(expected), {
     description: `the mails ${expected.join(' | ')}`,
   });
+/** Those of the model, the last first. */
+const reminders = async (): Promise<string[]> => {
+  const { json } = await admin('GET', `/reminders?model=${model}`);
+  return json.data.map(({ point, status }: Record<string, string>) => `${point} ${status}`);
+};
 const own = async () => (await subjects()).filter((subject) => subject.includes(model));
 const at = async (iso: string, ms = 0) => {
   clock.set(Date.parse(iso) + ms);
@@ -191,14 +196,39 @@ describe('mails about a retirement', () => {
   test('end with a withdrawal, including those in the outbox', async () => {
     await start();
     await announce({ sunset_at: day(31) });
-    await ownAre([`${model} retires on ${date(31)}`]);
+    const sent = [`${model} retires on ${date(31)}`];
+    await ownAre(sent);
+    await take();
+    await at(day(1));
+    await ownAre([...sent, `Reminder: ${model} retires on ${date(31)}`]);
     expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
-    await ownAre([]);
+    await ownAre(sent);
     await at(day(31));
     await aRoundLater();
-    expect(await own()).toEqual([]);
-    const reminders = await admin('GET', `/reminders?model=${model}`);
-    expect(reminders.json.data).toMatchObject([{ point: 'announcement', status: 'cancelled' }]);
+    expect(await own()).toEqual(sent);
+    expect(await reminders()).toEqual(['thirty_days cancelled', 'announcement sent']);
+  });
+
+  test('that could not be handed over are planned anew when the date moves, and cancelled by a withdrawal', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    await take();
+    await onDatabase(`
+      create function auth.fail() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+      create trigger fail before insert on auth.mails for each row execute function auth.fail()`);
+    const remindersAre = (expected: string[]) =>
+      waitFor(async () => JSON.stringify(await reminders()) === JSON.stringify(expected), {
+        description: `the reminders ${expected.join(' | ')}`,
+      });
+    await at(day(1));
+    await remindersAre(['thirty_days pending', 'announcement sent']);
+    await move(day(80));
+    expect(await reminders()).toEqual(['announcement sent']);
+    await at(day(50));
+    await remindersAre(['thirty_days pending', 'announcement sent']);
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    expect(await reminders()).toEqual(['thirty_days cancelled', 'announcement sent']);
   });
 
   test('reach nobody who neither used the model in the last 90 days nor allows it on a key', async () => {

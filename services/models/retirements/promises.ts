@@ -26,14 +26,14 @@ type Told = { model: string; successor: string | null; isPublic: boolean; isSucc
 /** By the model's name. */
 export type Promises = ReadonlyMap<string, Told>;
 
-/** What users were last told. */
+/** What users were last told. Models whose retirement stands cannot be deleted. */
 export async function standingPromises(em: SqlEntityManager): Promise<Promises> {
   const rows = await em.execute<Told[]>(
     `select model.name as model, replacement_model_name as successor,
        model.visibility = ${Visibility.PUBLIC} as "isPublic",
        replacement_model_name is null or ${isKnown('replacement_model_name')} as "isSuccessorKnown"
      from retirements join models model on model.id = model_id
-     where withdrawn_at is null and model.deleted_at is null order by model.name`,
+     where withdrawn_at is null order by model.name`,
   );
   return new Map(rows.map((told) => [told.model, told]));
 }

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
+import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { silentLogger } from '../../../test/support/keys.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { recallMails } from './recall-mails.ts';
+import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
+
+const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+const [reached, waiting] = [uuidv7(), uuidv7()];
+let own: TestDatabase;
+let database: ServiceDatabase;
+beforeAll(async () => {
+  own = await createTestDatabase();
+  database = await openServiceDatabase({ service: 'models', connection: own.url, entities: [], logger: silentLogger });
+});
+afterAll(async () => {
+  await database?.close();
+  await own?.drop();
+});
+
+const sql = (text: string, ...values: unknown[]) => database.pool.query(text, values);
+const recall = (withdrawMail: ReminderDeps['auth']['withdrawMail']) =>
+  recallMails({ database, clock, auth: { withdrawMail } } as ReminderDeps, new AbortController().signal);
+
+/** A retirement whose mails of two points were handed over for both users, and are to be taken back. */
+async function newRetirement(): Promise<string> {
+  const [modelId, id] = [uuidv7(), uuidv7()];
+  await sql(
+    `insert into models (id, name, display_name, owned_by, operations, visibility, created_at)
+      values ($1, $2, '', '', '{1}', 1, now())`,
+    modelId,
+    modelId,
+  );
+  await sql(
+    `insert into retirements (id, model_id, deprecated_at, sunset_at, retirement_note, recalls_mails)
+      values ($1, $2, '2029-12-01', '2030-03-01', 'None.', true)`,
+    id,
+    modelId,
+  );
+  for (const point of [ReminderPoint.ANNOUNCEMENT, ReminderPoint.THIRTY_DAYS]) {
+    await sql(`insert into reminder_points values ($1, $2, now(), now())`, id, point);
+    await sql(
+      `insert into reminders (id, retirement_id, point, user_id, email, status, due_at, sent_at)
+        select gen_random_uuid(), $1, $2, user_id, '', $4, now(), now() from unnest($3::uuid[]) as user_id`,
+      id,
+      point,
+      [reached, waiting],
+      ReminderStatus.SENT,
+    );
+  }
+  return id;
+}
+
+test('only mails that were taken back are planned anew, or cancelled: those that reached somebody are not repeated', async () => {
+  const [moved, withdrawn] = [await newRetirement(), await newRetirement()];
+  await sql('update retirements set withdrawn_at = now() where id = $1', withdrawn);
+  const outbox = new Set([moved, withdrawn].map((id) => `${dedupePrefix(id)}${ReminderPoint.THIRTY_DAYS} ${waiting}`));
+  await recall(async ({ dedupeKeyPrefix, notedDedupeKeys }) => {
+    for (const key of notedDedupeKeys!) outbox.delete(key);
+    return { dedupeKeys: [...outbox].filter((key) => key.startsWith(dedupeKeyPrefix!)) } as never;
+  });
+  expect(outbox.size).toBe(0);
+  const { ANNOUNCEMENT, THIRTY_DAYS } = ReminderPoint;
+  const { SENT, CANCELLED } = ReminderStatus;
+  const statuses = async (id: string) => {
+    const text = 'select point, user_id, status from reminders where retirement_id = $1 order by point, user_id';
+    return (await sql(text, id)).rows.map(({ point, user_id, status }) => [point, user_id, status]);
+  };
+  const delivered = [ANNOUNCEMENT, THIRTY_DAYS].flatMap((point) =>
+    [reached, waiting].map((user) => [point, user, SENT]),
+  );
+  expect(await statuses(moved)).toEqual(delivered.slice(0, 3));
+  expect(await statuses(withdrawn)).toEqual([...delivered.slice(0, 3), [THIRTY_DAYS, waiting, CANCELLED]]);
+  const { rows } = await sql('select retirement_id, point, due_at from reminder_points where done_at is null');
+  expect(rows).toEqual([{ retirement_id: moved, point: THIRTY_DAYS, due_at: new Date('2030-01-30') }]);
+});
+
+test('a date is not moved while mails with the former one are taken back: it would be planned by that', async () => {
+  const id = await newRetirement();
+  let moving: Promise<unknown> | undefined;
+  await recall(async () => {
+    moving ??= sql(`update retirements set sunset_at = '2030-06-01' where id = $1`, id);
+    const blocked = 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
+    await waitFor(async () => (await rowsOf(own.url, blocked)).length === 1, { description: 'the move to wait' });
+    return { dedupeKeys: [] } as never;
+  });
+  await moving;
+});
