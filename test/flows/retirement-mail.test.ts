@@ -142,6 +142,14 @@ describe('mails about a retirement', () => {
     await ownAre([`${model} retires on ${date(4)}`, `Reminder: ${model} retires on ${date(4)}`]);
   });
 
+  test('that an outage has made untrue are not sent afterwards, and the others are', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    await at(day(32));
+    await ownAre([`${model} retires on ${date(31)}`, `${model} is retired`]);
+  });
+
   test('follow a date that moves: what was sent is not repeated, and nothing says the old date any more', async () => {
     await start();
     await announce({ sunset_at: day(31) });

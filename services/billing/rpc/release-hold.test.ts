@@ -111,7 +111,10 @@ test.each(['before', 'after'])(
     if (place === 'before') await released;
     else {
       const waiting = () =>
-        rowsOf(asked.database.url, 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0');
+        rowsOf(
+          asked.database.url,
+          'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0',
+        );
       await waitFor(async () => (await waiting()).length === 2, { description: 'the release to wait for the lease' });
     }
     await other.query('commit');

@@ -47,11 +47,12 @@ async function newSlice() {
   };
 }
 
-/** What waits for `other` is waited for. */
+/** Waits until this many reports wait for `other`, or for each other. */
 const waitersAre = (count: number) =>
   waitFor(
     async () => {
-      const waiting = 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
+      const waiting =
+        'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0';
       return (await other.query(waiting)).rowCount === count;
     },
     { description: `${count} reports to wait` },

@@ -24,7 +24,7 @@ afterAll(async () => {
 
 const sql = (text: string, ...values: unknown[]) => database.pool.query(text, values);
 const recall = (withdrawMail: ReminderDeps['auth']['withdrawMail']) =>
-  recallMails({ database, clock, auth: { withdrawMail } } as ReminderDeps, new AbortController().signal);
+  recallMails({ database, clock, auth: { withdrawMail } } as unknown as ReminderDeps, new AbortController().signal);
 
 /** A retirement whose mails of two points were handed over for both users, and are to be taken back. */
 async function newRetirement(): Promise<string> {
@@ -84,7 +84,8 @@ test('a date is not moved while mails with the former one are taken back: it wou
   let moving: Promise<unknown> | undefined;
   await recall(async () => {
     moving ??= sql(`update retirements set sunset_at = '2030-06-01' where id = $1`, id);
-    const blocked = 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
+    const blocked =
+      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0';
     await waitFor(async () => (await rowsOf(own.url, blocked)).length === 1, { description: 'the move to wait' });
     return { dedupeKeys: [] } as never;
   });
