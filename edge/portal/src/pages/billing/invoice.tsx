@@ -91,7 +91,8 @@ function Totals({ invoice }: { invoice: InvoiceWithLines }) {
     <Figures
       figures={totals.map(([name, usd]) => [
         name,
-        <span key={name} className={name === 'Total' ? 'font-semibold' : 'font-normal'}>
+        // By color and not by weight: bold digits may be wider.
+        <span key={name} className={name === 'Total' ? 'text-ink' : 'text-soft'}>
           <Money exact usd={usd} decimals={decimals} />
         </span>,
       ])}
