@@ -432,6 +432,7 @@ describe('a private model', () => {
     expect((await bench.admin('PATCH', path(secret), { visibility: 'public' })).status).toBe(200);
     expect((await bench.admin('PATCH', path(retiring), { visibility: 'public' })).status).toBe(200);
     expect((await bench.admin('PATCH', path(secret), { visibility: 'private' })).status).toBe(409);
+    expect((await bench.admin('DELETE', path(secret))).status).toBe(409);
     expect((await bench.admin('DELETE', `/retirements/${encodeURIComponent(retiring)}`)).status).toBe(204);
     expect((await bench.admin('DELETE', path(secret))).status).toBe(204);
   });
