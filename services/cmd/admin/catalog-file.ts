@@ -54,7 +54,7 @@ function importedModel(value: unknown, place: string): ImportedModel {
   if (typeof name !== 'string') throw new UsageError(`${place}.name: expected a string`);
   return create(ImportedModelSchema, {
     name,
-    settings: read(ModelSettingsSchema, settings, place),
+    settings: read(ModelSettingsSchema, settings, place, ['name', 'deployments', 'price']),
     deployments: listAt(deployments, `${place}.deployments`).map((deployment, index) => {
       const placeOfOne = `${place}.deployments[${index}]`;
       return read(DeploymentSettingsSchema, objectAt(deployment, placeOfOne), placeOfOne);
@@ -63,13 +63,20 @@ function importedModel(value: unknown, place: string): ImportedModel {
   });
 }
 
-/** Reads a message whose fields and enum values are spelled as in /api/v1: `chat_completions`. */
-function read<Schema extends DescMessage>(schema: Schema, fields: JsonObject, place: string): MessageShape<Schema> {
+/** Reads a message whose fields and enum values are spelled as in /api/v1: `chat_completions`. `others` are fields read elsewhere. */
+function read<Schema extends DescMessage>(
+  schema: Schema,
+  fields: JsonObject,
+  place: string,
+  others: readonly string[] = [],
+): MessageShape<Schema> {
   const json = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
       const field = schema.fields.find((one) => one.name === name);
       if (field === undefined) {
-        throw new UsageError(`${place}.${name}: unknown field; expected one of ${namesOf(schema.fields)}`);
+        throw new UsageError(
+          `${place}.${name}: unknown field; expected one of ${[...others, ...schema.fields.map((one) => one.name)].join(', ')}`,
+        );
       }
       return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, `${place}.${name}`)];
     }),
@@ -101,8 +108,6 @@ function enumName({ values }: DescEnum, value: unknown, place: string): string {
   }
   return choice.name;
 }
-
-const namesOf = (fields: readonly DescField[]): string => fields.map(({ name }) => name).join(', ');
 
 function ratesOf(price: JsonObject, place: string): PriceRates {
   if (Object.keys(price).length === 0)

@@ -196,7 +196,10 @@ test.each([
   ],
   ['models: [{ name: a, operations: embeddings }]', 'models[0].operations: expected a list'],
   ['models: [{ name: a, visibility: secret }]', 'models[0].visibility: expected one of public, private\n'],
-  ['models: [{ name: a, nickname: b }]', 'models[0].nickname: unknown field; expected one of display_name, owned_by'],
+  [
+    'models: [{ name: a, nickname: b }]',
+    'models[0].nickname: unknown field; expected one of name, deployments, price, display_name',
+  ],
   ['models: [{ name: a, context_window: big }]', 'models[0].context_window: expected number (uint32), got "big"'],
   ['models: [{ name: a, price: { per_image_usd: -1 } }]', 'models[0].price.per_image_usd'],
   ['models: [{ name: a, price: {} }]', 'models[0].price: expected at least one rate'],

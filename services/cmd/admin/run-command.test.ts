@@ -183,6 +183,7 @@ test.each([
   [[], 'organizations suspend <id>'],
   [['help'], 'organizations suspend <id>'],
   [['--help'], 'organizations suspend <id>'],
+  [['help', 'organizations'], '[--json]\n\n  organizations list'],
   [['organizations', 'suspend', '--help'], 'Usage: npm run admin -- organizations suspend <id> [--reason text]'],
 ])('%j prints help, and is no mistake', async (argv, text) => {
   const outcome = await admin(...argv);
@@ -195,7 +196,14 @@ test('the password that a bootstrap generates is shown', async () => {
 });
 
 test.each([
-  [['organizations', 'explode'], 'Unknown command'],
+  [
+    ['organizations', 'explode'],
+    'Unknown command: organizations explode\nUsage: npm run admin -- <command> [--json]\n\n  organizations list',
+  ],
+  [
+    ['organisations', 'list'],
+    'Unknown command: organisations list\nUsage: npm run admin -- <command> [--json]\n\n`npm run admin -- help` lists the commands.\n',
+  ],
   [['organizations', 'suspend'], "organization's id is missing"],
   [['organizations', 'list', '--unknown'], 'Unknown option'],
   [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],

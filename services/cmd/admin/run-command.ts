@@ -15,10 +15,17 @@ export async function runCommand(
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (command === undefined) {
     const isHelp = argv.length === 0 || argv[0] === 'help' || asksForHelp(argv);
-    const help = helpText(commands);
+    const [group] = argv.filter((word) => word !== 'help');
+    const ofGroup = commands.filter(({ name }) => name.split(' ')[0] === group);
+    const help = helpText(ofGroup.length > 0 ? ofGroup : commands);
+    if (!isHelp && ofGroup.length === 0) {
+      // All commands together would push the reason out of sight.
+      const hint = 'Usage: npm run admin -- <command> [--json]\n\n`npm run admin -- help` lists the commands.\n';
+      return { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${hint}` };
+    }
     return isHelp
       ? { exitCode: 0, stdout: help, stderr: '' }
-      : { exitCode: 2, stdout: '', stderr: `Unknown command.\n\n${help}` };
+      : { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${help}` };
   }
   const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
   if (asksForHelp(argv)) return { exitCode: 0, stdout: `${command.summary}\n${usage}`, stderr: '' };
