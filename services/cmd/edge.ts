@@ -2,7 +2,7 @@ import { requireUrls, serviceNames } from '#shared/service-names.ts';
 import { run } from './run.ts';
 
 // `npm run edge`: only the public face, with its inference part; RPC_URLS says where the services are.
-await run('edge', async (env, logger) => {
+await run('edge', ['SERVICE_SECRET', 'KEY_PEPPER'], async (env, logger) => {
   requireUrls(env, serviceNames);
   const { builtPortal } = await import('../../edge/portal/build.ts');
   const portal = builtPortal();

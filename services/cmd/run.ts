@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
-import { type Env, readEnv } from '#shared/env.ts';
+import { type Env, readEnv, type SecretName } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import './compile-cache.js';
@@ -15,13 +15,17 @@ const sameSignalMs = 1_000;
  * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT. A second signal ends it at once, and so does one
  * before it serves anything. A process of WORKERS ignores signals: the process that started it ends it, and a signal to the group would
  * reach it twice. A failed start prints one line and exits with code 1. `start` does its imports itself, once the environment is known to
- * be valid: a bad variable is reported at once, and later starts find the compiled modules in the cache.
+ * be valid: a bad variable is reported at once, and later starts find the compiled modules in the cache. `secretsNeeded` are those of readEnv.
  */
-export async function run(name: string, start: (env: Env, logger: Logger) => Promise<Running>): Promise<void> {
+export async function run(
+  name: string,
+  secretsNeeded: readonly SecretName[],
+  start: (env: Env, logger: Logger) => Promise<Running>,
+): Promise<void> {
   // A reader of the output that goes away, as `head` does, must not end the gateway; pino behaves alike.
   process.stdout.on('error', () => {});
   try {
-    const env = readEnv(process.env);
+    const env = readEnv(process.env, secretsNeeded);
     let stop = (_signal: 'SIGTERM' | 'SIGINT'): void => {
       // An interrupted start is repeated by the next one, as after a crash. The exit is explicit for the first process of a container:
       // Linux withholds from it every signal that it has no handler for.

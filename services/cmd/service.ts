@@ -1,13 +1,19 @@
+import type { SecretName } from '#shared/env.ts';
 import { inferencePart, isServiceName, requireUrls, rpcNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
+const names = (process.argv[2] ?? '')
+  .split(',')
+  .map((name) => name.trim())
+  .filter((name) => name !== '');
+// The key that signs sessions need not be where Auth is not.
+const secretsNeeded: SecretName[] = ['SERVICE_SECRET'];
+if (names.includes('keys')) secretsNeeded.push('KEY_PEPPER');
+if (names.includes('auth')) secretsNeeded.push('JWT_PRIVATE_KEY');
+
 // `npm run service -- keys,auth`: only the named services; RPC_URLS says where the others are.
-await run('service', async (env, logger) => {
-  const names = (process.argv[2] ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
+await run('service', secretsNeeded, async (env, logger) => {
   const services = names.filter(isServiceName);
   const inference = names.includes(inferencePart);
   if (names.length === 0 || names.some((name) => !rpcNames.includes(name))) {

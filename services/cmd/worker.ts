@@ -3,7 +3,7 @@ import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
 // `npm run worker`: runs background jobs from the queue in DATABASE_URL, with its own inference part; RPC_URLS says where the services are.
-await run('worker', async (env, logger) => {
+await run('worker', ['SERVICE_SECRET'], async (env, logger) => {
   if (env.databaseUrl === undefined) {
     throw new StartError('DATABASE_URL is missing: set it to the database of the gateway, which has the job queue.');
   }

@@ -64,18 +64,19 @@ const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 /** The shortest accepted secret, in characters; 32 random bytes in hex are 64. */
 const secretLengthMin = 32;
 
-const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'];
+export const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'] as const;
+export type SecretName = (typeof secretNames)[number];
 
 /**
  * Reads and checks the environment once. A bad value throws a StartError that names the variable. Missing ones of `secretsNeeded` are
  * generated and kept in DATA_DIR, except in production, where they are required; other secrets that are missing stay empty.
  */
-export function readEnv(given: Source, secretsNeeded: readonly string[] = secretNames): Env {
+export function readEnv(given: Source, secretsNeeded: readonly SecretName[] = secretNames): Env {
   // Mounted files and `echo` end with a newline.
   const source: Source = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, text?.trim()]));
   const production = source.NODE_ENV?.toLowerCase() === 'production';
   const dataDir = resolve(source.DATA_DIR || '.data');
-  const secret = (name: string): string =>
+  const secret = (name: SecretName): string =>
     source[name] || secretsNeeded.includes(name) ? readSecret(source, name, dataDir, production) : '';
 
   const host = readHost(source, 'HOST');
@@ -302,7 +303,7 @@ function readPrivateKey(source: Source, isRequired: boolean): string | undefined
   if (text === undefined || text === '') {
     if (isRequired)
       throw new StartError(
-        'JWT_PRIVATE_KEY is required with NODE_ENV=production: an Ed25519 private key in PKCS #8 PEM.',
+        'JWT_PRIVATE_KEY is required with NODE_ENV=production: an Ed25519 private key in PKCS #8 PEM, as from openssl genpkey -algorithm ed25519.',
       );
     return undefined;
   }
@@ -331,7 +332,7 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
   }
   if (production)
     throw new StartError(
-      `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters.`,
+      `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters, as from openssl rand -hex 32.`,
     );
   const file = join(dataDir, 'secrets', name.toLowerCase());
   if (!existsSync(file)) createSecret(file, name);

@@ -65,6 +65,28 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     expect(child.output.trim()).toMatch(new RegExp(`^RPC_URLS has no address for ${missing}: [^\\n]*$`));
   });
 
+  test.each([
+    ['services/cmd/edge.ts', 'KEY_PEPPER', ['SERVICE_SECRET'], 'RPC_URLS'],
+    ['services/cmd/worker.ts', 'SERVICE_SECRET', [], 'RPC_URLS'],
+    ['services/cmd/service.ts usage,inference', 'SERVICE_SECRET', [], 'RPC_URLS'],
+    ['services/cmd/service.ts keys', 'KEY_PEPPER', ['SERVICE_SECRET'], 'Postgres'],
+    ['services/cmd/service.ts auth', 'JWT_PRIVATE_KEY', ['SERVICE_SECRET'], undefined],
+  ])(
+    '%s in production, without %s, and asks for no secret that it does not use',
+    async (process, missing, others, next) => {
+      const [file, ...args] = process.split(' ');
+      const refusalOf = async (...names: string[]) => {
+        const env = { ...home.env(), NODE_ENV: 'production', DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' };
+        const secrets = Object.fromEntries(names.map((name) => [name, 'a secret that is long enough for this']));
+        await using child = startProcess({ script: file!, args, env: { ...env, ...secrets } });
+        expect(await child.exited()).toMatchObject({ code: 1 });
+        return child.output.trim();
+      };
+      expect(await refusalOf(...others)).toMatch(new RegExp(`^${missing} is required with NODE_ENV=production`));
+      if (next !== undefined) expect(await refusalOf(...others, missing)).toMatch(new RegExp(`^${next} `));
+    },
+  );
+
   test('a host whose name cannot be resolved', async () => {
     await using database = await createTestDatabase();
     const env = {
