@@ -166,7 +166,7 @@ test('while a large result is being stored its job keeps its lease, and is cance
   await worker.keepLeases();
   expect((await lease()).getTime()).toBeGreaterThan(before.getTime());
   const cancelled = Promise.all(
-    Array.from({ length: 50 }, () => jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner))),
+    Array.from({ length: 20 }, () => jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner))),
   );
   const statuses = (await cancelled).map(({ job }) => job!.status);
   expect(statuses).toEqual(statuses.map(() => JobStatus.CANCELLED));
@@ -185,11 +185,11 @@ test('deletions of a cancelled job whose result is still being stored wait for i
   await using disk = await startedDisk({ locksJob: true });
   await disk.stall({ ...owner, id: id! });
   const deletions = Promise.allSettled(
-    Array.from({ length: 50 }, () => jobs.deleteJob({ jobId: publicJobId(id!) }, as(owner))),
+    Array.from({ length: 20 }, () => jobs.deleteJob({ jobId: publicJobId(id!) }, as(owner))),
   );
   await waitFor(disk.isAwaited, { description: 'a deletion to wait' });
   await jobs.getJob({ jobId: publicJobId(othersId!) }, as(other));
   await disk.goOn();
   const reasons = (await deletions).map((one) => (one.status === 'fulfilled' ? 'deleted' : one.reason.reason));
-  expect(reasons.toSorted()).toEqual([...Array(49).fill(ErrorReason.NOT_FOUND), 'deleted']);
+  expect(reasons.toSorted()).toEqual([...Array(19).fill(ErrorReason.NOT_FOUND), 'deleted']);
 });
