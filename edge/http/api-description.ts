@@ -9,9 +9,7 @@ import { noFields } from './bodies.ts';
 
 declare module 'fastify' {
   interface FastifySchema {
-    /** The schema of a body that is only described here; the code that takes its bytes checks it. */
-    uncheckedBody?: unknown;
-    /** The same of a query. */
+    /** The schema of a query that is only described here; the code that reads it checks it. */
     uncheckedQuery?: unknown;
     /** Query parameters that are required, checked by the code that reads them. */
     requiredQuery?: readonly string[];

@@ -12,6 +12,10 @@ declare module 'fastify' {
     /** The JSON body of a management request as it was sent; empty for all others. */
     bodyText: string;
   }
+  interface FastifySchema {
+    /** The schema of a body that is only described; the code that takes its bytes checks it. */
+    uncheckedBody?: unknown;
+  }
 }
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
