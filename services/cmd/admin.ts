@@ -20,7 +20,6 @@ try {
   const here = originAt(env.rpcHost, env.rpcPort, env.rpcTls ? 'https' : 'http');
   const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
   const switchboard = new Switchboard({
-    clock: env.clock,
     secrets: env.serviceSecrets,
     urls,
     ownCertificate: env.rpcTls?.cert,

@@ -80,7 +80,6 @@ export function openBase(env: Env, logger: Logger): Base {
   const allMetrics = metricsOfAll(registry);
   const upstreamSecret = environmentSecrets(env.upstreamSecrets);
   const switchboard = new Switchboard({
-    clock,
     secrets: env.serviceSecrets,
     urls: env.rpcUrls,
     ownCertificate: env.rpcTls?.cert,

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { systemClock } from '#shared/clock.ts';
 import { startFaultProxy } from '../../test/support/fault-proxy.ts';
 import {
   asCaller,
@@ -29,7 +28,6 @@ test('services at the same address have separate connections, so that large mess
   const url = `http://${proxy.host}:${proxy.port}`;
   const urls = new Map(['keys', 'inference'].map((name) => [name, url]));
   const switchboard = new Switchboard({
-    clock: systemClock,
     secrets: [testServiceSecret],
     urls,
     ownCertificate: undefined,

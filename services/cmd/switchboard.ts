@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { checkServerIdentity, getCACertificates } from 'node:tls';
 import type { DescService } from '@bufbuild/protobuf';
 import type { Client, Transport } from '@connectrpc/connect';
-import type { Clock } from '#shared/clock.ts';
+import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import {
@@ -56,9 +56,11 @@ export class Switchboard {
     const key = `${issuer} ${service.typeName} ${url}`;
     let transport = this.#remote.get(key);
     if (transport === undefined) {
-      const { secrets, clock, ownCertificate } = this.#options;
+      const { secrets, ownCertificate } = this.#options;
       const tls = ownCertificate === undefined ? undefined : trusting(ownCertificate);
-      transport = createRpcClientTransport({ url, tokens: createServiceTokens({ issuer, secrets, clock }), tls });
+      // By the machine's clock: processes with a CLOCK, which begin at it whenever they start, have no time in common.
+      const tokens = createServiceTokens({ issuer, secrets, clock: systemClock });
+      transport = createRpcClientTransport({ url, tokens, tls });
       this.#remote.set(key, transport);
     }
     return transport;
@@ -70,7 +72,6 @@ export class Switchboard {
 }
 
 export type SwitchboardOptions = {
-  clock: Clock;
   /** SERVICE_SECRET, newest first. */
   secrets: readonly string[];
   /** Base URLs of the services in other processes, by name. */

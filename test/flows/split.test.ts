@@ -407,12 +407,11 @@ test('an edge that still waits for the services ends on SIGTERM, and never claim
   expect(edge.output).toBe('');
 });
 
-test('operators whose shell cannot reach the services, or has another secret or time, are told what to check', async () => {
+test('operators whose shell cannot reach the services, or has another secret, are told what to check', async () => {
   const port = String(await freePort());
   for (const [env, text] of [
     [{ RPC_URLS: '', RPC_PORT: port }, `expected at http://127.0.0.1:${port}: start it, or set RPC_PORT`],
     [{ SERVICE_SECRET: 'the secret of another gateway that is long enough' }, 'Set SERVICE_SECRET to'],
-    [{ CLOCK: '2030-01-01T00:00:00Z' }, 'check the clocks of the two machines.\n'],
   ] as const) {
     await using shell = startProcess({
       script: 'services/cmd/admin.ts',
@@ -422,4 +421,13 @@ test('operators whose shell cannot reach the services, or has another secret or 
     expect(await shell.exited()).toMatchObject({ code: 1 });
     expect(shell.output).toContain(text);
   }
+});
+
+test('a process that pretends another time, as to rehearse a retirement, is still served by the others', async () => {
+  await using shell = startProcess({
+    script: 'services/cmd/admin.ts',
+    args: ['users', 'list'],
+    env: { ...common, CLOCK: '2030-01-01T00:00:00Z' },
+  });
+  expect(await shell.exited()).toMatchObject({ code: 0 });
 });

@@ -1,4 +1,5 @@
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { systemClock } from '#shared/clock.ts';
 import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createRpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
@@ -9,7 +10,7 @@ export async function serveServices(
   { env, calls, progress, closers }: Base,
   services: readonly RpcService[],
 ): Promise<string> {
-  const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
+  const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: systemClock });
   const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
   const setHealth = (isServing: boolean): void => {
     for (const name of ['', InferenceService.typeName]) server.health.set(name, isServing);
