@@ -7,7 +7,7 @@ import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { recallMails } from './recall-mails.ts';
-import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
+import { dedupePrefix, type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
 const [reached, waiting] = [uuidv7(), uuidv7()];
@@ -25,6 +25,12 @@ afterAll(async () => {
 const sql = (text: string, ...values: unknown[]) => database.pool.query(text, values);
 const recall = (withdrawMail: ReminderDeps['auth']['withdrawMail']) =>
   recallMails({ database, clock, auth: { withdrawMail } } as unknown as ReminderDeps, new AbortController().signal);
+
+async function oneWaits(): Promise<void> {
+  const blocked =
+    'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0';
+  await waitFor(async () => (await rowsOf(own.url, blocked)).length === 1, { description: 'a transaction to wait' });
+}
 
 /** A retirement whose mails of two points were handed over for both users, and are to be taken back. */
 async function newRetirement(): Promise<string> {
@@ -84,10 +90,33 @@ test('a date is not moved while mails with the former one are taken back: it wou
   let moving: Promise<unknown> | undefined;
   await recall(async () => {
     moving ??= sql(`update retirements set sunset_at = '2030-06-01' where id = $1`, id);
-    const blocked =
-      'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0';
-    await waitFor(async () => (await rowsOf(own.url, blocked)).length === 1, { description: 'the move to wait' });
+    await oneWaits();
     return { dedupeKeys: [] } as never;
   });
   await moving;
+});
+
+test('a point that is found too late is not skipped if its date is moved meanwhile', async () => {
+  const id = await newRetirement();
+  const change = async (client: Pick<typeof database.pool, 'query'>, sunset: string, due: string, recalls: boolean) => {
+    await client.query('update retirements set sunset_at = $2, recalls_mails = $3 where id = $1', [
+      id,
+      sunset,
+      recalls,
+    ]);
+    const text = 'update reminder_points set due_at = $3, done_at = null where retirement_id = $1 and point = $2';
+    await client.query(text, [id, ReminderPoint.THIRTY_DAYS, due]);
+  };
+  await change(database.pool, '2030-01-05', '2029-12-06', false);
+  const mover = await database.pool.connect();
+  await mover.query('begin');
+  await change(mover as never, '2030-06-01', '2030-05-02', true);
+  const deps = { database, clock, logger: silentLogger } as unknown as ReminderDeps;
+  const sending = sendDueReminders(deps, new AbortController().signal);
+  await oneWaits();
+  await mover.query('commit');
+  mover.release();
+  await sending;
+  const { rows } = await sql('select due_at from reminder_points where retirement_id = $1 and done_at is null', id);
+  expect(rows).toEqual([{ due_at: new Date('2030-05-02') }]);
 });

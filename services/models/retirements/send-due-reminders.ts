@@ -55,21 +55,26 @@ export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal):
   }
 }
 
-/** Skips a point whose statement is no longer true, or about which a later point says more. */
-async function skip({ database, logger }: ReminderDeps, { retirementId, point, model }: DuePoint): Promise<void> {
-  logger.warn({ model, point }, 'the emails of a retirement are too late and are not sent');
-  await sqlTransaction(database, async (client) => {
-    await client.query(
-      'update reminder_points set due_at = null where retirement_id = $1 and point = $2 and done_at is null',
-      [retirementId, point],
-    );
+/** Skips a point whose statement is no longer true, or about which a later point says more, unless its date was moved meanwhile. */
+async function skip({ database, clock, logger }: ReminderDeps, found: DuePoint): Promise<void> {
+  const { retirementId, point, model } = found;
+  const isSkipped = await sqlTransaction(database, async (client) => {
+    const nowMs = clock.now();
+    const due = await holdDuePoint(client, found, new Date(nowMs));
+    if (due === null || staleAtMs(point, due.schedule.sunsetAtMs!) > nowMs) return false;
+    await client.query('update reminder_points set due_at = null where retirement_id = $1 and point = $2', [
+      retirementId,
+      point,
+    ]);
     await client.query('update reminders set status = $3 where retirement_id = $1 and point = $2 and status = $4', [
       retirementId,
       point,
       ReminderStatus.CANCELLED,
       ReminderStatus.PENDING,
     ]);
+    return true;
   });
+  if (isSkipped) logger.warn({ model, point }, 'the emails of a retirement are too late and are not sent');
 }
 
 async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal): Promise<void> {
