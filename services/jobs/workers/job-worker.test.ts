@@ -1,7 +1,11 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { LeaseResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import {
+  LeaseResponseSchema,
+  ReleaseHoldResponseSchema,
+  SettleResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -204,6 +208,34 @@ test('a job whose room has lapsed runs under none once nothing limits its caller
   await worker.close(1_000);
   expect(hold).toMatchObject({ holderId: jobId, leases: [] });
   expect(hold?.costAllowedNanoUsd).toBeUndefined();
+});
+
+test('a job that has lost a part of its room gives the rest back before it takes all of it anew', async () => {
+  const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const leases = [uuidv7(), uuidv7()].map((leaseId) => ({ leaseId, fencingToken: 1n }));
+  await database.pool.query('update jobs set cost_max_nano_usd = 5, hold = $1, hold_expires_at = now()', [
+    Buffer.from(toBinary(JobHoldSchema, create(JobHoldSchema, { holderId: jobId!, leases }))),
+  ]);
+  const asked: unknown[] = [];
+  const deps: JobWorkerDeps = {
+    ...workerDeps(database, () => {}),
+    billing: {
+      settle: async () =>
+        create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }, { state: LeaseState.HELD }] }),
+      async releaseHold({ leases }) {
+        asked.push(leases!.map(({ leaseId }) => leaseId));
+        return create(ReleaseHoldResponseSchema);
+      },
+      async lease() {
+        asked.push('new room');
+        return create(LeaseResponseSchema, { leases: [{ unlimited: true }] });
+      },
+    },
+  };
+  const worker = new JobWorker(deps, workerDefaults);
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+  await worker.close(1_000);
+  expect(asked).toEqual([leases.map(({ leaseId }) => leaseId), 'new room']);
 });
 
 test('an answer is kept while the database is away, and stored once it is back: the job runs once', async () => {

@@ -109,7 +109,11 @@ async function heldRoom(
   inputs: JobInputs,
 ): Promise<JobHold | null> {
   const hadRoom = job.hold.leases.length > 0;
-  if (hadRoom && (await renewHold(billing, job.hold)) !== 'lost') return job.hold;
+  if (hadRoom) {
+    if ((await renewHold(billing, job.hold)) !== 'lost') return job.hold;
+    // One budget may have let it lapse, and the others have just held theirs for another hour.
+    await releaseHold(billing, job.hold);
+  }
   const anew = await takeHold(billing, {
     jobId: job.id,
     caller: job.caller,
