@@ -113,6 +113,16 @@ test('a database migrated by a newer version stops the start with one line that 
   expect(rows).toEqual([{ found: null }]);
 });
 
+test('the log names all migrations of a service in one line, so that a first start does not begin with fifty', async () => {
+  const { logger: collecting, lines } = logCollector();
+  await migrateAll(testDatabase.url, [ledger, other], collecting);
+  const names = ({ service, migrations }: ServiceMigrations) => ({
+    service,
+    migrations: migrations.map((one) => one.name),
+  });
+  expect(lines).toMatchObject([names(ledger), names(other)]);
+});
+
 test('only someone who migrates a database that an older version is still using is told so', async () => {
   const { logger: collecting, lines } = logCollector();
   const older: ServiceMigrations = { service: 'ledger', migrations: ledger.migrations.slice(0, 1) };

@@ -61,7 +61,7 @@ export async function migrateAll(
     for (const { service, migrations } of behind) {
       by = `migrations of ${service}`;
       const applied = await applyPending(connection, service, migrations, client);
-      for (const name of applied) logger.info({ service, migration: name }, 'migrated');
+      logger.info({ service, migrations: applied }, 'migrated');
     }
     if (behind.length > 0) await tellOfOlderProcesses(client, logger);
   } catch (error) {
