@@ -1,6 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { readDays } from '../../../http/days.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import {
   invoiceJson,
@@ -12,7 +13,7 @@ import {
   transactionJson,
   transactionSchema,
 } from './billing-json.ts';
-import { daysQuery, daysQuerySchema } from './days-query.ts';
+import { daysQuerySchema } from './days-query.ts';
 
 /** What a list of invoices is narrowed by. */
 export const invoiceQuerySchema = {
@@ -28,7 +29,7 @@ export const invoiceQuery = ({ page, limit, status, payment_status, ...days }: I
   page: { page, limit },
   status: invoiceStatuses.value(status),
   paymentStatus: paymentStatuses.value(payment_status),
-  ...daysQuery(days),
+  ...readDays(days),
 });
 
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */

@@ -1,9 +1,10 @@
 import { type Static, type TObject, Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { readDays } from '../../../http/days.ts';
 import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
-import { daysQuery, daysQuerySchema } from './days-query.ts';
+import { daysQuerySchema } from './days-query.ts';
 
 /** What a list of transactions is narrowed by. */
 export const transactionQuerySchema = {
@@ -17,7 +18,7 @@ type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 export const transactionQuery = ({ page, limit, type, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
-  ...daysQuery(days),
+  ...readDays(days),
 });
 
 /** The organization's transactions (service.md, Management endpoints). */

@@ -2,7 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
-import { daySchema, readDay } from '../../../http/days.ts';
+import { daySchema, readDays } from '../../../http/days.ts';
 import { idFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { endpointOf } from '../../../inference/endpoint.ts';
@@ -53,8 +53,7 @@ export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageSc
 /** The days as the query gives them; Usage checks what they mean. */
 export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {
   return {
-    startDate: readDay(query.start_date, 'start_date'),
-    endDate: readDay(query.end_date, 'end_date'),
+    ...readDays(query),
     timezone: query.timezone ?? '',
   };
 }
