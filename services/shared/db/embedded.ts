@@ -95,7 +95,7 @@ async function keepRunning(
   let relaunched = Promise.resolve();
 
   const relaunch = async (): Promise<void> => {
-    for (let waitMs = 50; stopped === undefined; waitMs = Math.min(waitMs * 2, restartDelayMsMax)) {
+    for (let waitMs = 50; !stopping.signal.aborted; waitMs = Math.min(waitMs * 2, restartDelayMsMax)) {
       try {
         child = await launch(stopping.signal);
         watch();
@@ -109,7 +109,7 @@ async function keepRunning(
   };
   const watch = (): void => {
     child.once('exit', (code, signal) => {
-      if (stopped !== undefined) return;
+      if (stopping.signal.aborted) return;
       logger.error({ code, signal }, 'the embedded Postgres ended unexpectedly; starting it again');
       relaunched = relaunch();
     });
@@ -117,14 +117,14 @@ async function keepRunning(
   watch();
 
   const stop = async (): Promise<void> => {
-    stopping.abort();
     await relaunched;
     if (!hasEnded(child)) await endPostmaster(child.pid!, () => hasEnded(child));
   };
   return {
     pid: () => child.pid!,
     stop: () => {
-      stopped ??= Promise.resolve().then(stop);
+      stopping.abort();
+      stopped ??= stop();
       return stopped;
     },
   };
