@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
-import { helpText, textOf } from './text.ts';
+import { helpText, textOf, usageText } from './text.ts';
 
 export type Outcome = { exitCode: number; stdout: string; stderr: string };
 
@@ -13,20 +13,7 @@ export async function runCommand(
   context: AdminContext,
 ): Promise<Outcome> {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
-  if (command === undefined) {
-    const isHelp = argv.length === 0 || argv[0] === 'help' || asksForHelp(argv);
-    const [group] = argv.filter((word) => word !== 'help');
-    const ofGroup = commands.filter(({ name }) => name.split(' ')[0] === group);
-    const help = helpText(ofGroup.length > 0 ? ofGroup : commands);
-    if (!isHelp && ofGroup.length === 0) {
-      // All commands together would push the reason out of sight.
-      const hint = 'Usage: npm run admin -- <command> [--json]\n\n`npm run admin -- help` lists the commands.\n';
-      return { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${hint}` };
-    }
-    return isHelp
-      ? { exitCode: 0, stdout: help, stderr: '' }
-      : { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${help}` };
-  }
+  if (command === undefined) return withoutCommand(commands, argv);
   const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
   if (asksForHelp(argv)) return { exitCode: 0, stdout: `${command.summary}\n${usage}`, stderr: '' };
   try {
@@ -53,6 +40,17 @@ export async function runCommand(
     if (error instanceof GatewayError) return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n` };
     throw error;
   }
+}
+
+/** Help on all commands, or on those of the group that was named; after a command that does not exist, the reason comes first. */
+function withoutCommand(commands: readonly AdminCommand[], argv: readonly string[]): Outcome {
+  const [group] = argv.filter((word) => word !== 'help');
+  const ofGroup = commands.filter(({ name }) => name.split(' ')[0] === group);
+  if (argv.length === 0 || argv[0] === 'help' || asksForHelp(argv))
+    return { exitCode: 0, stdout: helpText(ofGroup.length > 0 ? ofGroup : commands), stderr: '' };
+  // All commands together would push the reason out of sight.
+  const hint = ofGroup.length > 0 ? helpText(ofGroup) : `${usageText}\`npm run admin -- help\` lists the commands.\n`;
+  return { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${hint}` };
 }
 
 /** An error in operators' terms: what clients cannot help is, here, often a variable that differs from the gateway's. */

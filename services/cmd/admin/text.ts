@@ -25,7 +25,10 @@ function aligned(rows: readonly (readonly string[])[]): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** The first lines of any help. */
+export const usageText = 'Usage: npm run admin -- <command> [--json]\n\n';
+
 export function helpText(commands: readonly AdminCommand[]): string {
   const lines = commands.map(({ name, usage, summary }) => `${`  ${name} ${usage}`.trimEnd()}\n      ${summary}`);
-  return `Usage: npm run admin -- <command> [--json]\n\n${lines.join('\n')}\n`;
+  return `${usageText}${lines.join('\n')}\n`;
 }
