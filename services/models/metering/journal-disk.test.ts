@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import { systemClock } from '#shared/clock.ts';
 import {
+  adopt,
   drain,
   drainToTheEnd,
   event,
@@ -15,16 +15,12 @@ import {
   testLogger,
   written,
 } from './fixtures/test-journal.ts';
-import { adoptOrphans } from './orphans.ts';
 
 /** Long enough for a busy machine; what is awaited takes milliseconds. */
 const until = <Value>(condition: () => Value | Promise<Value>) =>
   vi.waitFor(condition, { timeout: 30_000, interval: 5 });
 
 const diskError = (code: string) => Object.assign(new Error(`${code}: injected`), { code });
-
-const adopt = (directory: string) =>
-  adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger: testLogger() });
 
 describe('a disk that refuses writes', () => {
   /** A disk with `free` bytes: like a real one, it takes what fits and then fails. */

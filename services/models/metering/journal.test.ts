@@ -2,8 +2,8 @@ import * as fs from 'node:fs';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import { systemClock } from '#shared/clock.ts';
 import {
+  adopt,
   drain,
   drainToTheEnd,
   event,
@@ -12,19 +12,14 @@ import {
   journalFolder,
   openTestJournal,
   testCodec,
-  testLogger,
   written,
 } from './fixtures/test-journal.ts';
-import { adoptOrphans } from './orphans.ts';
 import { listSegments } from './segment-files.ts';
 import type { JournalFiles } from './segment-log.ts';
 
 /** Long enough for a busy machine; what is awaited takes milliseconds. */
 const until = <Value>(condition: () => Value | Promise<Value>) =>
   vi.waitFor(condition, { timeout: 30_000, interval: 5 });
-
-const adopt = (directory: string) =>
-  adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger: testLogger() });
 
 test('events come out in the order they ended', async () => {
   using folder = journalFolder();

@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
 import { systemClock } from '#shared/clock.ts';
 import {
+  adopt,
   drain,
   drainToTheEnd,
   event,
@@ -31,9 +32,6 @@ import { parseFrames } from './frame.ts';
 import { adoptOrphans, damagedSegments, takeBackDamaged } from './orphans.ts';
 import { isEnd } from './record.ts';
 import { listSegments, segmentPath } from './segment-files.ts';
-
-const adopt = (directory: string, logger = testLogger()) =>
-  adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger });
 
 /** Runs one of the fixtures as its own process, killed with the scope. */
 function run(fixture: string, ...args: string[]): { child: ChildProcess } & Disposable {
