@@ -26,7 +26,10 @@ function loop(given: Partial<typeof memory> = {}) {
   return {
     shedder,
     wait,
-    /** One turn with a request every `stepMs`; returns how many were accepted, and how many were refused for lack of time. `workMs` follow the last. */
+    /**
+     * One turn with a request every `stepMs`; returns how many were accepted, and how many were refused for lack of time. `workMs` follow
+     * the last.
+     */
     async turn(requests: number, stepMs: number, workMs = 0) {
       const answers = { taken: 0, refused: 0 };
       for (let request = 0; request < requests; request += 1) {

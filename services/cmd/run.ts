@@ -15,7 +15,7 @@ const sameSignalMs = 1_000;
  * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT. A second signal ends it at once, and so does one
  * before it serves anything. A process of WORKERS ignores signals: the process that started it ends it, and a signal to the group would
  * reach it twice. A failed start prints one line and exits with code 1. `start` does its imports itself, once the environment is known to
- * be valid: a bad variable is reported at once, and later starts find the compiled modules in the cache. `secretsNeeded` are those of readEnv.
+ * be valid: a bad variable is reported at once, and later starts find the compiled modules in the cache. `secretsNeeded` is for readEnv.
  */
 export async function run(
   name: string,

@@ -49,7 +49,8 @@ export const invalidRequest = (param: string | undefined, publicText: string, co
   new GatewayError(ErrorReason.INVALID_REQUEST, publicText, { param, code });
 
 /** The resource does not exist, or belongs to somebody else: the two read the same. */
-export const notFound = (what: string): GatewayError => new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`);
+export const notFound = (what: string, details?: GatewayErrorDetails): GatewayError =>
+  new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`, details);
 
 /** The organization is suspended: nothing that costs is begun for it. */
 export const tenantSuspended = (): GatewayError =>

@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
+import { ErrorReason, hasReason, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
@@ -27,7 +27,7 @@ export const receivePaymentEvent =
   async ({ provider: name, payload, signature }) => {
     const provider = paymentProviders.get(name);
     if (provider === undefined)
-      throw gatewayError(ErrorReason.NOT_FOUND, 'No such payment provider.', {
+      throw notFound('payment provider', {
         internal: 'PAYMENT_WEBHOOK_SECRET is not set, so that no payment events are accepted',
       });
     const event = await provider.read(payload, signature, () => databaseNow(database.pool));

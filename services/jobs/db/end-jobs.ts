@@ -97,17 +97,18 @@ export function endLargeJob(
 ): Promise<boolean> {
   const { tenantId, id, fence } = job;
   return sqlTransaction(database, async (sql) => {
-    const { rowCount: isHeld } = await sql.query({
+    const held = await sql.query({
       name: 'jobs-is-held',
       text: `select from jobs where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS} for key share`,
       values: [tenantId, id, fence],
     });
-    if (isHeld === 0) return false;
+    if (held.rowCount === 0) return false;
     await writeBody(sql, job, bodyKinds.result, ending.body);
     // Last: until the commit nobody else counts a result of this organization.
-    const { rowCount: isEnded } = await sql.query(endStatement([{ job, ending }], shiftMs));
-    if (isEnded === 0) await deleteBody(sql, job, bodyKinds.result);
-    return isEnded === 1;
+    const ended = await sql.query(endStatement([{ job, ending }], shiftMs));
+    if (ended.rowCount === 1) return true;
+    await deleteBody(sql, job, bodyKinds.result);
+    return false;
   });
 }
 

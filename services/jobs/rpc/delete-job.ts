@@ -17,14 +17,14 @@ export const deleteJob =
       database.query({
         name: 'jobs-delete',
         text: `with deleted as (
-          delete from jobs where ${own} and expires_at is not null
-          returning tenant_id, subject_id, idempotency_key, request_hash, created_at
-        ), remembered as (
-          insert into deleted_job_keys select * from deleted where idempotency_key is not null
-          on conflict (tenant_id, subject_id, idempotency_key) do update
-            set request_hash = excluded.request_hash, created_at = excluded.created_at
-        )
-        select from deleted`,
+            delete from jobs where ${own} and expires_at is not null
+            returning tenant_id, subject_id, idempotency_key, request_hash, created_at
+          ), remembered as (
+            insert into deleted_job_keys select * from deleted where idempotency_key is not null
+            on conflict (tenant_id, subject_id, idempotency_key) do update
+              set request_hash = excluded.request_hash, created_at = excluded.created_at
+          )
+          select from deleted`,
         values,
       }),
     );
