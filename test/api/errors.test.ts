@@ -244,6 +244,13 @@ describe('a wrong address', () => {
   });
 
   test.each([
+    ['broken JSON', '{'],
+    ['two megabytes', JSON.stringify('x'.repeat(2_000_000))],
+  ])('an unknown URL is named as that, not the fault of its body: %s', async (_what, text) => {
+    expectError(await gateway.call('POST', '/v1/nothing', key, text), 404, invalid('unknown_url'));
+  });
+
+  test.each([
     ['/v1/responses', '/v1/chat/completions'],
     ['/v1/realtime/transcription_sessions', '/v1/realtime/client_secrets'],
     ['/v1/realtime/sessions', '/v1/realtime/client_secrets'],
