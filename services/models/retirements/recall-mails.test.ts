@@ -120,3 +120,18 @@ test('a point that is found too late is not skipped if its date is moved meanwhi
   const { rows } = await sql('select due_at from reminder_points where retirement_id = $1 and done_at is null', id);
   expect(rows).toEqual([{ due_at: new Date('2030-05-02') }]);
 });
+
+test('nothing of a retirement is sent while its mails are taken back', async () => {
+  const id = await newRetirement();
+  const due = new Date(clock.now());
+  await sql('update reminder_points set due_at = $2, done_at = null where retirement_id = $1', id, due);
+  const usage = {
+    listModelUsers() {
+      throw new Error('a point is about to be sent');
+    },
+  };
+  const deps = { database, clock, logger: silentLogger, usage } as unknown as ReminderDeps;
+  await sendDueReminders(deps, new AbortController().signal);
+  await sql('update retirements set recalls_mails = false where id = $1', id);
+  await expect(sendDueReminders(deps, new AbortController().signal)).rejects.toThrow('a point is about to be sent');
+});
