@@ -1,12 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { recallMails } from './recall-mails.ts';
+import { type RecipientDeps, recipients } from './recipients.ts';
 import { dedupePrefix, type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
@@ -51,9 +53,10 @@ async function newRetirement(): Promise<string> {
     await sql(`insert into reminder_points values ($1, $2, now(), now())`, id, point);
     await sql(
       `insert into reminders (id, retirement_id, point, user_id, email, status, due_at, sent_at)
-        select gen_random_uuid(), $1, $2, user_id, '', $4, now(), now() from unnest($3::uuid[]) as user_id`,
+        select id, $1, $2, user_id, '', $5, now(), now() from unnest($3::uuid[], $4::uuid[]) as sent (id, user_id)`,
       id,
       point,
+      [uuidv7(), uuidv7()],
       [reached, waiting],
       ReminderStatus.SENT,
     );
@@ -134,4 +137,79 @@ test('nothing of a retirement is sent while its mails are taken back', async () 
   await sendDueReminders(deps, new AbortController().signal);
   await sql('update retirements set recalls_mails = false where id = $1', id);
   await expect(sendDueReminders(deps, new AbortController().signal)).rejects.toThrow('a point is about to be sent');
+});
+
+describe('a batch of mails that Auth refuses is handed over one by one:', () => {
+  const { PENDING, SENT, FAILED } = ReminderStatus;
+
+  /** Hands over the reminders of one point to two users, whose mails are answered as `answer` says; returns what became of them. */
+  async function handOver(answer: (userId: string) => void) {
+    const id = await newRetirement();
+    const due = new Date(clock.now());
+    await sql('update reminder_points set due_at = $2, done_at = null where retirement_id = $1 and point = 1', id, due);
+    await sql('update reminders set status = $2 where retirement_id = $1 and point = 1', id, PENDING);
+    await sql('update retirements set recalls_mails = false where id = $1', id);
+    const sendMail: ReminderDeps['auth']['sendMail'] = async ({ mails }) => {
+      if (mails!.length > 1) throw invalidRequest('mails', 'One of the addresses is invalid.');
+      answer(mails![0]!.toUserId!);
+      return {} as never;
+    };
+    const nobodyElse = { listModelUsers: async function* () {}, listModelAllowlistUsers: async () => ({ users: [] }) };
+    const deps = { database, clock, logger: silentLogger, publicUrl: '', usage: nobodyElse, keys: nobodyElse };
+    const sending = sendDueReminders(
+      { ...deps, auth: { sendMail } } as unknown as ReminderDeps,
+      new AbortController().signal,
+    );
+    const outcome = await sending.then(() => 'done', String);
+    const { rows } = await sql(
+      'select user_id, status, attempts, last_error from reminders where retirement_id = $1 and point = 1 order by user_id',
+      id,
+    );
+    await sql('update retirements set recalls_mails = true where id = $1', id);
+    return { outcome, rows: rows.map(({ user_id, ...row }) => [user_id, row]) };
+  }
+
+  test('only the refused one fails, with the reason', async () => {
+    const { outcome, rows } = await handOver((userId) => {
+      if (userId === waiting) throw invalidRequest('to_email', 'The address is invalid.');
+    });
+    expect(outcome).toBe('done');
+    expect(rows).toEqual([
+      [reached, { status: SENT, attempts: 1, last_error: '' }],
+      [waiting, { status: FAILED, attempts: 1, last_error: 'The address is invalid.' }],
+    ]);
+  });
+
+  test('when Auth is lost meanwhile, all are tried again', async () => {
+    const { outcome, rows } = await handOver((userId) => {
+      if (userId === waiting) throw gatewayError(ErrorReason.OVERLOADED, 'Auth is away.');
+    });
+    expect(outcome).toContain('Auth is away.');
+    const tried = { status: PENDING, attempts: 1, last_error: 'Auth is away.' };
+    expect(rows).toEqual([
+      [reached, tried],
+      [waiting, tried],
+    ]);
+  });
+});
+
+test('all pages of users with the model on an allowlist are told, and all pages of their organizations', async () => {
+  const pagesOf = (ids: readonly string[], after: string) => ids.filter((id) => id > after).slice(0, 2);
+  const ids = ['a', 'b', 'c', 'd', 'e'];
+  const deps = {
+    usage: { listModelUsers: async function* () {} },
+    keys: {
+      listModelAllowlistUsers: async ({ afterUserId }: { afterUserId: string }) => ({
+        users: pagesOf(ids, afterUserId).map((userId) => ({ userId, tenantId: `organization of ${userId}` })),
+      }),
+    },
+    auth: {
+      listActiveUsers: async ({ tenantIds, afterUserId }: { tenantIds: string[]; afterUserId: string }) => {
+        expect(tenantIds).toEqual(ids.map((id) => `organization of ${id}`));
+        return { users: pagesOf(ids, afterUserId).map((id) => ({ id })) };
+      },
+    },
+  } as unknown as RecipientDeps;
+  const told = await Array.fromAsync(recipients(deps, { name: 'model', grantedTo: null }, clock.now()));
+  expect(told.flat().map(({ id }) => id)).toEqual(ids);
 });
