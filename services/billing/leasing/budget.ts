@@ -13,6 +13,8 @@ export type Terms = {
   paygCapNanoUsd: bigint | null;
   /** What the plan includes each month. */
   monthlyCreditNanoUsd: bigint;
+  /** The last month for which the plan was asked for it; null: none yet. */
+  creditMonth: PeriodStart | null;
   userLimitNanoUsd: bigint | null;
 };
 
@@ -28,14 +30,16 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
     payg_enabled: boolean;
     payg_cap_nano_usd: bigint | null;
     monthly_credit_nano_usd: bigint;
+    credit_month: PeriodStart | null;
     limit_nano_usd: bigint | null;
   }>({
     name: 'read-terms',
     text: `
-      select payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, limit_nano_usd
+      select payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, month as credit_month, limit_nano_usd
       from unnest($1::uuid[], $2::uuid[]) with ordinality as asked (tenant_id, user_id, place)
       left join accounts using (tenant_id)
       join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
+      left join credit_months using (tenant_id)
       left join user_limits using (tenant_id, user_id)
       order by place`,
     values: [
@@ -43,11 +47,12 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
       plainArray(asked.map(({ userId }) => (userId === '' ? null : userId))),
     ],
   });
-  return rows.map(({ payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, limit_nano_usd }) => ({
-    paygEnabled: payg_enabled,
-    paygCapNanoUsd: payg_cap_nano_usd,
-    monthlyCreditNanoUsd: monthly_credit_nano_usd,
-    userLimitNanoUsd: limit_nano_usd,
+  return rows.map((row) => ({
+    paygEnabled: row.payg_enabled,
+    paygCapNanoUsd: row.payg_cap_nano_usd,
+    monthlyCreditNanoUsd: row.monthly_credit_nano_usd,
+    creditMonth: row.credit_month,
+    userLimitNanoUsd: row.limit_nano_usd,
   }));
 }
 

@@ -5,6 +5,8 @@ import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { BillingDeps } from '../deps.ts';
+import { monthOf } from '../domain/period.ts';
+import { giveCreditOfNewMonthTo } from '../ledger/monthly-credit.ts';
 import { readTermsOf, type Terms } from './budget.ts';
 import { limitedDemands, type Taken, takeRoom } from './take-room.ts';
 
@@ -68,6 +70,13 @@ export function createRoomBatches(deps: Deps): RoomBatches {
 async function takeForAll({ database, databaseNow }: Deps, requests: readonly LeaseRequest[]): Promise<Answer[]> {
   const terms = await readTermsOf(database.pool, requests);
   const askedMs = await databaseNow(database.pool);
+  // Without limits too: a call is paid from the credit of its own month, however late it is charged.
+  const isCreditDue = ({ monthlyCreditNanoUsd, creditMonth }: Terms): boolean =>
+    monthlyCreditNanoUsd > 0n && creditMonth !== monthOf(askedMs);
+  const due = new Set(
+    requests.filter((_, index) => isCreditDue(terms[index]!)).map(({ tenantId }) => tenantId.toLowerCase()),
+  );
+  if (due.size > 0) await giveCreditOfNewMonthTo(database, [...due], askedMs);
   const limited = (nowMs: number) =>
     requests
       .map((request, index) => ({ request, index, demands: limitedDemands(request, terms[index]!, nowMs) }))

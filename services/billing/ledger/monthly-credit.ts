@@ -4,7 +4,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
-import { type Account, hasRoomInAccount, lockAccount, readAccount } from './accounts.ts';
+import { type Account, hasRoomInAccount, lockAccounts, readAccount } from './accounts.ts';
 import { giveCredit } from './credit.ts';
 
 /**
@@ -65,9 +65,20 @@ export async function giveCreditOfNewMonth(sql: Sql, account: Account, nowMs: nu
   if (account.creditMonth !== monthOf(nowMs)) await giveMonthlyCredit(sql, account, nowMs);
 }
 
+/** The same for organizations that are not locked. */
+export async function giveCreditOfNewMonthTo(
+  database: ServiceDatabase,
+  tenantIds: readonly string[],
+  nowMs: number,
+): Promise<void> {
+  await sqlTransaction(database, async (sql) => {
+    for (const account of (await lockAccounts(sql, tenantIds)).values())
+      await giveCreditOfNewMonth(sql, account, nowMs);
+  });
+}
+
 /** The same for an organization whose money is only read. */
 export async function giveCreditBeforeLook(database: ServiceDatabase, tenantId: string, nowMs: number): Promise<void> {
   const { creditMonth } = await readAccount(database.pool, tenantId);
-  if (creditMonth === monthOf(nowMs)) return;
-  await sqlTransaction(database, async (sql) => giveCreditOfNewMonth(sql, await lockAccount(sql, tenantId), nowMs));
+  if (creditMonth !== monthOf(nowMs)) await giveCreditOfNewMonthTo(database, [tenantId], nowMs);
 }

@@ -7,6 +7,7 @@ import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
+import { giveMonthlyCredit } from '../ledger/monthly-credit.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
 
 export const assignPlan =
@@ -16,14 +17,15 @@ export const assignPlan =
     const plan = await database.em().findOne(PlanEntity, { code: planCode });
     if (plan === null) throw notFound('plan');
     await sqlTransaction(database, async (sql) => {
-      const { planCode: before } = await lockAccount(sql, tenantId.toLowerCase());
+      const account = await lockAccount(sql, tenantId.toLowerCase());
+      const { planCode: before } = account;
       if (before === planCode) return;
+      const nowMs = await databaseNow(sql);
       await sql.query({
         text: 'update accounts set plan_code = $2 where tenant_id = $1',
         values: [tenantId, planCode],
       });
-      // The credit that the new plan includes will be requested anew.
-      await sql.query({ text: 'delete from credit_months where tenant_id = $1', values: [tenantId] });
+      await giveMonthlyCredit(sql, { ...account, planCode }, nowMs);
       await touchRateLimits(sql);
       const change: Audited = {
         tenantId,
@@ -33,7 +35,7 @@ export const assignPlan =
         after: { plan: planCode },
         asOperator: true,
       };
-      await audit(sql, caller, change, await databaseNow(sql));
+      await audit(sql, caller, change, nowMs);
     });
     return { plan: planMessage(plan) };
   };

@@ -68,7 +68,8 @@ export class SimulatedBilling {
     }
     if ('refused' in taken) {
       this.#onRefusal(taken.refused);
-      const terms = { paygEnabled: true, paygCapNanoUsd: 0n, monthlyCreditNanoUsd: 0n, userLimitNanoUsd: null };
+      const limits = { paygEnabled: true, paygCapNanoUsd: 0n, userLimitNanoUsd: null };
+      const terms = { ...limits, monthlyCreditNanoUsd: 0n, creditMonth: null };
       throw budgetRefusal(taken.refused, terms, this.#time.now());
     }
     return create(LeaseResponseSchema, taken.response);
