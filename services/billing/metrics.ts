@@ -10,7 +10,7 @@ export type BillingMetrics = {
 export function createBillingMetrics(registry: Registry): BillingMetrics {
   const faults = new Gauge({
     name: 'gateway_ledger_faults',
-    help: 'Faults that the latest daily verification found in the ledger, at most 100 of each check; 0 before the first has ended.',
+    help: 'Faults that the latest daily verification, by whichever process, found in the ledger, at most 100 of each check; 0 before the first has ended.',
     registers: [registry],
   });
   return { ledgerVerified: (count) => faults.set(count) };

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
@@ -17,7 +18,9 @@ import {
   toNextMonth,
   usageEvent,
 } from '../fixtures/test-billing.ts';
+import { createBillingMetrics } from '../metrics.ts';
 import { finalizeInvoices } from '../workers/finalize-invoices.ts';
+import { verifyLedger } from '../workers/verify-ledger.ts';
 import { verifyLedgerOf } from './verify.ts';
 
 test('the ledger is verified completely, even if a statement takes longer than requests may', async () => {
@@ -51,13 +54,33 @@ test('the ledger is verified completely, even if a statement takes longer than r
   await testDatabase.drop();
 });
 
-test('/metrics shows how many faults the verification at a start has found', async () => {
-  await using broken = await startTestBilling();
-  await broken.billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
-  await rowsOf(broken.database.url, 'update billing.transactions set balance_after_nano_usd = 1');
-  await using later = await startTestBilling(broken.database);
+test('one process verifies the ledger each day, and each hour while it is wrong, and all show on /metrics how many faults were found', async () => {
+  await using first = await startTestBilling();
+  const { billing, database, travel } = first;
+  const verifiedAt = async () =>
+    (await rowsOf(database.url, 'select verified_at from billing.ledger_verifications'))[0]!.verified_at as Date | null;
+  await waitFor(verifiedAt, { description: 'the verification of the first start' });
+  await billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
+  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 1');
+  const round = async (): Promise<string | undefined> => {
+    const registry = new Registry();
+    const metrics = createBillingMetrics(registry);
+    await Promise.all([1, 2].map(() => verifyLedger({ ...first.deps, metrics })));
+    return /^gateway_ledger_faults (\d+)$/m.exec(await registry.metrics())?.[1];
+  };
+  const hourMs = 3_600_000;
+  expect(await round()).toBe('0');
+  travel(24 * hourMs);
+  expect(await round()).toBe('1');
+  const foundAt = await verifiedAt();
+  await using later = await startTestBilling(database);
   const faults = async () => /^gateway_ledger_faults 1$/m.test(await later.registry.metrics());
   await waitFor(faults, { description: 'the fault on /metrics' });
+  expect(await verifiedAt()).toEqual(foundAt);
+  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 0');
+  expect(await round()).toBe('1');
+  travel(hourMs);
+  expect(await round()).toBe('0');
 });
 
 test('a verification of the ledger, which may take minutes, ends when its process stops or its caller leaves', async () => {

@@ -1,6 +1,5 @@
 import { addAbortListener } from 'node:events';
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { IsolationLevel } from '@mikro-orm/postgresql';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
@@ -126,30 +125,49 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
 ];
 
-/** How long one statement of the verification may run, in milliseconds: it reads the whole ledger. */
-const statementTimeoutMs = 600_000;
+/** How long one statement of the verification may run, in milliseconds: it reads the whole ledger, which may have grown for years. */
+const statementTimeoutMs = 6 * 3_600_000;
 
 type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 
-/**
- * Recomputes every sum from the entries, of one organization or (null) of all, at one moment. When `signal` aborts it rejects at once, in
- * the middle of a statement.
- */
+/** Recomputes every sum from the entries, of one organization or (null) of all. */
 export const verifyLedgerOf = (
   database: Pick<ServiceDatabase, 'pool'>,
   tenantId: string | null,
   signal?: AbortSignal,
 ): Promise<Verdict> =>
+  withTimeToVerify(database, signal, async (sql) => {
+    const faults = await findFaults(sql, tenantId);
+    const count = async (table: 'transactions' | 'entries'): Promise<bigint> => {
+      const { rows } = await sql.query<{ count: bigint }>({
+        text: `select count(*) from ${table} where $1::uuid is null or tenant_id = $1`,
+        values: [tenantId],
+      });
+      return rows[0]!.count;
+    };
+    return { transactionsChecked: await count('transactions'), entriesChecked: await count('entries'), faults };
+  });
+
+/**
+ * A transaction whose statements may run long enough. When `signal` aborts it rejects at once, in the middle of a statement. Each statement
+ * sees its own moment: one moment for all would keep Postgres for hours from tidying up the rows of accounts, which every charge rewrites.
+ */
+export const withTimeToVerify = <T>(
+  database: Pick<ServiceDatabase, 'pool'>,
+  signal: AbortSignal | undefined,
+  work: (sql: Sql) => Promise<T>,
+): Promise<T> =>
   sqlTransaction(
     database,
     async (client) => {
       using _ = signal && addAbortListener(signal, () => void client.end());
-      return await runChecks(client, tenantId);
+      return await work(client);
     },
-    { isolationLevel: IsolationLevel.REPEATABLE_READ, settings: { statement_timeout: statementTimeoutMs } },
+    { settings: { statement_timeout: statementTimeoutMs } },
   );
 
-async function runChecks(sql: Sql, tenantId: string | null): Promise<Verdict> {
+/** What is wrong, of one organization or (null) of all. */
+export async function findFaults(sql: Sql, tenantId: string | null): Promise<NonNullable<Verdict['faults']>> {
   const faults = [];
   for (const [kind, text] of checks) {
     const { rows } = await sql.query<Fault>({ text: `${text} limit ${faultsMax}`, values: [tenantId] });
@@ -163,12 +181,5 @@ async function runChecks(sql: Sql, tenantId: string | null): Promise<Verdict> {
       });
     }
   }
-  const count = async (table: 'transactions' | 'entries'): Promise<bigint> => {
-    const { rows } = await sql.query<{ count: bigint }>({
-      text: `select count(*) from ${table} where $1::uuid is null or tenant_id = $1`,
-      values: [tenantId],
-    });
-    return rows[0]!.count;
-  };
-  return { transactionsChecked: await count('transactions'), entriesChecked: await count('entries'), faults };
+  return faults;
 }

@@ -9,8 +9,8 @@ const kinds: Readonly<Record<number, string>> = {
   [LedgerFaultKind.WRONG_INVOICE]: 'wrong_invoice',
 };
 
-/** In milliseconds; the verification reads the whole ledger. */
-const timeoutMs = 600_000;
+/** In milliseconds; the verification reads the whole ledger, which may have grown for years. */
+const timeoutMs = 6 * 3_600_000;
 
 export const ledgerCommands: readonly AdminCommand[] = [
   {

@@ -11,6 +11,7 @@ import { BeginCreditWithItsMonth } from './0009-begin-credit-with-its-month.ts';
 import { NoteIncludedCredit } from './0010-note-included-credit.ts';
 import { OrderTransactions } from './0011-order-transactions.ts';
 import { CountTransactions } from './0012-count-transactions.ts';
+import { RememberVerification } from './0013-remember-verification.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -26,4 +27,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0010-note-included-credit', class: NoteIncludedCredit },
   { name: '0011-order-transactions', class: OrderTransactions },
   { name: '0012-count-transactions', class: CountTransactions },
+  { name: '0013-remember-verification', class: RememberVerification },
 ];
