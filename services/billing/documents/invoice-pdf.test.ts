@@ -52,6 +52,28 @@ test('quantities are in the units named in their line, so that multiplied by the
   }
 });
 
+test('an invoice of several pages breaks no amount, keeps its totals together, and says on each page which one it is and what its columns are', async () => {
+  const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n };
+  const lines = (count: number) =>
+    Array.from({ length: count }, (_, index) => ({
+      ...line,
+      amountNanoUsd: 8_888_888_888_123_456_789n,
+      model: `m-${index}`,
+    }));
+  for (let count = 80; count < 96; count += 1) {
+    const texts = textsOf(await invoicePdf(invoice, lines(count)));
+    const heads = texts.filter((text) => text === 'USD per unit').length;
+    const footers = texts.filter((text) => text.startsWith('Invoice INV-000007, page '));
+    expect(footers).toEqual(
+      Array.from({ length: heads }, (_, index) => `Invoice INV-000007, page ${index + 1} of ${heads}`),
+    );
+    expect(heads).toBeGreaterThan(1);
+    expect(texts.filter((text) => text === '8888888888.123456789')).toHaveLength(count);
+    const onLastPage = texts.slice(texts.lastIndexOf('USD per unit'));
+    expect(onLastPage).toEqual(expect.arrayContaining(['Subtotal', 'Amount due, rounded up to a whole cent']));
+  }
+});
+
 test('a long invoice is drawn in many turns of the event loop, so that other calls continue meanwhile', async () => {
   const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n, amountNanoUsd: 120n };
   const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, model: `model-${index}` }));

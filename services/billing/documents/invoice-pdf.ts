@@ -7,9 +7,17 @@ import { quantityPerUnit } from '../domain/priced-lines.ts';
 import { describedUnit } from './unit-texts.ts';
 
 const margin = 50;
-const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
-const numberWidth = 75;
+/** Of a row's text, quantity, price and amount; the last holds ten digits and nine decimals, so that no amount is broken. */
+const columns = [
+  { x: margin, width: 200, align: 'left' },
+  { x: 260, width: 75, align: 'right' },
+  { x: 345, width: 85, align: 'right' },
+  { x: 440, width: 105, align: 'right' },
+] as const;
 const bottomY = 770;
+const footerY = 800;
+/** Totals stand on one page. */
+const totalsHeight = 80;
 /** This many take a few milliseconds to draw. */
 const linesPerTurn = 20;
 
@@ -23,6 +31,8 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   const document = new PDFDocument({
     size: 'A4',
     margin,
+    // Their number is known at the end.
+    bufferPages: true,
     info: { Title: title, CreationDate: issuedAt },
   });
   const pieces: Buffer[] = [];
@@ -46,18 +56,41 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
     if (value !== '') document.text(`${name}: ${value}`);
   }
   document.moveDown(2);
-  row(document, ['Usage', 'Quantity', 'USD per unit', 'USD'], 'Helvetica-Bold');
+  columnHeads(document);
   for await (const some of inTurns(lines, linesPerTurn)) for (const line of some) lineRow(document, line);
   document.moveDown();
+  if (document.y + totalsHeight > bottomY) startPage(document);
   row(document, ['Subtotal', '', '', usdText(invoice.subtotalNanoUsd)]);
   row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
   row(document, ['Total', '', '', usdText(invoice.totalNanoUsd)], 'Helvetica-Bold');
   if (invoice.status === InvoiceStatus.FINALIZED && invoice.paidAt === null) {
     row(document, ['Amount due, rounded up to a whole cent', '', '', usdText(upToWholeCent(invoice.totalNanoUsd))]);
   }
+  numberPages(document, title);
   document.end();
   await ended;
   return Buffer.concat(pieces);
+}
+
+function startPage(document: PDFKit.PDFDocument): void {
+  document.addPage();
+  columnHeads(document);
+}
+
+const columnHeads = (document: PDFKit.PDFDocument): void =>
+  row(document, ['Usage', 'Quantity', 'USD per unit', 'USD'], 'Helvetica-Bold');
+
+function numberPages(document: PDFKit.PDFDocument, title: string): void {
+  const { count } = document.bufferedPageRange();
+  for (let page = 0; page < count; page += 1) {
+    document.switchToPage(page);
+    // Otherwise text below the margin starts another page.
+    document.page.margins.bottom = 0;
+    document
+      .font('Helvetica')
+      .fontSize(9)
+      .text(`${title}, page ${page + 1} of ${count}`, margin, footerY);
+  }
 }
 
 function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
@@ -72,25 +105,17 @@ function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
   ]);
 }
 
-function row(
-  document: PDFKit.PDFDocument,
-  [text, quantity, price, amount]: readonly [string, string, string, string],
-  font = 'Helvetica',
-): void {
+function row(document: PDFKit.PDFDocument, cells: readonly [string, string, string, string], font = 'Helvetica'): void {
   document.font(font).fontSize(9);
-  const height = document.heightOfString(text, { width: columnsX.quantity - columnsX.text - 10 });
-  if (document.y + height > bottomY) document.addPage();
+  if (document.y + document.heightOfString(cells[0], { width: columns[0].width }) > bottomY) {
+    startPage(document);
+    document.font(font);
+  }
   const { y } = document;
   // A price with all nine decimals needs two lines.
-  const cells = [
-    [text, columnsX.text, columnsX.quantity - columnsX.text - 10, 'left'],
-    [quantity, columnsX.quantity, numberWidth, 'right'],
-    [price, columnsX.price, numberWidth, 'right'],
-    [amount, columnsX.amount, numberWidth, 'right'],
-  ] as const;
   let endY = y;
-  for (const [cell, x, width, align] of cells) {
-    document.text(cell, x, y, { width, align });
+  for (const [index, { x, width, align }] of columns.entries()) {
+    document.text(cells[index]!, x, y, { width, align });
     endY = Math.max(endY, document.y);
   }
   document.y = endY + 4;
