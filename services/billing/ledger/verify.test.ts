@@ -1,3 +1,4 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
@@ -167,4 +168,54 @@ test('the verification finds a transaction whose wallet balance does not follow 
   await tell(12);
   await admin.end();
   await sound(broken);
+});
+
+test('the verification finds a credit or payment whose amount was changed in a list, a lot or a commitment, and an account, lot or commitment that is gone', async () => {
+  await using broken = await startTestBilling();
+  const { billing, database } = broken;
+  const [changed, gone] = [uuidv7(), uuidv7()];
+  const periodStart = timestampFromMs(Date.UTC(2150, 0));
+  const period = { periodStart, periodEnd: timestampFromMs(Date.UTC(2151, 0)) };
+  for (const tenantId of [changed, gone]) {
+    const movement = () => ({ requestId: uuidv7(), tenantId, description: 'agreed' });
+    await billing.grantCredit({ ...movement(), source: LotSource.PURCHASE, amountNanoUsd: 7n }, operator);
+    await billing.createCommitment({ ...movement(), amountNanoUsd: 4n, ...period }, operator);
+    await billing.postAdjustment({ ...movement(), amountNanoUsd: -6n }, operator);
+    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 3n })] }, service);
+  }
+  await toNextMonth(broken, 2 * 3_600_000);
+  await finalizeInvoices(broken.deps);
+  const { invoices } = await billing.listInvoices({}, as(person({ tenantId: changed })));
+  await billing.markInvoicePaid({ tenantId: changed, invoiceId: invoices[0]!.id }, operator);
+  await sound(broken);
+
+  const found = async (tenantId: string) =>
+    (await billing.verifyLedger({ tenantId }, service)).faults
+      .map(({ kind, expectedNanoUsd, actualNanoUsd }) => [kind, Number(expectedNanoUsd), Number(actualNanoUsd)])
+      .toSorted();
+  const { UNBALANCED_TRANSACTION, WRONG_BALANCE } = LedgerFaultKind;
+  const change = (text: string) => rowsOf(database.url, `update billing.${text} where tenant_id = '${changed}'`);
+  await change(
+    'transactions set amount_nano_usd = case when type > 1 then amount_nano_usd + 1 else amount_nano_usd end',
+  );
+  await change('lots set granted_nano_usd = 8');
+  await change('commitments set amount_nano_usd = 5, consumed_nano_usd = 1');
+  expect(await found(changed)).toEqual([
+    // The deduction, the payment of the invoice, and the purchase.
+    [UNBALANCED_TRANSACTION, -6, -5],
+    [UNBALANCED_TRANSACTION, 2, 3],
+    [UNBALANCED_TRANSACTION, 7, 8],
+    [WRONG_BALANCE, 4, 5],
+    [WRONG_BALANCE, 7, 8],
+  ]);
+  for (const table of ['lots', 'commitments']) {
+    await rowsOf(database.url, `delete from billing.${table} where tenant_id = '${gone}'`);
+  }
+  expect(await found(gone)).toEqual([
+    [WRONG_BALANCE, 4, 0],
+    [WRONG_BALANCE, 4, 0],
+    [WRONG_BALANCE, 7, 0],
+  ]);
+  await rowsOf(database.url, `delete from billing.accounts where tenant_id = '${gone}'`);
+  expect(await found(gone)).toContainEqual([WRONG_BALANCE, 11, 0]);
 });

@@ -30,32 +30,46 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
        and not exists (select from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)`,
   ],
   [
+    LedgerFaultKind.UNBALANCED_TRANSACTION,
+    // What a list says of a credit or payment is what the organization gained by it; charges are checked below.
+    `select t.tenant_id, t.id as subject_id, coalesce(gained, 0)::bigint as expected, t.amount_nano_usd as actual
+     from transactions t cross join lateral (select -sum(amount_nano_usd) as gained from entries e
+       where e.tenant_id = t.tenant_id and e.transaction_id = t.id and account
+         in (${numbers.receivable}, ${numbers.wallet}, ${numbers.promotional}, ${numbers.commitment})) as entries_of_it
+     where ($1::uuid is null or t.tenant_id = $1) and t.type > ${TransactionType.USAGE}
+       and t.amount_nano_usd <> coalesce(gained, 0)`,
+  ],
+  [
     LedgerFaultKind.WRONG_BALANCE,
-    `select tenant_id, tenant_id as subject_id, coalesce(booked, 0)::bigint as expected, balance as actual
-     from accounts
+    // Includes entries of an organization without an account; below, those of lots and commitments that are gone.
+    `select tenant_id, tenant_id as subject_id, coalesce(booked, 0)::bigint as expected, coalesce(balance, 0) as actual
+     from (select tenant_id, account, balance from accounts
      cross join lateral (values (${numbers.receivable}, receivable), (${numbers.wallet}, wallet),
        (${numbers.promotional}, promotional), (${numbers.commitment}, commitment), (${numbers.revenue}, revenue),
        (${numbers.expiredCredit}, expired_credit), (${numbers.paygAccrual}, payg_accrual), (${numbers.funding}, funding),
-       (${numbers.grantedCredit}, granted_credit)) as kept (account, balance)
-     left join (select tenant_id, account, sum(amount_nano_usd) as booked from entries group by 1, 2) as sums
+       (${numbers.grantedCredit}, granted_credit)) as balances (account, balance)) as kept
+     full join (select tenant_id, account, sum(amount_nano_usd) as booked from entries group by 1, 2) as sums
        using (tenant_id, account)
-     where ($1::uuid is null or tenant_id = $1) and balance <> coalesce(booked, 0)`,
+     where ($1::uuid is null or tenant_id = $1) and coalesce(balance, 0) <> coalesce(booked, 0)`,
   ],
   [
     LedgerFaultKind.WRONG_BALANCE,
-    `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected, remaining_nano_usd as actual
-     from lots left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
-       where account in (${numbers.wallet}, ${numbers.promotional}) group by 1, 2) as sums using (tenant_id, id)
-     where ($1::uuid is null or tenant_id = $1) and remaining_nano_usd <> coalesce(booked, 0)`,
+    `select tenant_id, id as subject_id, coalesce(expected, 0)::bigint as expected, coalesce(actual, 0) as actual
+     from lots full join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked,
+         -sum(amount_nano_usd) filter (where amount_nano_usd < 0) as given
+       from entries where account in (${numbers.wallet}, ${numbers.promotional}) group by 1, 2) as sums using (tenant_id, id)
+     cross join lateral (values (booked, remaining_nano_usd), (given, granted_nano_usd)) as amounts (expected, actual)
+     where ($1::uuid is null or tenant_id = $1) and coalesce(actual, 0) <> coalesce(expected, 0)`,
   ],
   [
     LedgerFaultKind.WRONG_BALANCE,
-    `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected,
-       amount_nano_usd - consumed_nano_usd - expired_nano_usd as actual
-     from commitments left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
-       where account = ${numbers.commitment} group by 1, 2) as sums using (tenant_id, id)
-     where ($1::uuid is null or tenant_id = $1)
-       and amount_nano_usd - consumed_nano_usd - expired_nano_usd <> coalesce(booked, 0)`,
+    `select tenant_id, id as subject_id, coalesce(expected, 0)::bigint as expected, coalesce(actual, 0) as actual
+     from commitments full join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked,
+         -sum(amount_nano_usd) filter (where amount_nano_usd < 0) as agreed
+       from entries where account = ${numbers.commitment} group by 1, 2) as sums using (tenant_id, id)
+     cross join lateral (values (booked, amount_nano_usd - consumed_nano_usd - expired_nano_usd), (agreed, amount_nano_usd))
+       as amounts (expected, actual)
+     where ($1::uuid is null or tenant_id = $1) and coalesce(actual, 0) <> coalesce(expected, 0)`,
   ],
   [
     LedgerFaultKind.WRONG_BALANCE,

@@ -2334,15 +2334,15 @@ export const LedgerFaultKind = {
   UNSPECIFIED: 0,
 
   /**
-   * A transaction's entries do not sum to 0.
+   * A transaction's entries do not sum to 0, or do not give the amount that it states.
    *
    * @generated from enum value: LEDGER_FAULT_KIND_UNBALANCED_TRANSACTION = 1;
    */
   UNBALANCED_TRANSACTION: 1,
 
   /**
-   * A stored balance is not the sum of its entries, or a transaction's balance does not follow from the
-   * previous one.
+   * A stored balance or amount is not the sum of its entries, or is gone, or a transaction's balance does not
+   * follow from the previous one.
    *
    * @generated from enum value: LEDGER_FAULT_KIND_WRONG_BALANCE = 2;
    */
