@@ -1,4 +1,4 @@
-import { ErrorReason } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { ErrorReason, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { messageOf } from './message-of.ts';
 
 export { ErrorReason };
@@ -39,6 +39,9 @@ export class GatewayError extends Error {
 /** Makes a GatewayError; reads better than `new` after `throw`. */
 export const gatewayError = (reason: ErrorReason, publicText: string, details?: GatewayErrorDetails): GatewayError =>
   new GatewayError(reason, publicText, details);
+
+/** A reason's name for the log, e.g. `NOT_FOUND`; its number if a newer service made it. */
+export const reasonName = (reason: ErrorReason): string => ErrorReasonSchema.value[reason]?.localName ?? String(reason);
 
 /** Whether something thrown is a GatewayError with this reason. */
 export const hasReason = (thrown: unknown, reason: ErrorReason): thrown is GatewayError =>

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { ErrorReason, gatewayError, internalError } from './errors.ts';
 import { createLogger } from './logger.ts';
 
 function logged(fields: object): string {
@@ -9,8 +10,8 @@ function logged(fields: object): string {
 }
 
 test('an error is logged by its name and where it happened, with its cause, and without anything attached to it', () => {
-  const cause = Object.assign(new Error('terminating connection'), {
-    code: '57P01',
+  const cause = Object.assign(new Error('division by zero'), {
+    code: '22012',
     client: { _activeQuery: { values: ['a digest of somebody'] }, connectionParameters: { host: '/somewhere' } },
   });
   const line = logged({
@@ -19,13 +20,34 @@ test('an error is logged by its name and where it happened, with its cause, and 
   const { err } = JSON.parse(line);
   expect(err).toEqual({
     type: 'Error',
-    message: 'it broke: terminating connection',
+    message: 'it broke: division by zero',
     stack: expect.any(String),
     code: 'E1',
   });
-  expect(err.stack).toMatch(/it broke.*logger\.test\.ts.*caused by: Error: terminating connection/s);
+  expect(err.stack).toMatch(/it broke.*logger\.test\.ts.*caused by: Error: division by zero/s);
   expect(line).not.toMatch(/digest of somebody|somewhere/);
-  expect(JSON.parse(logged({ err: cause })).err.code).toBe('57P01');
+  expect(JSON.parse(logged({ err: cause })).err.code).toBe('22012');
+});
+
+test('a refusal and a lost connection are logged without a stack, and with what operators need to know', () => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED 10.0.0.5:8081'), {
+    code: 'ECONNREFUSED',
+    syscall: 'connect',
+  });
+  const outOfReach = gatewayError(ErrorReason.OVERLOADED, 'Try again.', {
+    internal: 'http://10.0.0.5:8081',
+    cause: refused,
+  });
+  const errOf = (err: Error) => JSON.parse(logged({ err })).err;
+  expect(errOf(outOfReach)).toEqual({
+    type: 'GatewayError',
+    reason: 'OVERLOADED',
+    message: 'Try again.',
+    internal: 'http://10.0.0.5:8081',
+  });
+  expect(errOf(refused)).toMatchObject({ message: refused.message, code: 'ECONNREFUSED' });
+  expect(errOf(refused)).not.toHaveProperty('stack');
+  expect(errOf(internalError(new Error('a fault of ours'))).stack).toContain('a fault of ours');
 });
 
 test('secrets issued by the gateway never reach a line, wherever they occur', () => {

@@ -1,4 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { isOutOfReach } from './db/errors.ts';
+import { ErrorReason, GatewayError, reasonName } from './errors.ts';
+import { messageOf } from './message-of.ts';
 import { standardError } from './standard-error.ts';
 
 export type { Logger };
@@ -60,10 +63,21 @@ const withoutSecrets = (text: string): string =>
 /** The fields of an error that name it and its origin. Drivers attach more: connections, and the values of their statements. */
 const namingFields = ['type', 'message', 'stack', 'code', 'errno', 'syscall', 'constraint', 'aggregateErrors'];
 
+/** Where in the code a refusal or a lost connection was noticed explains nothing, so those have no stack. */
 function namedPart(error: Error): unknown {
+  if (error instanceof GatewayError && error.reason !== ErrorReason.INTERNAL) {
+    const { internal, cause } = error.details;
+    return {
+      type: error.name,
+      reason: reasonName(error.reason),
+      message: error.message,
+      internal: internal ?? (cause && messageOf(cause)),
+    };
+  }
   const all: unknown = pino.stdSerializers.err(error);
   if (typeof all !== 'object' || all === null) return all;
-  return Object.fromEntries(Object.entries(all).filter(([name]) => namingFields.includes(name)));
+  const fields = Object.entries(all).filter(([name]) => namingFields.includes(name));
+  return Object.fromEntries(isOutOfReach(error) ? fields.filter(([name]) => name !== 'stack') : fields);
 }
 
 /** A JSON logger that writes one line per event and no secrets. */

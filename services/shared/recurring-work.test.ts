@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { startRecurringWork } from './recurring-work.ts';
 
-const logger = () => ({ warn: vi.fn() });
+const logger = () => ({ info: vi.fn(), warn: vi.fn() });
 const hourMs = 3_600_000;
 
 /** Rounds that last until released. */
@@ -16,7 +16,7 @@ function heldRounds() {
   return { held, round };
 }
 
-test('the work is done at once and then repeatedly, and a round that fails is logged and keeps no other from being done', async () => {
+test('the work is done repeatedly, and a round that fails is logged and keeps no other from being done', async () => {
   let rounds = 0;
   const log = logger();
   const round = async (): Promise<void> => {
@@ -24,15 +24,37 @@ test('the work is done at once and then repeatedly, and a round that fails is lo
     if (rounds === 2) throw new Error('a bad day');
   };
   const work = startRecurringWork({ name: 'the test', everyMs: 1, round, logger: log });
-  expect(rounds).toBe(1);
   await waitFor(() => rounds > 3, { description: 'rounds after the failed one' });
   await work.close();
-  expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it will be retried']]);
+  expect(log.warn.mock.calls).toEqual([
+    [{ err: new Error('a bad day'), failures: 1 }, 'the test failed; it will be retried'],
+  ]);
+});
+
+test('work leaves the first second of a process to what keeps it from being ready, and what failed waits no day for the next round', async () => {
+  vi.useFakeTimers();
+  try {
+    const round = vi.fn(() => Promise.reject(new Error('a bad day')));
+    const work = startRecurringWork({ name: 'the test', everyMs: 24 * hourMs, round, logger: logger() });
+    await vi.advanceTimersByTimeAsync(999);
+    expect(round).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(round).toHaveBeenCalledTimes(1);
+    round.mockResolvedValue(undefined as never);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(round).toHaveBeenCalledTimes(2);
+    await vi.advanceTimersByTimeAsync(23 * hourMs);
+    expect(round).toHaveBeenCalledTimes(2);
+    await work.close();
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('no two rounds run at the same time, however often the work is woken, and waking it meanwhile causes one more', async () => {
   const { held, round } = heldRounds();
   const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });
+  work.wake();
   work.wake();
   work.wake();
   expect(held).toHaveLength(1);
@@ -57,6 +79,7 @@ test('closing waits for the round in progress, tells it, and starts no other', a
     logger: log,
   });
   work.wake();
+  work.wake();
   let isClosed = false;
   const closed = work.close().then(() => {
     isClosed = true;
@@ -75,6 +98,7 @@ test('waking the work at the very moment a round ends causes another one', async
   for (let turns = 0; turns < 8; turns += 1) {
     const { held, round } = heldRounds();
     const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });
+    work.wake();
     held[0]!.resolve();
     for (let turn = 0; turn < turns; turn += 1) await null;
     work.wake();

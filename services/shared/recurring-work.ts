@@ -1,4 +1,5 @@
 import type { Logger } from './logger.ts';
+import { RepeatedFailures } from './repeated-failures.ts';
 
 export type RecurringWork = {
   /** Starts a round now, or another one right after the running one. */
@@ -7,24 +8,30 @@ export type RecurringWork = {
   close(): Promise<void>;
 };
 
+/** Work may come once a day: after a failure it does not wait for that, in milliseconds. */
+const retryMsMax = 60_000;
+
+/** In milliseconds. While a process starts, what it needs to be ready takes the database, and other services are not there yet. */
+const firstAfterMsMax = 1_000;
+
 /**
- * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
- * two rounds of a process run at the same time. A failed round is logged; the next one makes up for it. Keeps no process alive.
+ * Does a piece of work within a second, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no two rounds of a
+ * process run at the same time. A failed round is logged and repeated within a minute. Keeps no process alive.
  */
 export function startRecurringWork(work: {
   /** Its name for the log, e.g. `the housekeeping of Jobs`. */
   name: string;
   everyMs: number;
-  /** How long the first round waits for services that start after this one, in milliseconds. */
-  firstAfterMs?: number;
   /** `signal` aborts when the work is closed: long work should then end. */
   round(signal: AbortSignal): Promise<unknown>;
-  logger: Pick<Logger, 'warn'>;
+  logger: Pick<Logger, 'info' | 'warn'>;
 }): RecurringWork {
-  const { name, everyMs, firstAfterMs, round, logger } = work;
+  const { name, everyMs, round, logger } = work;
+  const failures = new RepeatedFailures(name, logger);
   const closing = new AbortController();
   let running: Promise<void> | null = null;
   let isWanted = false;
+  let hasFailed = false;
   let timer: NodeJS.Timeout | undefined;
 
   const rounds = async (): Promise<void> => {
@@ -32,8 +39,11 @@ export function startRecurringWork(work: {
       isWanted = false;
       try {
         await round(closing.signal);
+        hasFailed = false;
+        failures.succeeded();
       } catch (err) {
-        if (!closing.signal.aborted) logger.warn({ err }, `${name} failed; it will be retried`);
+        hasFailed = true;
+        if (!closing.signal.aborted) failures.failed(err, 'failed; it will be retried');
       }
     }
   };
@@ -46,11 +56,13 @@ export function startRecurringWork(work: {
       if (closing.signal.aborted) return;
       // Woken while the last round was ending.
       if (isWanted) wake();
-      else timer = setTimeout(wake, everyMs).unref();
+      else wakeIn(hasFailed ? Math.min(everyMs, retryMsMax) : everyMs);
     });
   };
-  if (firstAfterMs === undefined) wake();
-  else timer = setTimeout(wake, firstAfterMs).unref();
+  const wakeIn = (ms: number): void => {
+    timer = setTimeout(wake, ms).unref();
+  };
+  wakeIn(Math.min(everyMs, firstAfterMsMax));
 
   return {
     wake,

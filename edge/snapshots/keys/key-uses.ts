@@ -5,6 +5,7 @@ import type { KeyUseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { CachedKey } from './key-cache.ts';
 
@@ -16,15 +17,15 @@ type Batch = { batchId: string; uses: MessageInitShape<typeof KeyUseSchema>[] };
 /** Counts uses of keys in memory and reports the sums at intervals, so that no request writes. */
 export class KeyUses {
   readonly #keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>;
-  readonly #logger: Logger;
+  readonly #failures: RepeatedFailures;
   #used: CachedKey[] = [];
   /** Sent, but not known to have arrived. Sent again unchanged, so that Keys can recognise a repeat. */
   #unconfirmed: Batch | null = null;
   #reporting: Promise<void> | null = null;
 
-  constructor(keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>, logger: Logger) {
+  constructor(keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>, logger: Pick<Logger, 'info' | 'warn'>) {
     this.#keys = keys;
-    this.#logger = logger;
+    this.#failures = new RepeatedFailures('reporting the uses of API keys', logger);
   }
 
   count(entry: CachedKey, nowMs: number): void {
@@ -57,9 +58,10 @@ export class KeyUses {
         this.#unconfirmed = batch;
         await this.#keys.recordKeyUse(batch, { ...asService('edge'), timeoutMs });
         this.#unconfirmed = null;
+        this.#failures.succeeded();
       }
     } catch (err) {
-      this.#logger.warn({ err }, 'the uses of API keys could not be reported; they will be sent again');
+      this.#failures.failed(err, 'failed; they will be sent again');
     }
   }
 

@@ -3,6 +3,7 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
@@ -26,9 +27,10 @@ export function watchHealth(deps: {
   catalog: Pick<Catalog, 'deployments'>;
   models: Pick<Client<typeof ModelsService>, 'reportDeploymentHealth'>;
   clock: Pick<Clock, 'monotonic'>;
-  logger: Pick<Logger, 'warn'>;
+  logger: Pick<Logger, 'info' | 'warn'>;
 }): { close(): Promise<void> } {
   const { catalog, models, clock, logger } = deps;
+  const failures = new RepeatedFailures('reporting the health of deployments to Models', logger);
   const edgeId = uuidv7();
   const closing = new AbortController();
   const probedMs = new WeakMap<DeploymentRuntime, number>();
@@ -68,10 +70,10 @@ export function watchHealth(deps: {
           timeoutMs: reportTimeoutMs,
         },
       );
+      failures.succeeded();
     } catch (err) {
       // Anything still in doubt is part of the next report again.
-      if (!closing.signal.aborted)
-        logger.warn({ err }, 'the health of deployments could not be reported to Models; trying again');
+      if (!closing.signal.aborted) failures.failed(err, 'failed; trying again');
     }
   };
 

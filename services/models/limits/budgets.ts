@@ -16,7 +16,7 @@ import { heldLease, LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 export type BudgetsDeps = {
   billing: Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
   clock: Pick<Clock, 'monotonic'>;
-  logger: Pick<Logger, 'warn'>;
+  logger: Pick<Logger, 'info' | 'warn'>;
   /** The id by which Billing knows this process: a UUID made at its start. */
   holderId?: string;
 };

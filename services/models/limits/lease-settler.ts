@@ -3,6 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { type HeldLease, neededRoom } from './held-lease.ts';
 
@@ -22,7 +23,7 @@ export class LeaseSettler {
   readonly #billing: Pick<Client<typeof BillingService>, 'settle'>;
   readonly #holderId: string;
   readonly #now: () => number;
-  readonly #logger: Pick<Logger, 'warn'>;
+  readonly #failures: RepeatedFailures;
   readonly #leases = new Map<string, HeldLease>();
   readonly #queued = new Set<HeldLease>();
   /** The call under way, or the next one, which takes everything queued meanwhile. */
@@ -33,12 +34,12 @@ export class LeaseSettler {
     billing: Pick<Client<typeof BillingService>, 'settle'>;
     holderId: string;
     now: () => number;
-    logger: Pick<Logger, 'warn'>;
+    logger: Pick<Logger, 'info' | 'warn'>;
   }) {
     this.#billing = deps.billing;
     this.#holderId = deps.holderId;
     this.#now = deps.now;
-    this.#logger = deps.logger;
+    this.#failures = new RepeatedFailures('settling budget leases', deps.logger);
   }
 
   get size(): number {
@@ -105,6 +106,7 @@ export class LeaseSettler {
         ...asService('inference'),
         timeoutMs: rpcTimeoutMs,
       });
+      this.#failures.succeeded();
       for (const [index, settled] of response.leases.entries()) {
         const lease = leases[index]!;
         lease.settledMs = askedMs;
@@ -120,7 +122,7 @@ export class LeaseSettler {
       }
     } catch (err) {
       for (const lease of leases) lease.changed = true;
-      this.#logger.warn({ err, leases: leases.length }, 'budget leases could not be settled; trying again');
+      this.#failures.failed(err, 'failed; trying again');
     }
   }
 }

@@ -57,7 +57,10 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
         counts.failedCalls += 1;
         if (options.isRefused?.(error) === true) return setAside(events, error);
         if (failures === 0)
-          logger.warn({ err: error, events: events.length }, 'Usage cannot be reached; events wait in the journal');
+          logger.warn(
+            { err: error, events: events.length },
+            'Usage stores no events at the moment; they wait in the journal',
+          );
         const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
         await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
       }

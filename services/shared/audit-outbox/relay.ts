@@ -37,8 +37,6 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
   return startRecurringWork({
     name: `sending the audit events of ${service}`,
     everyMs,
-    // Events that an earlier process left need Auth, which may start after this service in the same process.
-    firstAfterMs: everyMs,
     round: (signal) => relayAuditEvents(deps, signal),
     logger,
   });

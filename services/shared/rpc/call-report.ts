@@ -2,10 +2,10 @@ import type { DescMethod } from '@bufbuild/protobuf';
 import type { ContextValues } from '@connectrpc/connect';
 import type { Clock } from '../clock.ts';
 import { databaseError } from '../db/errors.ts';
-import { cancelled, ErrorReason, GatewayError } from '../errors.ts';
+import { cancelled, ErrorReason, GatewayError, reasonName } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { type Caller, callerAmong } from './caller.ts';
-import { fromConnectError, publicPart, reasonName } from './connect-errors.ts';
+import { fromConnectError, publicPart } from './connect-errors.ts';
 import type { RpcMetrics } from './rpc-metrics.ts';
 
 /** One call from its server's point of view. */

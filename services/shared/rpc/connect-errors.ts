@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { durationFromMs, durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import type { KnownReason } from '../error-codes.ts';
 import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
 
@@ -57,9 +57,6 @@ const codeByReason: Record<KnownReason, Code> = {
 
 /** The RPC code under which a reason travels. */
 export const codeOf = (reason: ErrorReason): Code => codeByReason[reason as KnownReason] ?? Code.Internal;
-
-/** A reason's name for the log, e.g. `NOT_FOUND`; its number if a newer service made it. */
-export const reasonName = (reason: ErrorReason): string => ErrorReasonSchema.value[reason]?.localName ?? String(reason);
 
 /** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
 export function publicPart(error: GatewayError): GatewayError {

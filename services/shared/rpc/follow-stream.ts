@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 
 /** How often a followed stream sends something, even if only that there is nothing new, in milliseconds. */
 export const heartbeatMs = 500;
@@ -28,9 +29,10 @@ export function followStream<Message>(options: {
   open(signal: AbortSignal): AsyncIterable<Message>;
   /** Handles a message; returns true if it was more than a heartbeat. */
   onMessage(message: Message): boolean;
-  logger: Pick<Logger, 'warn'>;
+  logger: Pick<Logger, 'info' | 'warn'>;
 }): Following {
   const { name, open, onMessage, logger } = options;
+  const failures = new RepeatedFailures(name, logger);
   const closing = new AbortController();
   const first = Promise.withResolvers<void>();
   let stream = new AbortController();
@@ -51,6 +53,7 @@ export function followStream<Message>(options: {
         heardMs = performance.now();
         reopenMs = reopenMsMin;
         if (onMessage(message)) first.resolve();
+        failures.succeeded();
       }
     } finally {
       stream.abort();
@@ -63,7 +66,7 @@ export function followStream<Message>(options: {
       try {
         await followOnce();
       } catch (err) {
-        if (!closing.signal.aborted) logger.warn({ err }, `${name} broke off; reopening it`);
+        if (!closing.signal.aborted) failures.failed(err, 'broke off; reopening it');
       }
       await delay(reopenMs, undefined, { signal: closing.signal }).catch(() => {});
       reopenMs = Math.min(reopenMs * 2, reopenMsMax);

@@ -1,0 +1,33 @@
+import { expect, test, vi } from 'vitest';
+import { ErrorReason, gatewayError } from './errors.ts';
+import { RepeatedFailures } from './repeated-failures.ts';
+
+test('an outage is logged once for each cause and once a minute, and so is its end', () => {
+  vi.useFakeTimers();
+  try {
+    const lines: unknown[] = [];
+    const log = (fields: object, text?: string) => lines.push({ ...fields, text });
+    const failures = new RepeatedFailures('the feed', { info: log, warn: log });
+    const unreachable = (internal: string) => gatewayError(ErrorReason.OVERLOADED, 'Try again.', { internal });
+    const fail = (internal: string) => failures.failed(unreachable(internal), 'broke off');
+    failures.succeeded();
+    for (let count = 0; count < 10; count += 1) fail('no route');
+    fail('refused');
+    for (let second = 0; second < 60; second += 1) {
+      vi.advanceTimersByTime(1_000);
+      fail('refused');
+    }
+    failures.succeeded();
+    failures.succeeded();
+    fail('refused');
+    expect(lines).toEqual([
+      { err: unreachable('no route'), failures: 1, text: 'the feed broke off' },
+      { err: unreachable('refused'), failures: 11, text: 'the feed broke off' },
+      { err: unreachable('refused'), failures: 71, text: 'the feed broke off' },
+      { failures: 71, text: 'the feed works again' },
+      { err: unreachable('refused'), failures: 1, text: 'the feed broke off' },
+    ]);
+  } finally {
+    vi.useRealTimers();
+  }
+});

@@ -1,0 +1,40 @@
+import { GatewayError } from './errors.ts';
+import type { Logger } from './logger.ts';
+import { messageOf } from './message-of.ts';
+
+/** How often a failure that goes on is logged, in milliseconds. */
+const everyMs = 60_000;
+
+/**
+ * Logs the failures of what is tried again and again: each cause once and then once a minute while it lasts, and in the end that it is over.
+ * `name` is what fails, e.g. `the catalog feed`.
+ */
+export class RepeatedFailures {
+  readonly #name: string;
+  readonly #logger: Pick<Logger, 'info' | 'warn'>;
+  #failures = 0;
+  #loggedText = '';
+  #loggedMs = 0;
+
+  constructor(name: string, logger: Pick<Logger, 'info' | 'warn'>) {
+    this.#name = name;
+    this.#logger = logger;
+  }
+
+  /** `consequence` goes on from the name: `broke off; reopening it`. */
+  failed(err: unknown, consequence: string): void {
+    this.#failures += 1;
+    const nowMs = performance.now();
+    const text = (err instanceof GatewayError ? err.details.internal : undefined) ?? messageOf(err);
+    if (this.#failures > 1 && text === this.#loggedText && nowMs - this.#loggedMs < everyMs) return;
+    this.#loggedText = text;
+    this.#loggedMs = nowMs;
+    this.#logger.warn({ err, failures: this.#failures }, `${this.#name} ${consequence}`);
+  }
+
+  succeeded(): void {
+    if (this.#failures === 0) return;
+    this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
+    this.#failures = 0;
+  }
+}
