@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import { type FileHandle, open, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
+import { inDataDir } from '#shared/start-error.ts';
 import type { EdgeApp } from '../app.ts';
 
 /** A form on its way through the gateway; its body is in a file. */
@@ -30,9 +31,26 @@ declare module 'fastify' {
  * file lives as long as its exchange; those left by dead processes are removed at the next start.
  */
 export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<void> {
-  const { path: directory, lock } = lockNewFolder(uploadsDir);
+  let folder = inDataDir(dirname(uploadsDir), () => lockNewFolder(uploadsDir));
   removeOrphans(uploadsDir);
-  app.addHook('onClose', async () => lock.removeFolder());
+  app.addHook('onClose', async () => folder.lock.removeFolder());
+
+  /** A file in this process's folder, which is made anew if somebody has deleted it. */
+  const newFile = async (): Promise<{ path: string; file: FileHandle }> => {
+    const { path: directory, lock } = folder;
+    const path = join(directory, randomUUID());
+    try {
+      return { path, file: await open(path, 'wx', 0o600) };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+    // Unless another upload has just done so.
+    if (folder.lock === lock) {
+      lock.release();
+      folder = lockNewFolder(uploadsDir);
+    }
+    return newFile();
+  };
 
   app.decorateRequest('spooledTo', null);
   app.addHook('onRequest', (request, reply, done) => {
@@ -48,9 +66,11 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest, payload: IncomingMessage) => {
     if (Number(request.headers['content-length'] ?? 0) > formBytesMax) throw fileTooLarge();
-    const path = join(directory, randomUUID());
-    request.spooledTo = path;
-    const upload = await spool(payload, request.headers['content-type']!, path).catch((error: unknown) => {
+    const spooling = onDisk(newFile()).then(({ path, file }) => {
+      request.spooledTo = path;
+      return spool(payload, request.headers['content-type']!, path, file);
+    });
+    const upload = await spooling.catch((error: unknown) => {
       // Other 503s pass without anybody's help; for this one operators have to make room.
       if (hasReason(error, ErrorReason.OVERLOADED))
         request.log.error(
@@ -60,16 +80,15 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
       throw error;
     });
     // The client may have gone before there was a file to remove.
-    if (request.raw.socket.destroyed) await rm(path, { force: true });
+    if (request.raw.socket.destroyed) await rm(upload.path, { force: true });
     return upload;
   });
 }
 
 /** Writes a form to a file while checking it; a refused one leaves no file. */
-async function spool(body: Readable, contentType: string, path: string): Promise<Upload> {
-  const scanner = new FormScanner(contentType);
-  const file = await onDisk(open(path, 'wx', 0o600));
+async function spool(body: Readable, contentType: string, path: string, file: FileHandle): Promise<Upload> {
   try {
+    const scanner = new FormScanner(contentType);
     // The body is not destroyed: the rest of a refused one has to be read anyway.
     for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       scanner.push(chunk);

@@ -10,7 +10,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { StartError } from '#shared/start-error.ts';
+import { inDataDir } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
 import type { ModelsDeps } from './deps.ts';
@@ -85,7 +85,7 @@ export async function startInference(options: {
 
   const directory = join(options.dataDir, 'journal');
   // First, while nothing else would have to be closed again.
-  const journal = openIn(options.dataDir, () =>
+  const journal = inDataDir(options.dataDir, () =>
     openJournal({
       directory,
       codec: meteredEventCodec,
@@ -188,17 +188,3 @@ export async function startInference(options: {
 const within = async (ms: number, awaited: Promise<unknown>): Promise<void> => {
   await Promise.race([awaited, delay(ms, undefined, { ref: false })]);
 };
-
-/** @throws StartError when the file system refuses to keep something in DATA_DIR. */
-function openIn<Opened>(dataDir: string, open: () => Opened): Opened {
-  try {
-    return open();
-  } catch (cause) {
-    const { code, syscall } = cause as NodeJS.ErrnoException;
-    if (syscall === undefined) throw cause;
-    throw new StartError(
-      `DATA_DIR ${dataDir} cannot be written (${code}): make it writable for this user, or choose another DATA_DIR.`,
-      { cause },
-    );
-  }
-}

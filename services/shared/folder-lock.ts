@@ -18,6 +18,7 @@ const lockFile = 'lock';
 export const removedPrefix = 'removed-';
 
 const sqliteBusy = 5;
+const sqliteFull = 13;
 const sqliteCannotOpen = 14;
 
 /** A new folder below `directory` that belongs to this process. Throws the file system's error if it cannot be made. */
@@ -55,7 +56,13 @@ export function lockFolder(folder: string): FolderLock | null {
     release();
     // If its last owner has removed the folder since we opened the file, SQLite calls that an I/O error.
     if (isSqlite(error, sqliteBusy) || !existsSync(path)) return null;
-    throw error;
+    throw isSqlite(error, sqliteFull)
+      ? Object.assign(new Error(`ENOSPC: no space left on device, '${path}'`), {
+          code: 'ENOSPC',
+          syscall: 'write',
+          path,
+        })
+      : error;
   }
   // Its last owner may have removed the folder between our open and our lock.
   if (!existsSync(path)) {
@@ -69,7 +76,8 @@ export function lockFolder(folder: string): FolderLock | null {
       if (process.platform === 'win32') release();
       // Renamed in one step while the lock holds, so that nobody can take a half-deleted folder.
       const renamed = join(dirname(folder), `${removedPrefix}${basename(folder)}`);
-      renameSync(folder, renamed);
+      // Somebody else may have deleted it.
+      if (existsSync(folder)) renameSync(folder, renamed);
       rmSync(renamed, { recursive: true, force: true });
       if (process.platform !== 'win32') release();
     },

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -129,14 +129,24 @@ test('on a full disk new work is 503 with Retry-After, the edge is not ready, an
   expect(events).toEqual([expect.objectContaining({ success: true, output_tokens: 6 })]);
 });
 
+async function upload(): Promise<Seen> {
+  const body = new FormData();
+  body.append('model', 'sim-transcribe');
+  body.append('file', new Blob([new Uint8Array(300_000)]), 'speech.wav');
+  const headers = { authorization: `Bearer ${key.key}` };
+  return seen(await fetch(`${url}/v1/audio/transcriptions`, { method: 'POST', headers, body }));
+}
+
+test('uploads are accepted although somebody has deleted their folder', async () => {
+  const folder = join(dataDir, 'uploads');
+  rmSync(folder, { recursive: true });
+  const seen = await Promise.all([upload(), upload(), upload()]);
+  expect(seen.map(({ status }) => status)).toEqual([200, 200, 200]);
+  await waitFor(() => filesOfUploads(dataDir).length === 0, { description: 'no file' });
+  expect(readdirSync(folder)).toHaveLength(1);
+});
+
 test('on a full disk an upload is 503 with Retry-After, leaves no file, and is accepted again once there is room', async () => {
-  const upload = async (): Promise<Seen> => {
-    const body = new FormData();
-    body.append('model', 'sim-transcribe');
-    body.append('file', new Blob([new Uint8Array(300_000)]), 'speech.wav');
-    const headers = { authorization: `Bearer ${key.key}` };
-    return seen(await fetch(`${url}/v1/audio/transcriptions`, { method: 'POST', headers, body }));
-  };
   const files = () => filesOfUploads(dataDir);
   writeFileSync(fault, 'full');
   expect(await upload()).toEqual({ status: 503, retryAfter: '5', code: 'server_is_overloaded' });

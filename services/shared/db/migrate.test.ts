@@ -8,7 +8,7 @@ import { createEmptyDatabase, type TestDatabase } from '../../../test/support/po
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { unsuitability, withDatabase } from './connection.ts';
+import { checkReachable, unsuitability, withDatabase } from './connection.ts';
 import { migrateAll, type ServiceMigrations } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 
@@ -195,10 +195,9 @@ test('a start goes on if Postgres takes longer for a connection than the limit',
   await using proxy = await startPostgresProxy(testDatabase.url);
   const starting = migrateAll(proxy.url, [ledger], logger);
   starting.catch(() => {});
-  // The first one checks whether the database can be used.
-  while (proxy.accepted < 2) await setImmediate();
+  while (proxy.accepted < 1) await setImmediate();
   await proxy.set({ kind: 'freeze' });
-  await waitFor(() => proxy.accepted > 2, { description: 'another connection', timeoutMs: 20_000 }).finally(() =>
+  await waitFor(() => proxy.accepted > 1, { description: 'another connection', timeoutMs: 20_000 }).finally(() =>
     proxy.set({ kind: 'pass' }),
   );
   await starting;
@@ -207,7 +206,7 @@ test('a start goes on if Postgres takes longer for a connection than the limit',
 
 test('an unreachable database stops the start in one line, without the password', async () => {
   const url = 'postgresql://somebody:secret@127.0.0.1:1/nowhere';
-  const refusal: unknown = await migrateAll(url, [ledger], logger).catch((error: unknown) => error);
+  const refusal: unknown = await checkReachable(url).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(StartError);
   expect((refusal as Error).message).toMatch(
     /^Postgres is out of reach \(database nowhere on 127\.0\.0\.1: .*\): start it/,
@@ -216,7 +215,7 @@ test('an unreachable database stops the start in one line, without the password'
 });
 
 test('a read-only database, or one that cannot store all text, stops the start with one line that says what to do', async () => {
-  const refusal = (url: string): Promise<unknown> => migrateAll(url, [ledger], logger).catch((error: unknown) => error);
+  const refusal = (url: string): Promise<unknown> => checkReachable(url).catch((error: unknown) => error);
   await admin.query(`alter database ${testDatabase.name} set default_transaction_read_only = on`);
   const readOnly = await refusal(testDatabase.url);
   expect(readOnly).toBeInstanceOf(StartError);

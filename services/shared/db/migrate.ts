@@ -4,14 +4,7 @@ import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
-import {
-  appRole,
-  checkReachable,
-  clientConfig,
-  type DatabaseUrl,
-  databaseOf,
-  startConnectTimeoutMs,
-} from './connection.ts';
+import { appRole, clientConfig, type DatabaseUrl, databaseOf, startConnectTimeoutMs } from './connection.ts';
 import { isOutOfReach, sqlState } from './errors.ts';
 import { takeBackLostConnections } from './orm.ts';
 import { patiently } from './patiently.ts';
@@ -33,7 +26,7 @@ const tellEachMs = 5_000;
  * Brings each service's schema up to date, as the login role of `connection`, which owns what it creates. Services work as
  * `modelgateway_app`, which may read and write new tables; a migration revokes what is too much (`revoke update, delete on … from
  * modelgateway_app` makes a table append-only). A database with unknown migrations is left alone: this version would write data in a form
- * that they have changed.
+ * that they have changed. Whether the database is one to work with was checked before (checkReachable).
  *
  * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role or
  * `modelgateway_app` lacks a right.
@@ -43,7 +36,6 @@ export async function migrateAll(
   services: readonly ServiceMigrations[],
   logger: Logger,
 ): Promise<void> {
-  await checkReachable(connection);
   // The machine may have become busy in the meantime: a running start is not given up because of that.
   const client = await patiently(() => connect(connection));
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));

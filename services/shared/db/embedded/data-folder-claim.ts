@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartError } from '#shared/start-error.ts';
-import { unwritable } from './data-folder.ts';
+import { refusedFolder } from './data-folder.ts';
 import { findProcess } from './processes.ts';
 
 type Claim = { pid: number; started: string };
@@ -21,7 +21,7 @@ export function claimDataFolder(dataDir: string): () => void {
       writeFileSync(file, text, { flag: 'wx' });
       break;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unwritable(dataDir, error);
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw refusedFolder(dataDir, error);
     }
     const other = readClaim(file);
     if (other !== undefined && findProcess(other.pid)?.started === other.started) {

@@ -17,7 +17,7 @@ import {
 import { tmpdir, userInfo } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { makeFolder } from '#shared/make-folder.ts';
-import { StartError } from '#shared/start-error.ts';
+import { StartError, unwritable } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { DatabaseUser } from './database-user.ts';
 
@@ -42,17 +42,13 @@ export function openDataFolder(path: string): DataFolder {
     if (existsSync(home)) accessSync(home, constants.W_OK | constants.X_OK);
     return { dataDir, home, pgData: join(home, 'data') };
   } catch (error) {
-    throw unwritable(resolve(path), error);
+    throw refusedFolder(resolve(path), error);
   }
 }
 
 /** The refusal of a DATA_DIR that cannot be written. */
-export const unwritable = (path: string, cause: unknown): StartError =>
-  new StartError(
-    `DATA_DIR ${path} cannot be written (${(cause as NodeJS.ErrnoException).code}): make it writable for this user, ` +
-      'choose another DATA_DIR, or set DATABASE_URL.',
-    { cause },
-  );
+export const refusedFolder = (path: string, cause: unknown): StartError =>
+  unwritable(path, cause, 'choose another DATA_DIR, or set DATABASE_URL');
 
 /** The user who owns existing data; not root, as whom Postgres cannot run. */
 export function ownerOfData(folder: DataFolder): { uid: number; gid: number } | undefined {
@@ -72,7 +68,7 @@ export async function prepareDataFolder(
     makeFolder(folder.home, 0o700);
     if (user.owner !== undefined) giveTo(user.owner, folder.home);
   } catch (error) {
-    throw unwritable(folder.dataDir, error);
+    throw refusedFolder(folder.dataDir, error);
   }
   removeUnfinished(folder);
   if (!existsSync(folder.pgData)) {
@@ -169,7 +165,7 @@ export function socketFolder(folder: DataFolder, user: DatabaseUser): string {
     mkdirSync(path, { mode: 0o700 });
     if (user.owner !== undefined) chownSync(path, user.owner.uid, user.owner.gid);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unwritable(tmpdir(), error);
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw refusedFolder(tmpdir(), error);
   }
   // The name is predictable: in a folder made by somebody else there could be a false server.
   const status = lstatSync(path);
