@@ -103,7 +103,11 @@ export function openBase(env: Env, logger: Logger): Base {
 }
 
 /** Waits for a listener; if the port cannot be used, the error names the variable that chooses it. */
-export async function listening(variable: string, port: number, listen: Promise<string>): Promise<string> {
+export async function listening<Listening>(
+  variable: string,
+  port: number,
+  listen: Promise<Listening>,
+): Promise<Listening> {
   try {
     return await listen;
   } catch (error) {

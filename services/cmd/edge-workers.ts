@@ -1,6 +1,6 @@
 import type { Cluster, Worker } from 'node:cluster';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Env, originAt } from '#shared/env.ts';
@@ -17,13 +17,14 @@ export type EdgeWorkers = {
   close(delayMs: number): Promise<void>;
 };
 
-/** Checks once, before the workers try, whether the port can be listened on. */
-async function tryListening({ host, port }: Env): Promise<string> {
+/** Checks once, before the workers try, whether the port can be listened on. Returns it; for PORT=0 the one that all of them will use. */
+async function tryListening({ host, port }: Env): Promise<number> {
   const server = createServer().listen({ host, port });
   await once(server, 'listening');
+  const { port: found } = server.address() as AddressInfo;
   server.close();
   await once(server, 'close');
-  return host;
+  return found;
 }
 
 /** The message by which Node's cluster hands a worker a connection, which the worker answers with `ack`. */
@@ -82,6 +83,7 @@ export async function startEdgeWorkers(options: {
   logger: Logger;
 }): Promise<EdgeWorkers> {
   const { cluster, env, rpcUrl, logger } = options;
+  const port = await listening('PORT', env.port, tryListening(env));
   const closing = new AbortController();
   const alive = new Set<Life>();
   cluster.setupPrimary({
@@ -91,6 +93,7 @@ export async function startEdgeWorkers(options: {
 
   const fork = (): Life => {
     const worker = cluster.fork({
+      PORT: String(port),
       RPC_URLS: serviceNames.map((name) => `${name}=${rpcUrl}`).join(','),
       KEY_PEPPER: env.keyPeppers.map(({ version, secret }) => `${version}:${secret}`).join(','),
       SERVICE_SECRET: env.serviceSecrets.join(','),
@@ -114,15 +117,13 @@ export async function startEdgeWorkers(options: {
     return life;
   };
 
-  const begin = async ({ worker, exited }: Life): Promise<{ port: number }> => {
+  const begin = async ({ worker, exited }: Life): Promise<void> => {
     const ended = exited.then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
     // Sent by edge.ts once it should get traffic.
     const ready = new Promise<void>((resolve) => worker.on('message', (message) => message === 'ready' && resolve()));
-    const [address] = await Promise.race([once(worker, 'listening'), ended]);
     await Promise.race([ready, ended]);
-    return address;
   };
 
   const keep = async ({ worker, startedMs, exited }: Life): Promise<void> => {
@@ -144,12 +145,11 @@ export async function startEdgeWorkers(options: {
     await Promise.all(ends);
   };
 
-  await listening('PORT', env.port, tryListening(env));
   const first = Array.from({ length: env.workers }, fork);
   try {
-    const [address] = await Promise.all(first.map(begin));
+    await Promise.all(first.map(begin));
     for (const life of first) void keep(life);
-    return { url: originAt(env.host, address!.port), close };
+    return { url: originAt(env.host, port), close };
   } catch (error) {
     await close(0);
     throw error;

@@ -203,3 +203,9 @@ test.runIf(process.platform === 'linux')('what a dead worker had counted stays i
     expect(await sum()).toBe(told);
   }
 });
+
+test.runIf(process.platform === 'linux')('workers that all die at once are replaced on the same port', async () => {
+  for (const pid of workerPids()) process.kill(pid, 'SIGKILL');
+  const answered = () => chat().catch((error: Error) => error.name !== 'TypeError' && Promise.reject(error));
+  await waitFor(answered, { description: 'a call to be answered' });
+});
