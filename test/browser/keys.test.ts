@@ -154,13 +154,13 @@ test('over plain HTTP, where there is no clipboard, a secret is still copied, or
   await close();
 });
 
-test('each complaint of the API is shown at its field', async () => {
+test('each complaint of the API is shown at its field, without the API’s name for it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   await dialog(page).getByLabel('Name').fill('x');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
   await dialog(page)
-    .getByText(/must have at least 2 characters/)
+    .getByText(/^It must have at least 2 characters/)
     .waitFor();
   expect(await dialog(page).getByLabel('Name').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByLabel('Name').fill('A good name');
@@ -175,7 +175,7 @@ test('each complaint of the API is shown at its field', async () => {
   await dialog(page).getByLabel('Daily spend cap in USD').fill('ten');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
   await dialog(page)
-    .getByText(/Invalid value for `spend_cap_usd`/)
+    .getByText(/^It must be a number/)
     .waitFor();
   await close();
 });

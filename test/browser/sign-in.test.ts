@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   type Credentials,
@@ -35,6 +35,32 @@ test('a wrong password is reported with the request id, and the form keeps what 
   await alert.getByText('The email address or the password is wrong.').waitFor();
   expect(await alert.textContent()).toMatch(/Request req_[0-9a-f]+/);
   expect(await page.getByLabel('Email').inputValue()).toBe(users.member.email);
+  await close();
+});
+
+test('a field left empty is complained about in plain words, at the first such field, before the gateway is asked', async () => {
+  const { page, close } = await openPage(browser);
+  const asked: string[] = [];
+  await page.route('**/api/v1/auth/login', (route) => {
+    asked.push(route.request().url());
+    return route.continue();
+  });
+  await page.goto(`${portal.url}/sign-in`);
+  const email = page.getByLabel('Email');
+  const password = page.getByLabel('Password');
+  const complaints = () => page.getByRole('alert').allInnerTexts();
+  const isFocused = (field: Locator) => field.evaluate((input) => input.matches(':focus'));
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  expect(await complaints()).toEqual(['Fill this in.', 'Fill this in.']);
+  expect(await isFocused(email)).toBe(true);
+  await email.fill(users.member.email);
+  await email.press('Enter');
+  expect(await complaints()).toEqual(['Fill this in.']);
+  expect([await isFocused(password), await password.getAttribute('aria-invalid')]).toEqual([true, 'true']);
+  expect(asked).toEqual([]);
+  await password.fill(users.member.password);
+  await password.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   await close();
 });
 

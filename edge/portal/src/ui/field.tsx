@@ -4,6 +4,7 @@ import {
   type SelectHTMLAttributes,
   type TextareaHTMLAttributes,
   useId,
+  useState,
 } from 'react';
 import type { ApiError } from '../api/error.ts';
 import { classNames } from './class-names.ts';
@@ -12,11 +13,18 @@ import { Icon } from './icons.tsx';
 const control =
   'w-full rounded-md border border-edge bg-surface px-3 text-base text-ink disabled:opacity-60 aria-invalid:border-danger';
 
-/** The API's complaint about one field: the error's `param` names the field or something inside it. */
+/**
+ * The API's complaint about one field: the error's `param` names the field or something inside it. The label says which field it is, so the
+ * API's name for it is left out.
+ */
 export function fieldError(error: ApiError | null | undefined, name: string): string | null {
   const param = error?.param;
   if (param === null || param === undefined || error === null || error === undefined) return null;
-  return param === name || param.startsWith(`${name}.`) || param.startsWith(`${name}[`) ? error.message : null;
+  if (param === name) {
+    const text = error.message.replace(`Invalid value for \`${name}\`: `, '');
+    return text.charAt(0).toUpperCase() + text.slice(1);
+  }
+  return param.startsWith(`${name}.`) || param.startsWith(`${name}[`) ? error.message : null;
 }
 
 type FieldProps = {
@@ -69,13 +77,18 @@ type TextFieldProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & 
 };
 
 export function TextField({ label, hint, error, onChange, className, ...rest }: TextFieldProps) {
+  const [missing, setMissing] = useState(false);
   return (
-    <Field label={label} hint={hint} error={error}>
+    <Field label={label} hint={hint} error={missing ? 'Fill this in.' : error}>
       {(ids) => (
         <input
           {...rest}
           {...ids}
-          onChange={(event) => onChange(event.target.value)}
+          onInvalid={() => setMissing(true)}
+          onChange={(event) => {
+            setMissing(false);
+            onChange(event.target.value);
+          }}
           className={classNames(control, 'h-9', className)}
         />
       )}

@@ -5,10 +5,15 @@ import { Notice } from './notice.tsx';
 
 type FormProps = { onSubmit: () => void; children: ReactNode; className?: string };
 
+/** A form that is sent once its required fields are filled in; the rest is for the API to judge. */
 export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps) {
-  const submit = (event: FormEvent) => {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    onSubmit();
+    const missing = [...event.currentTarget.querySelectorAll('input')].filter(({ validity }) => validity.valueMissing);
+    // Each such field then says so itself.
+    for (const field of missing) field.checkValidity();
+    if (missing[0] === undefined) onSubmit();
+    else missing[0].focus();
   };
   return (
     <form noValidate onSubmit={submit} className={className}>

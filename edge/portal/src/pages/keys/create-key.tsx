@@ -78,6 +78,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
       <TextField
         label="Name"
         autoFocus
+        required
         maxLength={255}
         placeholder="Where it is used, e.g. checkout production"
         value={name}

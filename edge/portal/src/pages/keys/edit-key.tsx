@@ -65,6 +65,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
         <FormError error={save.error} fields={fields} />
         <TextField
           label="Name"
+          required
           maxLength={255}
           value={name}
           onChange={setName}

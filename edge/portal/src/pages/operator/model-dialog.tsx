@@ -67,6 +67,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
           <TextField
             label="Name"
             autoFocus
+            required
             spellCheck={false}
             className="font-mono"
             hint="What clients send as model, e.g. org/name:tag. It can never be changed."

@@ -48,7 +48,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     <Card title="Settings">
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={fields} />
-        <TextField label="Name" value={name} onChange={setName} error={fieldError(save.error, 'name')} />
+        <TextField label="Name" required value={name} onChange={setName} error={fieldError(save.error, 'name')} />
         <div className="grid grid-cols-2 gap-3">
           <TextField
             label="Keys per user"

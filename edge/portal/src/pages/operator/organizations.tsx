@@ -103,6 +103,7 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
         <TextField
           label="Owner's email"
           type="email"
+          required
           value={email}
           onChange={setEmail}
           error={fieldError(create.error, 'owner_email')}

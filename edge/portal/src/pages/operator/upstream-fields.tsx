@@ -23,6 +23,7 @@ export function UpstreamFields({ value, onChange, error, autoFocus }: UpstreamFi
       <TextField
         label="Base URL"
         type="url"
+        required
         autoFocus={autoFocus}
         placeholder="https://host/v1"
         value={value.baseUrl}

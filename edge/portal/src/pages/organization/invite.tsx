@@ -35,6 +35,7 @@ export function InviteDialog({
           label="Email"
           type="email"
           autoFocus
+          required
           value={email}
           onChange={setEmail}
           error={fieldError(invite.error, 'email')}

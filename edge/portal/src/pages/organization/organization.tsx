@@ -62,6 +62,7 @@ function Rename({ organization }: { organization: Organization | undefined }) {
         <FormError error={save.error} fields={['name']} />
         <TextField
           label="Organization name"
+          required
           maxLength={255}
           value={name}
           onChange={setName}
