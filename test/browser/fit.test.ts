@@ -139,6 +139,56 @@ test('every list shows all its columns on a laptop, in a slightly smaller window
   await close();
 });
 
+test('on the narrowest phone a key’s cap of a billion is not wider than the screen', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });
+  const { keyId } = portal.world;
+  await page.route(/api-keys/, async (route) => {
+    const answer = await route.fetch();
+    const json = await answer.json();
+    for (const key of json.data ?? [json]) key.spend_cap_usd = 1_000_000_000;
+    await route.fulfill({ response: answer, json });
+  });
+  await signIn(page, portal.url, users.owner);
+  for (const path of ['/keys', `/keys/${keyId}`]) {
+    await goWithin(page, path);
+    await page
+      .getByText(/^\$1,000,000,000\.00 a day$/)
+      .first()
+      .waitFor();
+    const beyond = `[document.documentElement, ...document.querySelectorAll('.overflow-x-auto')]
+      .filter((box) => box.scrollWidth > box.clientWidth).length`;
+    expect([path, await page.evaluate(beyond)]).toEqual([path, 0]);
+  }
+  await close();
+});
+
+test('how long ago something was stays on one line in every table of a laptop', async () => {
+  const { page, close } = await openPage(browser);
+  const elevenMinutesAgo = new Date(Date.now() - 11.5 * 60_000).toISOString();
+  await page.route('**/api/v1/admin/**', async (route) => {
+    const answer = await route.fetch();
+    const times = /"(created_at|last_used_at|last_login_at)":"[^"]+"/g;
+    const body = (await answer.text()).replace(times, `"$1":"${elevenMinutesAgo}"`);
+    await route.fulfill({ response: answer, body });
+  });
+  await signIn(page, portal.url, users.operator);
+  for (const path of [
+    '/operator/keys',
+    '/operator/jobs',
+    `/operator/organizations/${portal.world.people.tenantId}?tab=members`,
+  ]) {
+    await goWithin(page, path);
+    const times = page.getByRole('main').locator('td time', { hasText: '11 minutes ago' });
+    await times.first().waitFor();
+    await settled(page);
+    const lines = await times.evaluateAll((all) => all.map((time) => time.getClientRects().length));
+    expect([path, new Set(lines)]).toEqual([path, new Set([1])]);
+    const isCut = `[...document.querySelectorAll('table')].some(({ parentElement: box }) => box.scrollWidth > box.clientWidth)`;
+    expect([path, await page.evaluate(isCut)]).toEqual([path, false]);
+  }
+  await close();
+});
+
 test('the filters of the platform audit do not move, however late the organizations for one of them arrive', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await portal.gateway.call('POST', '/api/v1/admin/organizations', portal.world.people.operator.token, {

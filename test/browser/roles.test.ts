@@ -65,8 +65,12 @@ test('an admin invites, changes roles but makes no owner, and sees everyone’s 
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
   await page.getByRole('tab', { name: 'Invitations' }).click();
   const invitation = page.getByRole('row').filter({ hasText: 'zoe@example.com' });
+  // Only an invitation that may still be accepted expires.
+  const expires = invitation.locator('td[data-label="Expires"]');
+  expect(await expires.innerText()).toMatch(/20\d\d/);
   await invitation.getByRole('button', { name: 'Withdraw' }).click();
   await invitation.getByText('withdrawn').waitFor();
+  expect(await expires.innerText()).toBe('—');
   await page.goto(`${portal.url}/usage?scope=tenant&by=user`);
   await page.getByRole('table', { name: 'Usage by user' }).getByText('owner@example.com').waitFor();
   const { admin } = portal.world.people;

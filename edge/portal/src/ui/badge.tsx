@@ -13,7 +13,7 @@ const tones: Readonly<Record<Tone, string>> = {
 type BadgeProps = {
   tone?: Tone;
   title?: string;
-  /** Whether it may wrap: its content can be wider than its place. */
+  /** Whether it may wrap on other screens than the narrowest: its content can be wider than its place. */
   wraps?: boolean;
   children: ReactNode;
 };
@@ -23,8 +23,8 @@ export function Badge({ tone = 'neutral', title, wraps = false, children }: Badg
     <span
       title={title}
       className={classNames(
-        'inline-flex min-h-5 items-center px-2 text-xs font-medium',
-        wraps ? 'rounded-lg' : 'rounded-full whitespace-nowrap',
+        'inline-flex min-h-5 items-center rounded-[0.625rem] px-2 text-xs font-medium',
+        !wraps && 'max-[22rem]:wrap-anywhere min-[22rem]:whitespace-nowrap',
         tones[tone],
       )}
     >

@@ -20,7 +20,7 @@ export function Time({
     <time
       dateTime={value}
       title={relative ? `${formatDateTime(value)} · ${formatUtc(value)}` : formatUtc(value)}
-      className={relative ? 'tabular' : 'tabular min-[22rem]:whitespace-nowrap'}
+      className="tabular min-[22rem]:whitespace-nowrap"
     >
       {relative ? formatRelative(value, now) : formatDateTime(value)}
     </time>

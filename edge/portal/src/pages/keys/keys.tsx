@@ -125,7 +125,7 @@ function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[]
           <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
             <Link
               href={`/keys/${key.id}`}
-              className="max-w-full truncate font-medium hover:underline @min-[58rem]:max-w-64"
+              className="max-w-full truncate font-medium hover:underline @min-[58rem]:max-w-48 @min-[66rem]:max-w-64"
               title={key.name}
             >
               {key.name}

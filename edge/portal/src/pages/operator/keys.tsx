@@ -75,11 +75,17 @@ export function OperatorKeys() {
         </Status>
       ),
     },
-    { name: 'Created', sortBy: (key) => key.created_at, cell: (key) => <Time value={key.created_at} relative /> },
     {
       name: 'Last used',
       sortBy: (key) => key.last_used_at ?? '',
-      cell: (key) => <Time value={key.last_used_at} relative none="Never" />,
+      cell: (key) => (
+        <>
+          <Time value={key.last_used_at} relative none="Never" />
+          <span className="block text-xs text-faint">
+            created <Time value={key.created_at} relative />
+          </span>
+        </>
+      ),
     },
     {
       name: '',

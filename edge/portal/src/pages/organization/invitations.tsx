@@ -39,7 +39,7 @@ const columnsOf = (path: string): readonly Column<Invitation>[] => [
   {
     name: 'Expires',
     sortBy: (invitation) => invitation.expires_at,
-    cell: (invitation) => <Time value={invitation.expires_at} />,
+    cell: ({ status, expires_at }) => <Time value={status === 'pending' || status === 'expired' ? expires_at : null} />,
   },
   { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} path={path} /> },
 ];

@@ -5,6 +5,7 @@ import { localTimeZone } from '../../format/time.ts';
 import { setTheme, type Theme, useTheme } from '../../shell/theme.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
+import { Email } from '../../ui/email.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError, useDraft } from '../../ui/form.tsx';
@@ -28,7 +29,7 @@ export function Settings() {
               <Card title="Account">
                 <Facts
                   facts={[
-                    ['Email', data.email],
+                    ['Email', <Email key="email" address={data.email} />],
                     [
                       'Role',
                       <span key="role" className="capitalize">
