@@ -30,8 +30,8 @@ const submissionSeconds = 10;
 const warmUpSeconds = 15;
 const idleStarts = 40;
 const idleSeconds = 15;
-/** The lock of those who take jobs (services/jobs/db/take-jobs.ts): holding it stops the queue. */
-const takersLock = '5918273645546372';
+/** The turn of those who take jobs (services/jobs/db/take-jobs.ts): holding it stops the queue. */
+const takersTurn = `hashtextextended('jobs to take', 0)`;
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const quantile = (values: number[], share: number): number =>
@@ -146,7 +146,7 @@ async function withGateway(): Promise<void> {
   print(`CPU of a job           ${cpuOfJob(before, requests)}: submission and run`);
 
   await database.query('delete from jobs.jobs');
-  await database.query(`select pg_advisory_lock(${takersLock})`);
+  await database.query(`select pg_advisory_lock(${takersTurn})`);
   let submitted = 0;
   await Promise.all(
     Array.from({ length: 32 }, async () => {
@@ -157,7 +157,7 @@ async function withGateway(): Promise<void> {
     }),
   );
   const beforeDrain = cpuMs();
-  await database.query(`select pg_advisory_unlock(${takersLock})`);
+  await database.query(`select pg_advisory_unlock(${takersTurn})`);
   await drained(120_000);
   const drainCpu = cpuOfJob(beforeDrain, jobsToDrain);
   const { rows } = await database.query<{ count: number; seconds: number }>(

@@ -1,5 +1,6 @@
 import { raw, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { isUniqueViolation } from '#shared/db/errors.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
@@ -65,9 +66,7 @@ export const countOtherActiveOwners = (em: SqlEntityManager, user: UserRow): Pro
   em.count(UserEntity, { tenantId: user.tenantId, role: Role.OWNER, isActive: true, id: { $ne: user.id } });
 
 /** Keeps everybody else from removing an operator until the transaction ends. Call it before taking any other lock. */
-export async function lockOperators(em: SqlEntityManager): Promise<void> {
-  await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);
-}
+export const lockOperators = (em: SqlEntityManager): Promise<void> => takeTurn(em, 'operators');
 
 /** Whether this is the last active operator of the platform. */
 export const isLastOperator = async (em: SqlEntityManager, { id, operator, isActive }: UserRow): Promise<boolean> =>

@@ -4,6 +4,7 @@ import {
   SigningKeyStatus,
 } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
@@ -57,7 +58,7 @@ export const rotateSigningKey =
     await feed.knownEverywhere(published);
 
     const activated = await transaction(database, async (em) => {
-      await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
+      await takeTurn(em, 'signing keys');
       const next = await em.findOne(SigningKeyEntity, { kid });
       if (next === null) throw overtaken();
       // The call repeats what has been done.

@@ -4,6 +4,7 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
 import { refreshToken } from '#shared/session-token.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -126,7 +127,7 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
   const { database, clock, secretBox } = deps;
   await transaction(database, async (em) => {
     // Two processes that start at once must agree on one key.
-    await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
+    await takeTurn(em, 'signing keys');
     const active = await em.findOne(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
     // A stored key is kept unless the secret that sealed it is gone, or the configuration has another.
     const usable =

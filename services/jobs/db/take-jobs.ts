@@ -4,6 +4,7 @@ import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inferen
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type Bounds, chooseLanes, type Lane, type ModelSlots } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
@@ -41,9 +42,6 @@ export type HeldJob = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
  * How long a worker may hold a job without a sign of life. The jobs of lost workers continue after this time, when another worker looks.
  */
 export const leaseMs = 30_000;
-
-/** An arbitrary constant: workers take jobs one after the other, so that bounds and turns are exact across workers. */
-const takersLock = 5_918_273_645_546_372n;
 
 type LaneRow = { tenant_id: string | null; subject_id: string; model: string; count: bigint };
 
@@ -108,7 +106,8 @@ export function takeJobs(
   },
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
-    await sql.query({ name: 'jobs-takers-lock', text: 'select pg_advisory_xact_lock($1)', values: [takersLock] });
+    // One worker after the other, so that bounds and turns are exact across workers.
+    await takeTurn(sql, 'jobs to take');
     const { rows } = await sql.query<LaneRow>({ name: 'jobs-lanes', text: lanesAndRunning });
     const lanes = rows.flatMap(({ tenant_id: tenantId, subject_id: subjectId, model }) =>
       tenantId === null ? [] : [{ tenantId, subjectId, model }],

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import type { BucketLevels } from '../domain/rate-limit-bucket.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
@@ -15,7 +16,7 @@ const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leak
 
 /** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. One report at a time. */
 export async function reportReplica(client: Client, replicaId: string): Promise<number> {
-  await client.query(`select pg_advisory_xact_lock(hashtext('usage.rate_limits'))`);
+  await takeTurn(client, 'reports of rate limits');
   await client.query({
     text: `insert into rate_limit_replicas (replica_id, seen_at) values ($1, now())
       on conflict (replica_id) do update set seen_at = excluded.seen_at`,
