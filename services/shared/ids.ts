@@ -48,11 +48,11 @@ export function uuidv7(): string {
     sequence = 0;
   }
   // Written into the drawn bytes and converted to text in one go: the package's own conversion costs as much as the rest of a call's ids.
-  return dashed(v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex'));
+  return uuidOfHex(v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex'));
 }
 
-/** The text of a UUID of 32 hexadecimal digits. */
-const dashed = (hex: string): string =>
+/** The UUID with these 32 hexadecimal digits. */
+export const uuidOfHex = (hex: string): string =>
   `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 
 /**
@@ -63,7 +63,7 @@ export function uuidv7After(last: string | null): string {
   const id = uuidv7();
   if (last === null || id > last) return id;
   const hex = (BigInt(`0x${last.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0');
-  return dashed(hex);
+  return uuidOfHex(hex);
 }
 
 /** A new id in OpenAI's form: a prefix such as `chatcmpl-`, and a UUIDv7 without dashes. */

@@ -1,3 +1,5 @@
+import { uuidOfHex } from '#shared/ids.ts';
+
 const pattern = /^job_[0-9a-f]{32}$/;
 
 /** A job's id as clients see it. */
@@ -5,9 +7,7 @@ export const publicJobId = (uuid: string): string => `job_${uuid.replaceAll('-',
 
 /** The UUID in a public id; null for anything else. */
 export function parseJobId(text: string): string | null {
-  if (!pattern.test(text)) return null;
-  const hex = text.slice(4);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  return pattern.test(text) ? uuidOfHex(text.slice(4)) : null;
 }
 
 /**

@@ -1,6 +1,6 @@
+import { MAX } from 'uuid';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { firstIdAt } from '#shared/ids.ts';
-import { lastId } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
@@ -22,7 +22,7 @@ export async function listEvents(
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
   const start = parameters.add(query.startMs === null ? firstIdAt(0) : firstIdAt(query.startMs), 'uuid');
-  const end = parameters.add(query.endMs === null ? lastId : firstIdAt(query.endMs), 'uuid');
+  const end = parameters.add(query.endMs === null ? MAX : firstIdAt(query.endMs), 'uuid');
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
   const { rows } = await database.query<EventRow>({

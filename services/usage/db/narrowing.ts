@@ -1,3 +1,4 @@
+import { MAX } from 'uuid';
 import { isUuid } from '#shared/ids.ts';
 import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
@@ -25,8 +26,5 @@ export function narrowing(parameters: Parameters, subject: Subject, filter: Filt
   return conditions.join(' and ');
 }
 
-/** The id of a key that cannot exist. */
-const nobodysKeyId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-
 /** A key's id for a query: anything that cannot be a key's id becomes that of a key that cannot exist, and so does that of sessions. */
-const queriedKeyId = (keyId: string): string => (isUuid(keyId) && keyId !== noKeyId ? keyId : nobodysKeyId);
+const queriedKeyId = (keyId: string): string => (isUuid(keyId) && keyId !== noKeyId ? keyId : MAX);

@@ -1,7 +1,6 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { isUuid, uuidv7Ms } from '#shared/ids.ts';
+import { isUuid, isUuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { costNanoUsdMax } from '#shared/money.ts';
-import { isUuidv7 } from './event-id.ts';
 
 /** Far above anything that a call can use, and low enough for the sum of millions of events to fit into 64 bits. */
 const measureMax = 1_000_000_000_000n;
@@ -13,7 +12,7 @@ const textMax = 255;
 
 /** Why an event can never be stored, for the log; null when it can. Each event of a batch is judged separately. */
 export function refusalOf(event: UsageEvent, nowMs: number): string | null {
-  if (!isUuidv7(event.id)) return 'id is not a UUIDv7';
+  if (!isUuid(event.id) || !isUuidv7(event.id)) return 'id is not a UUIDv7';
   const ms = uuidv7Ms(event.id);
   if (ms < earliestMs || ms > nowMs + aheadMsMax) return 'the time in id is out of range';
   for (const field of ['tenantId', 'userId'] as const) {
