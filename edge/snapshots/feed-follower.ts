@@ -28,8 +28,8 @@ export function followFeed<Event extends { version: bigint }>(
   const { clock, logger } = deps;
   const lease = new Lease(clock);
   let acknowledge: (version: bigint) => Promise<void>;
-  /** The running acknowledgements; they may outlive their feed. */
-  let acknowledging: Promise<void> = Promise.resolve();
+  /** The running acknowledgements; they may outlive their stream. */
+  let acknowledging: Promise<unknown> = Promise.resolve();
   const following = followStream<Event>({
     name: source.name,
     open(signal) {
@@ -39,7 +39,7 @@ export function followFeed<Event extends { version: bigint }>(
     onMessage(event) {
       lease.heard();
       source.apply(event);
-      acknowledging = acknowledge(event.version);
+      acknowledging = Promise.all([acknowledging, acknowledge(event.version)]);
       return true;
     },
     logger,
