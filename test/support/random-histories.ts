@@ -7,6 +7,15 @@ export type RandomHistories = {
   assert(property: fc.IAsyncProperty<unknown>): Promise<void>;
 };
 
+/** Something that may happen in a history, with its details. */
+export const kind = <Kind extends string, Fields>(
+  name: Kind,
+  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
+): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
+
+/** How often it is drawn, beside others. */
+export const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
+
 /**
  * Random histories of something, as many as run before every merge, or as the variable `<NAME>_HISTORIES` says: 200 take a night. Put what
  * a failed run prints into `<NAME>_SEED` to reproduce it; then it is also shrunk, which takes minutes.

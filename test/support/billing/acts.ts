@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { kind } from '../random-histories.ts';
 
 /** Times around which the rules for months and years matter; all are ahead of the machine's clock. */
 export const start = fc.constantFrom('2027-01-31T22:10', '2028-02-28T23:20', '2028-12-31T20:00', '2029-02-27T12:00');
@@ -17,10 +18,6 @@ const call = fc.record({
 });
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: null });
 const pick = fc.nat(1_000);
-const kind = <Kind extends string, Fields>(
-  name: Kind,
-  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
-): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
 
 /** What may happen to an organization. */
 export const act = fc.oneof(

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
-
-const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
+import { weighing } from '../random-histories.ts';
 
 /** An answer without a fault, in some of the ways in which upstreams give it. */
 const sound = fc.record({

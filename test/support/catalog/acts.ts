@@ -1,14 +1,10 @@
 import fc from 'fast-check';
+import { kind, weighing } from '../random-histories.ts';
 
 /** Picks one of what exists at the time. */
 const pick = fc.nat(10_000);
 const model = fc.nat(4);
 const visibility = fc.constantFrom('public', 'private');
-const kind = <Kind extends string, Fields>(
-  name: Kind,
-  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
-): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
-const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
 /** What operators do to a catalog of five models, and its users to the allowlist of a key. */
 export const act = fc.oneof(

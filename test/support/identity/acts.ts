@@ -1,14 +1,10 @@
 import fc from 'fast-check';
+import { kind, weighing } from '../random-histories.ts';
 
 /** Picks one of what exists at the time. */
 const pick = fc.nat(10_000);
 const role = fc.constantFrom('member', 'admin', 'owner');
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
-const kind = <Kind extends string, Fields>(
-  name: Kind,
-  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
-): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
-const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
 const activity = fc.constantFrom(undefined, undefined, false, true);
 const scopes = fc.constantFrom(

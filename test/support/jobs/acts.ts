@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { kind, weighing } from '../random-histories.ts';
 
 /** How the upstream answers: with success, a final refusal, or a transient fault. */
 const outcome = fc.constantFrom('ok', 'refused', 'away');
@@ -9,12 +10,6 @@ const pick = fc.nat(10_000);
 const caller = fc.constantFrom('key', 'key', 'key', 'session', 'guest');
 /** The first two are the same person. */
 export type Caller = typeof caller extends fc.Arbitrary<infer One> ? One : never;
-
-const kind = <Kind extends string, Fields>(
-  name: Kind,
-  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
-): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
-const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
 /** What happens to jobs: by a user with a capped key, a guest from another organization, operators and time. */
 export const act = fc.oneof(

@@ -1,10 +1,5 @@
 import fc from 'fast-check';
-
-const kind = <Kind extends string, Fields>(
-  name: Kind,
-  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
-): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
-const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
+import { kind, weighing } from '../random-histories.ts';
 
 /** Silence, a word and silence again, in milliseconds, sent in pieces of this many bytes. */
 const sound = kind('append', {
