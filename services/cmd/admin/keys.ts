@@ -1,7 +1,7 @@
 import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
-import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
@@ -51,12 +51,8 @@ export const keyCommands: readonly AdminCommand[] = [
       const given = limitsOf(args);
       const organizationLimits = args.values['organization-limits'] === true;
       if (given === null && !organizationLimits) return withLimits(key);
-      // An older version of Keys accepts only complete limits.
-      const limits =
-        organizationLimits || given === null
-          ? {}
-          : { changes: given, rateLimits: { ...givenLimits(key.rateLimits), ...given } };
-      return withLimits((await keys.setKeyRateLimits({ keyId, ...limits }, asOperator)).key!);
+      const changes = organizationLimits || given === null ? undefined : given;
+      return withLimits((await keys.setKeyRateLimits({ keyId, changes }, asOperator)).key!);
     },
   },
 ];

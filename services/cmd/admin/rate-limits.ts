@@ -25,10 +25,3 @@ export const shownLimits = (limits: RateLimits | undefined) => ({
   tokens_per_minute: limits?.tokensPerMinute ?? 0,
   concurrent_requests: limits?.concurrentRequests ?? 0,
 });
-
-/** The limits that are set, to be sent again together with changes. */
-export const givenLimits = (limits: RateLimits | undefined): Partial<RateLimits> => ({
-  requestsPerMinute: limits?.requestsPerMinute,
-  tokensPerMinute: limits?.tokensPerMinute,
-  concurrentRequests: limits?.concurrentRequests,
-});

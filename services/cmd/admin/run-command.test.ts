@@ -136,18 +136,6 @@ test("of two operators who set different limits of a key at once, neither loses 
   });
 });
 
-test("with a Keys of an earlier version, which only knows complete limits, those not given stay the key's", async () => {
-  const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
-  const { key } = await keys.keys.createKey({ name: 'limited by a former version' }, as(owner));
-  await json('keys', 'limits', key!.id, '--concurrent', '2');
-  const former: AdminContext['keys'] = {
-    ...keys.keys,
-    setKeyRateLimits: ({ keyId, rateLimits }, options) => keys.keys.setKeyRateLimits({ keyId, rateLimits }, options),
-  };
-  await runCommand(commands, ['keys', 'limits', key!.id, '--requests', '30'], { ...context(), keys: former });
-  expect(await json('keys', 'limits', key!.id)).toMatchObject({ requests_per_minute: 30, concurrent_requests: 2 });
-});
-
 test('a broken audit chain fails the command, a whole one does not', async () => {
   const { tenantId } = auth.owner;
   expect(await json('audit', 'verify', '--organization', tenantId)).toMatchObject({ chain: 'whole' });
