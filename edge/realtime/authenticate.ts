@@ -38,8 +38,7 @@ export function realtimeAuthentication(
       : keyHolder(content.holder.digests);
   };
 
-  async function keyHolder(digests: readonly string[] | undefined): Promise<Principal> {
-    if (digests === undefined) throw invalidSecret();
+  async function keyHolder(digests: readonly string[]): Promise<Principal> {
     const { principal } = await keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
     if (principal === undefined) throw invalidSecret();
     const holder = keyPrincipal(principal, digests);

@@ -4,11 +4,8 @@ import { createSecretBox, type SecretBox } from '#shared/secret-box.ts';
 export type SecretContent = {
   /** Until when it opens sessions, in milliseconds since the Unix epoch. */
   expiresAtMs: number;
-  /**
-   * Its holder: a key, by the digests of its secret (digestName), or a session, by its access token, which lives for only 30 minutes.
-   * Secrets issued by an earlier version have no digests.
-   */
-  holder: { kind: 'key'; digests?: readonly string[] } | { kind: 'session'; accessToken: string };
+  /** Its holder: a key, by the digests of its secret (digestName), or a session, by its access token, which lives for only 30 minutes. */
+  holder: { kind: 'key'; digests: readonly string[] } | { kind: 'session'; accessToken: string };
   /** The session object to which it is bound, as JSON; empty: none. */
   sessionJson: string;
 };
