@@ -106,7 +106,7 @@ export function withdrawInvitation(
  * Withdraws those of some invitations that are pending: all of them before the audit trail is locked, in the order in which accepting locks
  * them.
  */
-export async function withdrawInvitations(
+async function withdrawInvitations(
   em: SqlEntityManager,
   which: FilterQuery<InvitationRow>,
   actor: AuditActor,

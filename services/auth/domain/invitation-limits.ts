@@ -6,7 +6,7 @@ export const hourlyInvitationsMax = 100;
 const hourMs = 3_600_000;
 
 /** An address is sent at most one invitation in this time, in milliseconds. */
-export const invitationIntervalMs = 60_000;
+const invitationIntervalMs = 60_000;
 
 type Sent = { email: string; createdAt: Date };
 

@@ -1,5 +1,5 @@
 /** Failures in a row which open a breaker (reliability.md, Promises). */
-const failuresToOpen = 5;
+export const failuresToOpen = 5;
 /** How long a breaker stays open the first time; doubled with each failed trial, so that recovery is seen within 30 s. */
 const openMsMin = 1_000;
 const openMsMax = 15_000;

@@ -1,4 +1,5 @@
 import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { failuresToOpen } from './breaker.ts';
 
 /** What one edge saw of one deployment since its last report (DeploymentHealth in models_service.proto). */
 export type HealthReport = {
@@ -16,8 +17,6 @@ const degradedMs = 10_000;
 /** Errors in one report that are more than an accident: at least this many, and this share. */
 const failuresMin = 2;
 const failuresShareMin = 0.1;
-/** Consecutive failures at which a breaker opens; until a call succeeds, the deployment is on trial. */
-const failuresOfTrial = 5;
 
 /** Whether a deployment of this status serves (decisions.md, Models). */
 export const isServing = (status: DeploymentStatus): boolean =>
@@ -59,7 +58,8 @@ export class DeploymentHealth {
 
   #statusOf(edges: readonly HealthReport[], nowMs: number): DeploymentStatus | null {
     if (edges.every(({ ejected }) => ejected)) return DeploymentStatus.FAILED;
-    const onTrial = edges.some((edge) => edge.ejected || edge.consecutiveFailures >= failuresOfTrial);
+    // After as many failures as open a breaker, a deployment is on trial until a call succeeds.
+    const onTrial = edges.some((edge) => edge.ejected || edge.consecutiveFailures >= failuresToOpen);
     if (onTrial || nowMs < this.#degradedUntilMs) return DeploymentStatus.DEGRADED;
     return this.#hasSucceeded ? DeploymentStatus.RUNNING : null;
   }
