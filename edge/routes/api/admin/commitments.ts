@@ -28,7 +28,8 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      const answer = await billing.listCommitments({ tenantId, page: request.query }, options);
+      const { page, limit } = request.query;
+      const answer = await billing.listCommitments({ tenantId, page: { page, limit } }, options);
       return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

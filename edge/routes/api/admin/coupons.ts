@@ -24,7 +24,8 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
       },
     },
     async (request) => {
-      const answer = await billing.listCoupons({ page: request.query }, asCaller(request));
+      const { page, limit } = request.query;
+      const answer = await billing.listCoupons({ page: { page, limit } }, asCaller(request));
       return { data: answer.coupons.map(couponJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -45,4 +45,17 @@ test('codes can be guessed only a few times, and the refusal says how long to wa
   }
   expect(last?.status).toBe(429);
   expect(Number(last?.headers['retry-after'])).toBeGreaterThan(0);
+});
+
+test('of a query, lists take only the page: another member could make it a message that cannot be sent to another process', async () => {
+  const { billing } = edge.billing;
+  const lists = [
+    [vi.spyOn(billing, 'listCoupons'), '/admin/coupons'],
+    [vi.spyOn(billing, 'listCommitments'), `${edge.organization}/commitments`],
+    [vi.spyOn(billing, 'listInvoiceTransactions'), '/billing/documents/invoices/none/transactions'],
+  ] as const;
+  for (const [list, path] of lists) {
+    await edge.call('GET', `${path}?limit=5&%24typeName=modelgateway.common.v1.PageRequest`, 'operator');
+    expect(list.mock.lastCall?.[0].page).toEqual({ limit: 5 });
+  }
 });

@@ -102,8 +102,9 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
       },
     },
     async (request) => {
+      const { page, limit } = request.query;
       const answer = await billing.listInvoiceTransactions(
-        { invoiceId: request.params.invoice_id, page: request.query },
+        { invoiceId: request.params.invoice_id, page: { page, limit } },
         asCaller(request),
       );
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
