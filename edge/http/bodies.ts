@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { Type } from 'typebox';
+import { type TProperties, Type } from 'typebox';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
@@ -58,8 +58,12 @@ export function rawJsonBodies(app: EdgeApp): void {
   );
 }
 
-/** The body of a management route that declares none: some clients send `{}`, but an unknown field is refused everywhere. */
-export const noFields = nullable(Type.Object({}, { additionalProperties: false }));
+/** An object in a request with these fields only: an unknown one is refused everywhere. */
+export const onlyFields = <Fields extends TProperties>(fields: Fields) =>
+  Type.Object(fields, { additionalProperties: false });
+
+/** The body of a management route that declares none: some clients send `{}`. */
+export const noFields = nullable(onlyFields({}));
 
 /** Accepts JSON bodies only, and takes an empty one for none, since clients send Content-Type with every DELETE. */
 export function managementBodies(app: EdgeApp): void {

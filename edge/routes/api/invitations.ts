@@ -7,6 +7,7 @@ import {
 import { roleName, roleNamed } from '#shared/session-token.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
+import { onlyFields } from '../../http/bodies.ts';
 import { idempotencyKey } from '../../http/idempotency-key.ts';
 import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema, paginationJson } from '../../http/json.ts';
 import { orNull } from '../../http/nullable.ts';
@@ -22,10 +23,10 @@ const statuses = spelling({
 });
 
 /** Whom to invite. */
-export const invitedSchema = Type.Object(
-  { email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
-  { additionalProperties: false },
-);
+export const invitedSchema = onlyFields({
+  email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }),
+  role: Type.Optional(roleSchema),
+});
 
 /** Which invitations to list. */
 export const invitationsQuerySchema = Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) });

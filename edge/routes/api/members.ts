@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { roleNamed } from '#shared/session-token.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
+import { onlyFields } from '../../http/bodies.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../http/json.ts';
 import { idInPath } from './id-in-path.ts';
 import { memberJson, memberSchema, roleSchema } from './user-json.ts';
@@ -38,10 +39,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
         summary: 'Change a member',
         response: { 200: memberSchema },
         params: Type.Object({ user_id: idSchema }),
-        body: Type.Object(
-          { role: Type.Optional(roleSchema), is_active: Type.Optional(Type.Boolean()) },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({ role: Type.Optional(roleSchema), is_active: Type.Optional(Type.Boolean()) }),
       },
     },
     async (request) => {

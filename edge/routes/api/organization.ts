@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
+import { onlyFields } from '../../http/bodies.ts';
 import { organizationJson, organizationSchema } from './user-json.ts';
 
 export const organizationNameSchema = Type.String({ minLength: 2, maxLength: 255 });
@@ -25,7 +26,7 @@ export const organizationRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'Rename your organization',
-        body: Type.Object({ name: Type.Optional(organizationNameSchema) }, { additionalProperties: false }),
+        body: onlyFields({ name: Type.Optional(organizationNameSchema) }),
         response: { 200: organizationSchema },
       },
     },

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
+import { onlyFields } from '../../http/bodies.ts';
 import { nullable } from '../../http/nullable.ts';
 import { profileJson, profileSchema } from './user-json.ts';
 
@@ -30,15 +31,12 @@ export const profileRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Change the profile',
         response: { 200: profileSchema },
-        body: Type.Object(
-          {
-            first_name: Type.Optional(Type.String({ maxLength: 100 })),
-            last_name: Type.Optional(Type.String({ maxLength: 100 })),
-            phone: nullable(Type.String({ maxLength: 50 })),
-            onboarding_completed: Type.Optional(Type.Boolean()),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          first_name: Type.Optional(Type.String({ maxLength: 100 })),
+          last_name: Type.Optional(Type.String({ maxLength: 100 })),
+          phone: nullable(Type.String({ maxLength: 50 })),
+          onboarding_completed: Type.Optional(Type.Boolean()),
+        }),
       },
     },
     async (request) => {

@@ -1,19 +1,17 @@
 import { type Static, Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { ownLimitFields, rateLimitsMax } from '#shared/rate-limits.ts';
+import { onlyFields } from '../../http/bodies.ts';
 import { nullable, orNull } from '../../http/nullable.ts';
 
 const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }));
 
 /** Rate limits that an operator sets; null leaves one to the plan. These are the largest limits that Usage can share among replicas. */
-export const limitsSchema = Type.Object(
-  {
-    requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
-    tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
-    concurrent_requests: limit(rateLimitsMax.concurrentRequests),
-  },
-  { additionalProperties: false },
-);
+export const limitsSchema = onlyFields({
+  requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
+  tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
+  concurrent_requests: limit(rateLimitsMax.concurrentRequests),
+});
 
 /** The given limits, with 0 for null, which removes one. */
 export const givenLimits = (given: Static<typeof limitsSchema>) => ({

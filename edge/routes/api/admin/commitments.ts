@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
@@ -45,14 +46,11 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
         idempotent: true,
         response: { 201: commitmentSchema },
         params,
-        body: Type.Object(
-          {
-            amount_usd: amountSchema,
-            period_start: timeSchema,
-            period_end: timeSchema,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          amount_usd: amountSchema,
+          period_start: timeSchema,
+          period_end: timeSchema,
+        }),
       },
     },
     async (request, reply) => {

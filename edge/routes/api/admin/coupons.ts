@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
@@ -39,28 +40,25 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
         description: 'Only this response shows the whole code. A code already in use is a conflict.',
         idempotent: true,
         response: { 201: couponSchema },
-        body: Type.Object(
-          {
-            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$', description: 'Random by default.' })),
-            amount_usd: amountSchema,
-            redemptions_max: Type.Optional(
-              Type.Integer({
-                minimum: 1,
-                maximum: 1_000_000,
-                description: 'How many organizations may redeem it; 1 by default.',
-              }),
-            ),
-            redeem_until: nullable(timeSchema),
-            credit_lifetime_days: Type.Optional(
-              Type.Integer({
-                minimum: 0,
-                maximum: 3650,
-                description: 'Counted from the redemption; 0, the default, means that the credit never expires.',
-              }),
-            ),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$', description: 'Random by default.' })),
+          amount_usd: amountSchema,
+          redemptions_max: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 1_000_000,
+              description: 'How many organizations may redeem it; 1 by default.',
+            }),
+          ),
+          redeem_until: nullable(timeSchema),
+          credit_lifetime_days: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: 3650,
+              description: 'Counted from the redemption; 0, the default, means that the credit never expires.',
+            }),
+          ),
+        }),
       },
     },
     async (request, reply) => {

@@ -3,6 +3,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -25,15 +26,12 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         idempotent: true,
         response: { 201: lotSchema },
         params,
-        body: Type.Object(
-          {
-            amount_usd: amountSchema,
-            source: Type.Optional(Type.Enum(['purchase', 'promotion'], { description: '`promotion` by default.' })),
-            expires_at: nullable(timeSchema),
-            description: Type.Optional(Type.String({ maxLength: 255 })),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          amount_usd: amountSchema,
+          source: Type.Optional(Type.Enum(['purchase', 'promotion'], { description: '`promotion` by default.' })),
+          expires_at: nullable(timeSchema),
+          description: Type.Optional(Type.String({ maxLength: 255 })),
+        }),
       },
     },
     async (request, reply) => {
@@ -65,10 +63,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         idempotent: true,
         response: { 201: transactionSchema },
         params,
-        body: Type.Object(
-          { amount_usd: amountSchema, description: descriptionSchema },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({ amount_usd: amountSchema, description: descriptionSchema }),
       },
     },
     async (request, reply) => {
@@ -97,13 +92,10 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         idempotent: true,
         response: { 201: transactionSchema },
         params: Type.Object({ tenant_id: idSchema, transaction_id: idSchema }),
-        body: Type.Object(
-          {
-            amount_usd: Type.Optional(Type.Number({ description: 'By default, all that is left of it.' })),
-            description: descriptionSchema,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          amount_usd: Type.Optional(Type.Number({ description: 'By default, all that is left of it.' })),
+          description: descriptionSchema,
+        }),
       },
     },
     async (request, reply) => {

@@ -3,6 +3,7 @@ import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/mo
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
@@ -80,7 +81,7 @@ const settings = {
     ),
   ),
 };
-const settingsSchema = Type.Object(settings, { additionalProperties: false });
+const settingsSchema = onlyFields(settings);
 const params = Type.Object({ deployment_id: idSchema });
 
 /** /api/v1/admin/deployments: where models run. */
@@ -113,7 +114,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
         description: 'It gets traffic once a probe has succeeded.',
         idempotent: true,
         response: { 201: deploymentSchema },
-        body: Type.Object({ model: modelNameSchema, ...settings }, { additionalProperties: false }),
+        body: onlyFields({ model: modelNameSchema, ...settings }),
       },
     },
     async (request, reply) => {

@@ -5,12 +5,13 @@ import { isUuid } from '#shared/ids.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { catalogModels, modelNameSchema } from './catalog-fields.ts';
 
 /** A model, and an organization. */
-const grantedSchema = Type.Object({ model: modelNameSchema, tenant_id: idSchema }, { additionalProperties: false });
+const grantedSchema = onlyFields({ model: modelNameSchema, tenant_id: idSchema });
 
 /** /api/v1/admin/grants: for which organizations private models exist. */
 export const adminGrantRoutes: Routes = (app, { models, auth }) => {

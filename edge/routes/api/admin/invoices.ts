@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import {
@@ -72,7 +73,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
         description: 'For a finalized invoice that was paid elsewhere. `paid_at` defaults to now.',
         response: { 200: invoiceWithLinesSchema },
         params,
-        body: nullable(Type.Object({ paid_at: Type.Optional(timeSchema) }, { additionalProperties: false })),
+        body: nullable(onlyFields({ paid_at: Type.Optional(timeSchema) })),
       },
     },
     async (request) => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
@@ -53,9 +54,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
         description: 'Every call with the key is refused from then on. This cannot be undone.',
         response: { 200: adminKeySchema },
         params: keyIdParams,
-        body: nullable(
-          Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
-        ),
+        body: nullable(onlyFields({ reason: Type.Optional(Type.String({ maxLength: 1000 })) })),
       },
     },
     async (request) => {

@@ -5,6 +5,7 @@ import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { idSchema, noBody, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { nameInPath } from '../../../http/name-in-path.ts';
@@ -26,7 +27,7 @@ const settings = {
   max_output_tokens: tokensSchema('In tokens; null or 0 means unknown.'),
   visibility: Type.Optional(visibilities.schema),
 };
-const settingsSchema = Type.Object(settings, { additionalProperties: false });
+const settingsSchema = onlyFields(settings);
 
 /** /api/v1/admin/models: all models, retired ones included. */
 export const adminModelRoutes: Routes = (app, { models }) => {
@@ -65,7 +66,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
         description: 'It serves once it has a deployment. `operations` needs at least one entry.',
         idempotent: true,
         response: { 201: adminModelSchema },
-        body: Type.Object({ name: modelNameSchema, ...settings }, { additionalProperties: false }),
+        body: onlyFields({ name: modelNameSchema, ...settings }),
       },
     },
     async (request, reply) => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
@@ -55,13 +56,10 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
           'Emails an invitation to its owner. Without a name, the organization is created when the invitation is accepted, and `organization` is null. More than one invitation a minute to the same address gets 429.',
         idempotent: true,
         response: { 201: createdSchema },
-        body: Type.Object(
-          {
-            name: Type.Optional(organizationNameSchema),
-            owner_email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          name: Type.Optional(organizationNameSchema),
+          owner_email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }),
+        }),
       },
     },
     async (request, reply) => {

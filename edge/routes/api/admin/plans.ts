@@ -5,6 +5,7 @@ import { rateLimitsMax } from '#shared/rate-limits.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { orNull } from '../../../http/nullable.ts';
@@ -76,32 +77,26 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
         description: 'Whatever is left out is reset to its default.',
         response: { 200: adminPlanSchema },
         params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
-        body: Type.Object(
-          {
-            name: Type.String({ minLength: 1, maxLength: 255 }),
-            payg_enabled: Type.Boolean(),
-            rate_limits: Type.Optional(
-              Type.Object(
-                {
-                  requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
-                  tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
-                  concurrent_requests: limit(rateLimitsMax.concurrentRequests),
-                },
-                { additionalProperties: false },
-              ),
-            ),
-            monthly_credit_usd: Type.Optional(amountSchema),
-            features: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 50 })),
-            payment_terms_days: Type.Optional(
-              Type.Integer({
-                minimum: 0,
-                maximum: 365,
-                description: 'From the issue of an invoice to its due date; 30 by default.',
-              }),
-            ),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          name: Type.String({ minLength: 1, maxLength: 255 }),
+          payg_enabled: Type.Boolean(),
+          rate_limits: Type.Optional(
+            onlyFields({
+              requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
+              tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
+              concurrent_requests: limit(rateLimitsMax.concurrentRequests),
+            }),
+          ),
+          monthly_credit_usd: Type.Optional(amountSchema),
+          features: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 50 })),
+          payment_terms_days: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: 365,
+              description: 'From the issue of an invoice to its due date; 30 by default.',
+            }),
+          ),
+        }),
       },
     },
     async (request) => {
@@ -135,7 +130,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
         description: 'Takes effect at once.',
         response: { 200: planSchema },
         params: tenantParams,
-        body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
+        body: onlyFields({ code: Type.String({ minLength: 1, maxLength: 64 }) }),
       },
     },
     async (request) => {

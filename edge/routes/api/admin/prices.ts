@@ -5,6 +5,7 @@ import { ratesJson } from '#shared/rates-json.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import {
   idSchema,
@@ -70,14 +71,11 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
           'Adds a version, which never changes and applies from `effective_from`: now by default, never in the past. At least one rate is needed; the others are 0, free of charge.',
         idempotent: true,
         response: { 201: priceSchema },
-        body: Type.Object(
-          {
-            model: modelNameSchema,
-            effective_from: nullable(timeSchema),
-            ...rates,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          model: modelNameSchema,
+          effective_from: nullable(timeSchema),
+          ...rates,
+        }),
       },
     },
     async (request, reply) => {

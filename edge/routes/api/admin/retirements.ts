@@ -4,6 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import {
   idSchema,
@@ -53,15 +54,12 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
           'Give `replacement_model_name`, or a `retirement_note` that explains why there is none. Emails to the users of the model begin once `sunset_at` is set, which may happen later.',
         idempotent: true,
         response: { 201: adminRetirementSchema },
-        body: Type.Object(
-          {
-            model: modelNameSchema,
-            sunset_at: nullable(timeSchema),
-            replacement_model_name: optionalText,
-            retirement_note: optionalText,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          model: modelNameSchema,
+          sunset_at: nullable(timeSchema),
+          replacement_model_name: optionalText,
+          retirement_note: optionalText,
+        }),
       },
     },
     async (request, reply) => {
@@ -87,7 +85,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
         summary: 'Set the date of a retirement',
         description: 'Sets or moves the date. Once it has passed, it cannot be moved.',
         response: { 200: adminRetirementSchema },
-        body: Type.Object({ sunset_at: timeSchema }, { additionalProperties: false }),
+        body: onlyFields({ sunset_at: timeSchema }),
       },
     },
     async (request) => {

@@ -3,6 +3,7 @@ import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/sig
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { isoTime, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
@@ -65,7 +66,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
           'The new key signs once every process knows it; tokens signed with the old one stay valid. With `compromised`, no older key is accepted any more, so every session ends at once.',
         idempotent: true,
         response: { 200: signingKeysSchema },
-        body: nullable(Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false })),
+        body: nullable(onlyFields({ compromised: Type.Optional(Type.Boolean()) })),
       },
     },
     async (request) => {

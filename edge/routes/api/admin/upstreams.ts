@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
 import {
   baseUrlSchema,
@@ -28,15 +29,12 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
         description:
           'Every model that an OpenAI-compatible server lists gets a deployment there. Models missing from the catalog are added; existing ones change only in the fields that the request names.',
         response: { 200: registeredSchema },
-        body: Type.Object(
-          {
-            base_url: baseUrlSchema,
-            secret_reference: secretReferenceSchema,
-            dialect: Type.Optional(dialectSchema),
-            operations: Type.Optional(operationsSchema),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          base_url: baseUrlSchema,
+          secret_reference: secretReferenceSchema,
+          dialect: Type.Optional(dialectSchema),
+          operations: Type.Optional(operationsSchema),
+        }),
       },
     },
     async (request) => {

@@ -3,6 +3,7 @@ import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idFilter, idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { idInPath } from '../id-in-path.ts';
 import { memberJson, memberSchema } from '../user-json.ts';
@@ -45,10 +46,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
           'A deactivated user is signed out, and their API keys are refused. The last platform operator cannot be deactivated or demoted (409).',
         response: { 200: adminUserSchema },
         params: Type.Object({ user_id: idSchema }),
-        body: Type.Object(
-          { is_active: Type.Optional(Type.Boolean()), operator: Type.Optional(Type.Boolean()) },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({ is_active: Type.Optional(Type.Boolean()), operator: Type.Optional(Type.Boolean()) }),
       },
     },
     async (request) => {

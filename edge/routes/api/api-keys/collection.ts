@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { pageQuerySchema, paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
@@ -69,16 +70,13 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           "Only this response shows the secret. `key_type` is `inference` by default; `scopes` are all of the key's type by default, for a member without `usage:read_breakdown`.",
         idempotent: true,
         response: { 201: newKeySchema },
-        body: Type.Object(
-          {
-            name: nameField,
-            key_type: keyTypeField,
-            scopes: scopesField,
-            expires_at: expiryField,
-            ...constraintFields,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          name: nameField,
+          key_type: keyTypeField,
+          scopes: scopesField,
+          expires_at: expiryField,
+          ...constraintFields,
+        }),
       },
     },
     async (request, reply) => {

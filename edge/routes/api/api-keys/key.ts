@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { noBody, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { budgetOf } from './key-budgets.ts';
@@ -32,15 +33,12 @@ export const keyRoutes: Routes = (app, deps) => {
           'Whatever is left out stays as it is. Null or an empty list removes a constraint; null also removes the expiry.',
         response: { 200: keySchema },
         params: keyIdParams,
-        body: Type.Object(
-          {
-            name: Type.Optional(nameField),
-            scopes: scopesField,
-            expires_at: expiryField,
-            ...constraintFields,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          name: Type.Optional(nameField),
+          scopes: scopesField,
+          expires_at: expiryField,
+          ...constraintFields,
+        }),
       },
     },
     async (request) => {

@@ -2,6 +2,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
@@ -30,10 +31,9 @@ export const keyRotationRoutes: Routes = (app, deps) => {
         },
         params: keyIdParams,
         body: nullable(
-          Type.Object(
-            { grace_period_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: gracePeriodSecondsMax })) },
-            { additionalProperties: false },
-          ),
+          onlyFields({
+            grace_period_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: gracePeriodSecondsMax })),
+          }),
         ),
       },
     },

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { roleName } from '#shared/session-token.ts';
 import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -23,21 +24,18 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
             organization: Type.Object({ id: idSchema, name: Type.String(), role: roleSchema }),
           }),
         },
-        body: Type.Object(
-          {
-            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
-            password: newPasswordSchema,
-            first_name: nullable(Type.String({ maxLength: 100 })),
-            last_name: nullable(Type.String({ maxLength: 100 })),
-            phone: nullable(Type.String({ maxLength: 50 })),
-            organization_name: nullable(
-              Type.String({ maxLength: 255, description: 'Required if the invitation creates an organization.' }),
-            ),
-            // No longer published; still accepted, and ignored (service.md, Versioning).
-            email: Type.Optional(Type.Unknown({ deprecated: true })),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
+          password: newPasswordSchema,
+          first_name: nullable(Type.String({ maxLength: 100 })),
+          last_name: nullable(Type.String({ maxLength: 100 })),
+          phone: nullable(Type.String({ maxLength: 50 })),
+          organization_name: nullable(
+            Type.String({ maxLength: 255, description: 'Required if the invitation creates an organization.' }),
+          ),
+          // No longer published; still accepted, and ignored (service.md, Versioning).
+          email: Type.Optional(Type.Unknown({ deprecated: true })),
+        }),
       },
     },
     async (request, reply) => {

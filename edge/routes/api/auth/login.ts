@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
@@ -43,10 +44,10 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
       schema: {
         summary: 'Log in',
         response: { 200: loginResultSchema },
-        body: Type.Object(
-          { email: Type.String({ format: 'email', minLength: 1, maxLength: 254 }), password: passwordSchema },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          email: Type.String({ format: 'email', minLength: 1, maxLength: 254 }),
+          password: passwordSchema,
+        }),
       },
     },
     async (request, reply) => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { GatewayError, invalidRequest } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asAnonymous, asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { noBody } from '../../../http/json.ts';
 import { newPasswordSchema, passwordSchema } from './login.ts';
 
@@ -15,7 +16,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
         summary: 'Ask for a new password',
         description: 'Emails a token for a single reset, if there is an account with this address.',
         response: { 202: Type.Object({ message: Type.String() }) },
-        body: Type.Object({ email: Type.String({ minLength: 1, maxLength: 254 }) }, { additionalProperties: false }),
+        body: onlyFields({ email: Type.String({ minLength: 1, maxLength: 254 }) }),
       },
     },
     async (request, reply) => {
@@ -31,13 +32,10 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Reset the password',
         response: { 204: noBody('The password is changed.') },
-        body: Type.Object(
-          {
-            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
-            password: newPasswordSchema,
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          token: Type.String({ minLength: 1, maxLength: 512, description: 'From the email.' }),
+          password: newPasswordSchema,
+        }),
       },
     },
     async (request, reply) => {
@@ -62,10 +60,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Change the password',
         response: { 204: noBody('The password is changed.') },
-        body: Type.Object(
-          { current_password: passwordSchema, new_password: newPasswordSchema },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({ current_password: passwordSchema, new_password: newPasswordSchema }),
       },
     },
     async (request, reply) => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
@@ -9,10 +10,7 @@ import { loginResultSchema, sendTokens } from './login.ts';
 
 /** A refresh token in the body; none when the cookie carries it. */
 export const refreshTokenBody = nullable(
-  Type.Object(
-    { refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) },
-    { additionalProperties: false },
-  ),
+  onlyFields({ refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) }),
 );
 
 /** Refresh (decisions.md, Auth): the token comes in the body, or in the portal's cookie. */

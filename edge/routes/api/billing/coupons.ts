@@ -3,6 +3,7 @@ import { usdJson } from '#shared/money.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { usdSchema } from '../../../http/json.ts';
 import { lotJson, lotSchema } from './billing-json.ts';
@@ -24,7 +25,7 @@ export const couponRoutes: Routes = (app, { billing }) => {
       schema: {
         summary: 'Redeem a coupon',
         idempotent: true,
-        body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
+        body: onlyFields({ code: Type.String({ minLength: 1, maxLength: 64 }) }),
         response: { 201: redeemedSchema },
       },
     },

@@ -5,6 +5,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
@@ -103,16 +104,13 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           'Runs an operation in the background. `Location` is the path of the job, whose result is kept for 24 hours. At 10,000 waiting jobs, 5 GiB of their requests or 5 GiB of kept results, the organization gets 429 with `Retry-After`.',
         idempotent: true,
         response: { 202: writtenJobSchema },
-        body: Type.Object(
-          {
-            endpoint: Type.String({
-              maxLength: 255,
-              description: `An operation that takes JSON: one of \`${endpoints.join('`, `')}\`.`,
-            }),
-            body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request body of that operation.' }),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          endpoint: Type.String({
+            maxLength: 255,
+            description: `An operation that takes JSON: one of \`${endpoints.join('`, `')}\`.`,
+          }),
+          body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request body of that operation.' }),
+        }),
       },
     },
     async (request, reply) => {

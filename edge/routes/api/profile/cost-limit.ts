@@ -1,6 +1,6 @@
-import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { onlyFields } from '../../../http/bodies.ts';
 import { noBody } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { budgetJson, budgetSchema } from '../billing/billing-json.ts';
@@ -33,7 +33,7 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
       schema: {
         summary: 'Set the personal daily limit',
         description: '0 blocks all spend. What was already spent counts.',
-        body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }),
+        body: onlyFields({ limit_usd: amountSchema }),
         response: { 200: budgetSchema },
       },
     },

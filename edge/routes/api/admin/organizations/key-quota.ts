@@ -4,6 +4,7 @@ import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_se
 import { operatorOnly } from '../../../../access.ts';
 import type { Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
+import { onlyFields } from '../../../../http/bodies.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { orNull } from '../../../../http/nullable.ts';
 import { existingOrganization } from '../organization-id.ts';
@@ -52,7 +53,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
         description: 'Lowering it deletes no keys.',
         response: { 200: Type.Object({ keys_per_user: quotaSchema }) },
         params,
-        body: Type.Object({ keys_per_user: quotaSchema }, { additionalProperties: false }),
+        body: onlyFields({ keys_per_user: quotaSchema }),
       },
     },
     async (request) => {

@@ -4,6 +4,7 @@ import { notFound } from '#shared/errors.ts';
 import { operatorOnly } from '../../../../access.ts';
 import type { RouteDeps, Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
+import { onlyFields } from '../../../../http/bodies.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { nullable, orNull } from '../../../../http/nullable.ts';
 import { organizationNameSchema } from '../../organization.ts';
@@ -54,19 +55,16 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
         summary: 'Change an organization',
         response: { 200: organizationDetailsSchema },
         params,
-        body: Type.Object(
-          {
-            name: Type.Optional(organizationNameSchema),
-            key_quota: Type.Optional(
-              Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()], {
-                description: 'How many API keys each user may have; null means unlimited.',
-              }),
-            ),
-            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The code of the plan.' })),
-            rate_limits: nullable(limitsSchema),
-          },
-          { additionalProperties: false },
-        ),
+        body: onlyFields({
+          name: Type.Optional(organizationNameSchema),
+          key_quota: Type.Optional(
+            Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()], {
+              description: 'How many API keys each user may have; null means unlimited.',
+            }),
+          ),
+          plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The code of the plan.' })),
+          rate_limits: nullable(limitsSchema),
+        }),
       },
     },
     async (request) => {

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../../access.ts';
 import type { Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
+import { onlyFields } from '../../../../http/bodies.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { nullable } from '../../../../http/nullable.ts';
 import { organizationId } from '../organization-id.ts';
@@ -20,9 +21,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
         description: 'Its inference, jobs and realtime sessions are refused; reads and billing go on.',
         response: { 200: adminOrganizationSchema },
         params,
-        body: nullable(
-          Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
-        ),
+        body: nullable(onlyFields({ reason: Type.Optional(Type.String({ maxLength: 1000 })) })),
       },
     },
     async (request) => {
