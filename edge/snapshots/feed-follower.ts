@@ -29,7 +29,7 @@ export function followFeed<Event extends { version: bigint }>(
   const lease = new Lease(clock);
   let acknowledge: (version: bigint) => Promise<void>;
   /** The running acknowledgements; they may outlive their stream. */
-  let acknowledging: Promise<unknown> = Promise.resolve();
+  let acknowledging: Promise<void> = Promise.resolve();
   const following = followStream<Event>({
     name: source.name,
     open(signal) {
@@ -39,7 +39,8 @@ export function followFeed<Event extends { version: bigint }>(
     onMessage(event) {
       lease.heard();
       source.apply(event);
-      acknowledging = Promise.all([acknowledging, acknowledge(event.version)]);
+      const latest = acknowledge(event.version);
+      acknowledging = acknowledging.then(() => latest);
       return true;
     },
     logger,
