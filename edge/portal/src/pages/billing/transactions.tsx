@@ -92,6 +92,8 @@ const csvColumns = [
   'amount_usd',
   'balance_after_usd',
   'invoice_id',
+  'usage_event_id',
+  'reverses_id',
 ] as const;
 
 /** Charges made by older versions of the gateway do not name their model. */
