@@ -2,16 +2,27 @@ import { Gauge, type Registry } from 'prom-client';
 
 /** Metrics of the ledger. */
 export type BillingMetrics = {
-  /** A verification of the whole ledger has ended. */
-  ledgerVerified(faults: number): void;
+  /** What the latest verification of the whole ledger found, by whichever process, and when; null: there was none yet. */
+  ledgerVerified(faults: number, at: Date | null): void;
 };
 
 /** Registers Billing's metrics; once per registry. */
 export function createBillingMetrics(registry: Registry): BillingMetrics {
+  const registers = [registry];
   const faults = new Gauge({
     name: 'gateway_ledger_faults',
     help: 'Faults that the latest daily verification, by whichever process, found in the ledger, at most 100 of each check; 0 before the first has ended.',
-    registers: [registry],
+    registers,
   });
-  return { ledgerVerified: (count) => faults.set(count) };
+  const verifiedAt = new Gauge({
+    name: 'gateway_ledger_verified_timestamp_seconds',
+    help: 'When the latest verification that has ended began, in Unix seconds; 0 before the first has ended.',
+    registers,
+  });
+  return {
+    ledgerVerified(count, at) {
+      faults.set(count);
+      verifiedAt.set((at?.getTime() ?? 0) / 1000);
+    },
+  };
 }

@@ -55,7 +55,7 @@ test('the ledger is verified completely, even if a statement takes longer than r
   await testDatabase.drop();
 });
 
-test('one process verifies the ledger each day, and each hour while it is wrong, and all show on /metrics how many faults were found', async () => {
+test('one process verifies the ledger each day, and each hour while it is wrong, and all show on /metrics when it was and how many faults were found', async () => {
   await using first = await startTestBilling();
   const { billing, database, travel } = first;
   const verifiedAt = async () =>
@@ -78,6 +78,7 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   const faults = async () => /^gateway_ledger_faults 1$/m.test(await later.registry.metrics());
   await waitFor(faults, { description: 'the fault on /metrics' });
   expect(await verifiedAt()).toEqual(foundAt);
+  expect(await later.registry.metrics()).toContain(`gateway_ledger_verified_timestamp_seconds ${+foundAt! / 1000}\n`);
   await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 0');
   expect(await round()).toBe('1');
   travel(hourMs);

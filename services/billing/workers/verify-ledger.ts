@@ -33,7 +33,8 @@ export async function verifyLedger(deps: WorkerDeps & { metrics: BillingMetrics 
         );
     });
   }
-  metrics.ledgerVerified((await latestVerification(database.pool)).faults);
+  const { faults, verified_at } = await latestVerification(database.pool);
+  metrics.ledgerVerified(faults, verified_at);
 }
 
 async function latestVerification(sql: Sql): Promise<{ verified_at: Date | null; faults: number }> {
