@@ -7,6 +7,7 @@ import type { Logger } from '#shared/logger.ts';
 import type { PriceBook } from './charging/price-book.ts';
 import type { Sql } from './db/sql.ts';
 import type { Recalls } from './leasing/recalls.ts';
+import type { BillingMetrics } from './metrics.ts';
 import type { PaymentProvider } from './payments/provider.ts';
 import type { RateLimitFeed } from './rate-limits/feed.ts';
 
@@ -22,6 +23,7 @@ export type BillingDeps = {
   auth: Pick<Client<typeof AuthService>, 'getTenants'>;
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;
+  metrics: BillingMetrics;
   clock: Clock;
   logger: Logger;
 };

@@ -1,9 +1,11 @@
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** Metrics of the ledger. */
+/** Metrics of the ledger and of payments. */
 export type BillingMetrics = {
   /** What the latest verification of the whole ledger found, by whichever process, and when; null: there was none yet. */
   ledgerVerified(faults: number, at: Date | null): void;
+  /** A payment was reported that only an operator can book. */
+  paymentUnbooked(): void;
 };
 
 /** Registers Billing's metrics; once per registry. */
@@ -19,10 +21,16 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
     help: 'When the latest verification that has ended began, in Unix seconds; 0 before the first has ended.',
     registers,
   });
+  const unbooked = new Counter({
+    name: 'gateway_unbooked_payments_total',
+    help: 'Payments that were reported but not booked, for their currency, amount or organization; each is in the log.',
+    registers,
+  });
   return {
     ledgerVerified(count, at) {
       faults.set(count);
       verifiedAt.set((at?.getTime() ?? 0) / 1000);
     },
+    paymentUnbooked: () => unbooked.inc(),
   };
 }

@@ -61,12 +61,13 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     rateLimits,
     auth,
     paymentProviders: new Map(secret === undefined ? [] : [['stripe', stripeProvider(secret)]]),
+    metrics: createBillingMetrics(registry),
     clock,
     logger,
   };
   const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
-  const workers = runWorkers({ ...deps, metrics: createBillingMetrics(registry) });
+  const workers = runWorkers(deps);
   opened.defer(() => workers.close());
   const closing = opened.move();
   return {

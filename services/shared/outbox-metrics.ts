@@ -2,8 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { Logger } from './logger.ts';
 
-/** How many entries wait in an outbox, and for how long the oldest has waited, in seconds; 0 when none wait. */
-export type Waiting = { count: number; oldestSeconds: number };
+/**
+ * How many entries wait in an outbox, and for how long the oldest has waited, in seconds; 0 when none wait. `refused`: how many stay in it
+ * because their receiver will never take them, where that can be.
+ */
+export type Waiting = { count: number; oldestSeconds: number; refused?: number };
 
 const labelNames = ['service', 'outbox'] as const;
 type Label = (typeof labelNames)[number];
@@ -16,6 +19,7 @@ const readMsMax = 500;
 /** The backlog in the outboxes of all services of a process. */
 class OutboxGauge extends Gauge<Label> {
   readonly oldest: Gauge<Label>;
+  readonly refused: Gauge<Label>;
   readonly readers: (() => Promise<void>)[] = [];
   #reading: Promise<unknown> = Promise.resolve();
 
@@ -27,6 +31,13 @@ class OutboxGauge extends Gauge<Label> {
       help: 'How long the oldest item in an outbox has waited; 0 when it is empty.',
       labelNames,
       aggregator: 'max',
+      registers: [registry],
+      collect: async () => void (await this.#reading),
+    });
+    this.refused = new Gauge({
+      name: 'gateway_outbox_refused',
+      help: 'Items that stay in an outbox because they were refused for good: audit events that are in no audit chain.',
+      labelNames,
       registers: [registry],
       collect: async () => void (await this.#reading),
     });
@@ -50,8 +61,9 @@ export function showOutbox(
   const waiting = (registry.getSingleMetric(name) as OutboxGauge | undefined) ?? new OutboxGauge(registry);
   const readAndShow = async (): Promise<void> => {
     try {
-      const { count, oldestSeconds } = await read();
+      const { count, oldestSeconds, refused } = await read();
       waiting.set(labels, count);
+      if (refused !== undefined) waiting.refused.set(labels, refused);
       waiting.oldest.set(labels, Math.max(0, oldestSeconds));
     } catch (err) {
       logger.warn({ err, ...labels }, 'the items in an outbox could not be counted; its metrics are out of date');

@@ -113,6 +113,7 @@ try {
     auth: { getTenants: () => Promise.reject(new Error('no payment comes here')) },
     rateLimits: { watch: async function* () {} },
     paymentProviders: new Map(),
+    metrics: { ledgerVerified() {}, paymentUnbooked() {} },
     clock: systemClock,
     logger,
   });

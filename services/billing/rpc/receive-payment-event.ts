@@ -11,7 +11,7 @@ import { giveCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
-type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'logger'>;
+type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
 
 /** In milliseconds; shorter than payment providers wait for an answer, after which they try again. */
 const authTimeoutMs = 3_000;
@@ -23,7 +23,7 @@ const authTimeoutMs = 3_000;
  * remembered, and left to operators by the log.
  */
 export const receivePaymentEvent =
-  ({ auth, database, databaseNow, paymentProviders, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
+  ({ auth, database, databaseNow, paymentProviders, metrics, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
   async ({ provider: name, payload, signature }) => {
     const provider = paymentProviders.get(name);
     if (provider === undefined)
@@ -34,6 +34,7 @@ export const receivePaymentEvent =
     if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
       const { tenantId, amountNanoUsd } = event.payment;
       const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };
+      metrics.paymentUnbooked();
       logger.error(fields, 'a payment names no organization of this gateway and was not booked');
       return { duplicate: false, transactionId: '' };
     }
@@ -50,6 +51,7 @@ export const receivePaymentEvent =
       return { duplicate: false, transactionId };
     });
     if (event.unbooked !== null && !result.duplicate) {
+      metrics.paymentUnbooked();
       logger.error(
         { provider: name, eventId: event.id, ...event.unbooked },
         'a payment was not booked, for its currency or amount: credit it by hand, or refund it',

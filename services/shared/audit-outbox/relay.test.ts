@@ -138,7 +138,7 @@ test('events left in the outbox cause no warning at the next start, although Aut
   expect(warnings).toEqual([]);
 });
 
-test('an event that Auth refuses permanently is set aside, and the others go on', async () => {
+test('an event that Auth refuses permanently is set aside and counted on /metrics, and the others go on', async () => {
   const { auth, stored } = unreliableAuth();
   const events = Array.from({ length: 3 }, () => event());
   await record(events);
@@ -154,6 +154,12 @@ test('an event that Auth refuses permanently is set aside, and the others go on'
   await relayAuditEvents(relay);
   expect([...stored.keys()].sort()).toEqual(ids.filter((id) => id !== refused));
   expect(await waiting()).toEqual([refused]);
+  const registry = new Registry();
+  const started = startAuditRelay({ ...relay, registry });
+  const metrics = await registry.metrics();
+  await started.close();
+  expect(metrics).toMatch(/^gateway_outbox_refused\{service="keys",outbox="audit_events"\} 1$/m);
+  expect(metrics).toMatch(/^gateway_outbox_waiting\{service="keys",outbox="audit_events"\} 0$/m);
   await database.query({ text: 'delete from audit_outbox', values: [] });
 });
 

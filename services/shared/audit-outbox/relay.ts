@@ -43,14 +43,16 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
 }
 
 async function auditEventsWaiting(database: AuditRelayDeps['database']): Promise<Waiting> {
-  const { rows } = await database.query<{ count: bigint; oldest: string | null }>({
+  const { rows } = await database.query<{ count: bigint; oldest: string | null; refused: bigint }>({
     name: 'audit-outbox-waiting',
-    text: `select count(*), (select id from audit_outbox where refused_at is null order by id limit 1) as oldest
-      from audit_outbox where refused_at is null`,
+    text: `select count(*) filter (where refused_at is null), count(refused_at) as refused,
+        (select id from audit_outbox where refused_at is null order by id limit 1) as oldest
+      from audit_outbox`,
   });
-  const { count, oldest } = rows[0]!;
+  const { count, oldest, refused } = rows[0]!;
   // Ids are dated by the machine's clock.
-  return { count: Number(count), oldestSeconds: oldest === null ? 0 : (Date.now() - uuidv7Ms(oldest)) / 1_000 };
+  const oldestSeconds = oldest === null ? 0 : (Date.now() - uuidv7Ms(oldest)) / 1_000;
+  return { count: Number(count), oldestSeconds, refused: Number(refused) };
 }
 
 /**

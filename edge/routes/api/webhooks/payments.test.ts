@@ -80,14 +80,18 @@ test('a payment of no amount, or in another currency, is accepted, or it would b
   expect(await balance()).toBe(0);
 });
 
-test('money that came in for an organization and cannot be booked is logged as an error, and what is not a payment is not', async () => {
-  const error = vi.spyOn(edge.billing.deps.logger, 'error');
+test('money that came in for an organization and cannot be booked is logged as an error and counted, and what is not a payment is not', async () => {
+  const { deps, registry } = edge.billing;
+  const error = vi.spyOn(deps.logger, 'error');
+  const counted = async () => /^gateway_unbooked_payments_total (\d+)$/m.exec(await registry.metrics())?.[1];
   await receive(payment('evt_nothing', 0));
   await receive(payment('evt_elsewhere', 1_050, 'eur').replaceAll('tenant_id', 'shop'));
   await receive(payment('evt_failed', 1_050, 'eur').replace('succeeded', 'payment_failed'));
   expect(error).not.toHaveBeenCalled();
+  expect(await counted()).toBe('0');
   await receive(payment('evt_euros', 1_050, 'eur'));
-  await receive(payment('evt_too_much', 100_000_000_001));
+  for (let times = 0; times < 2; times += 1) await receive(payment('evt_too_much', 100_000_000_001));
+  expect(await counted()).toBe('2');
   const { tenantId } = edge;
   expect(error.mock.calls.map(([fields]) => fields)).toEqual([
     { provider: 'stripe', eventId: 'evt_euros', tenantId, amount: 1_050, currency: 'eur' },
