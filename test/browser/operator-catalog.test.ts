@@ -38,7 +38,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await dialog(page).getByLabel('Million input tokens').first().fill('-1');
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
   await dialog(page)
-    .getByText(/input_per_million_tokens_usd/)
+    .getByText(/^It must be at least 0/)
     .waitFor();
   await dialog(page).getByLabel('Million input tokens').first().fill('0.5');
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
@@ -133,9 +133,7 @@ test('an operator edits a model, and sees the result among the models', async ()
   await page.getByRole('button', { name: 'Edit' }).first().click();
   await dialog(page).getByLabel('Context window').fill('many');
   await dialog(page).getByRole('button', { name: 'Save model' }).click();
-  await dialog(page)
-    .getByText(/context_window/)
-    .waitFor();
+  await dialog(page).getByText('It must be an integer.').waitFor();
   await dialog(page).getByLabel('Context window').fill('');
   await dialog(page).getByLabel('Display name').fill('Spark Two');
   await dialog(page).getByLabel('Completions').uncheck();

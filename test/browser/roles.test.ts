@@ -187,7 +187,7 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   const limit = own.getByLabel('Limit in USD');
   await limit.fill('-1');
   await own.getByRole('button', { name: 'Save limit' }).click();
-  await own.getByText(/expected an amount in USD from 0/).waitFor();
+  await own.getByText(/Expected an amount in USD from 0/).waitFor();
   await limit.fill('75');
   await own.getByRole('button', { name: 'Save limit' }).click();
   await own.getByText(/of \$75\.00/).waitFor();

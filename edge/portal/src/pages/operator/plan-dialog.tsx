@@ -73,7 +73,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
               autoFocus
               spellCheck={false}
               className="font-mono"
-              hint="E.g. team. It can never be changed."
+              hint="Lower-case letters, digits and hyphens, e.g. team. It can never be changed."
               value={code}
               onChange={setCode}
               error={isTaken ? 'A plan with this code already exists.' : fieldError(save.error, 'code')}
