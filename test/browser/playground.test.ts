@@ -68,6 +68,24 @@ test.each([
   await close();
 });
 
+test('the conversation reaches down to the end of the window, and a suggestion is put into the message without being sent', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
+  await signIn(page, portal.url, users.owner, '/playground');
+  const suggestion = page.getByRole('list', { name: 'Suggestions' }).getByRole('button').first();
+  await suggestion.click();
+  const message = page.getByRole('textbox', { name: 'Message', exact: true });
+  expect(await message.inputValue()).toBe(await suggestion.innerText());
+  expect(await message.evaluate((field) => field.matches(':focus'))).toBe(true);
+  for (const height of [900, 1100]) {
+    await page.setViewportSize({ width: 1280, height });
+    const { y, height: own } = (await message.boundingBox())!;
+    expect(height - (y + own)).toBeGreaterThan(0);
+    expect(height - (y + own)).toBeLessThan(150);
+    expect(await page.evaluate('document.documentElement.scrollHeight')).toBe(height);
+  }
+  await close();
+});
+
 test('an answer that was cut off at the maximum number of tokens says so', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');

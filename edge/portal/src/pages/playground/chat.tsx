@@ -12,6 +12,13 @@ import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
 
 type Turn = Message & { note?: string };
 
+/** What someone who only wants to see the model at work may ask. */
+const suggestions = [
+  'Explain what an API gateway does, in three sentences.',
+  'Write a regular expression for dates such as 2026-01-31.',
+  'Translate “Where is the station?” into five languages.',
+];
+
 export function Chat({ model }: { model: string }) {
   const api = useApi();
   const [turns, setTurns] = useState<readonly Turn[]>([]);
@@ -84,7 +91,13 @@ export function Chat({ model }: { model: string }) {
 
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_17rem]">
-      <div className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3 rounded-xl border border-line bg-surface">
+      <div
+        className={classNames(
+          'grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3 rounded-xl border border-line bg-surface',
+          // Down to the end of the window, with the message always in sight.
+          'lg:h-[calc(100dvh-14.5rem)] lg:min-h-96 lg:grid-rows-[minmax(0,1fr)_auto]',
+        )}
+      >
         <div
           ref={log}
           onScroll={({ currentTarget: { scrollHeight, clientHeight, scrollTop } }) => {
@@ -95,10 +108,34 @@ export function Chat({ model }: { model: string }) {
           aria-live="polite"
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
           tabIndex={0}
-          className="grid max-h-[60dvh] min-h-64 content-start gap-4 overflow-y-auto p-4 sm:p-5"
+          className={classNames(
+            'grid min-h-64 grid-cols-[minmax(0,1fr)] gap-4 overflow-y-auto p-4 max-lg:max-h-[60dvh] sm:p-5 lg:min-h-0',
+            turns.length === 0 ? 'content-center-safe' : 'content-start',
+          )}
         >
           {turns.length === 0 && (
-            <EmptyState icon="play" title="Say something to the model">
+            <EmptyState
+              icon="play"
+              title="Say something to the model"
+              action={
+                <ul aria-label="Suggestions" className="grid justify-items-center gap-2">
+                  {suggestions.map((suggestion) => (
+                    <li key={suggestion}>
+                      <button
+                        type="button"
+                        className="rounded-2xl border border-line px-3 py-1 text-sm text-soft hover:bg-sunken hover:text-ink"
+                        onClick={() => {
+                          setText(suggestion);
+                          message.current?.focus();
+                        }}
+                      >
+                        {suggestion}
+                      </button>
+                    </li>
+                  ))}
+                </ul>
+              }
+            >
               It uses your session, within your limits, and is metered like any other call.
             </EmptyState>
           )}

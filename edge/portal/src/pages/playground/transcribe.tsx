@@ -104,6 +104,8 @@ export function Transcribe({ model }: { model: string }) {
     <Card
       title="Transcribe"
       description="Live over the realtime socket, from your microphone or a file."
+      // As high as the chat.
+      className="lg:min-h-[calc(100dvh-14.5rem)]"
       action={text === '' ? undefined : <CopyButton text={text} />}
     >
       <div className="mb-4 flex flex-wrap gap-2">
