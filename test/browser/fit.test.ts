@@ -162,6 +162,14 @@ test('on the narrowest phone a key’s cap of a billion is not wider than the sc
   await close();
 });
 
+test('on a laptop at 200% a dialog with a long form has both its edges on the screen', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 640, height: 450 }, deviceScaleFactor: 2 });
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  const { x, width } = (await page.getByRole('dialog').boundingBox())!;
+  expect([x >= 0, x + width <= 640]).toEqual([true, true]);
+  await close();
+});
+
 test('how long ago something was stays on one line in every table of a laptop', async () => {
   const { page, close } = await openPage(browser);
   const elevenMinutesAgo = new Date(Date.now() - 11.5 * 60_000).toISOString();

@@ -43,7 +43,7 @@ export function Dialog({
           onEscapeKeyDown={(event) => secret && event.preventDefault()}
           className={classNames(
             'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto scroll-pt-5 scroll-pb-20 rounded-t-2xl bg-surface p-5',
-            'sm:inset-x-auto sm:top-[8dvh] sm:bottom-auto sm:left-1/2 sm:max-h-[84dvh] sm:-translate-x-1/2 sm:rounded-2xl sm:p-6',
+            'sm:inset-x-auto sm:top-[8dvh] sm:bottom-auto sm:left-1/2 sm:max-h-[84dvh] sm:max-w-[calc(100vw-2rem)] sm:-translate-x-1/2 sm:rounded-2xl sm:p-6',
             wide ? 'sm:w-[44rem]' : 'sm:w-[30rem]',
           )}
         >

@@ -33,9 +33,9 @@ export function Chat({ model }: { model: string }) {
   const message = useRef<HTMLTextAreaElement>(null);
   useEffect(() => () => running.current?.abort(), []);
   const isAtEnd = useRef(true);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into view, unless the user is reading further up.
+  // New text scrolls into view, unless the user is reading further up.
   useEffect(() => {
-    if (isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
+    if (turns.length > 0 && isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
   }, [turns]);
 
   const send = async () => {
