@@ -52,9 +52,9 @@ export const auditEventRoutes: Routes = (app, { auth }) => {
 
 export const auditFilter = (query: AuditQuery) => ({
   page: { page: query.page, limit: query.limit },
-  type: query.type ?? '',
-  actorId: query.actor_id ?? '',
-  targetId: query.target_id ?? '',
+  type: query.type,
+  actorId: query.actor_id,
+  targetId: query.target_id,
   occurredFrom: parseTimeIfGiven(query.occurred_from, 'occurred_from'),
   occurredBefore: parseTimeIfGiven(query.occurred_before, 'occurred_before'),
   sequence: BigInt(query.sequence ?? 0),

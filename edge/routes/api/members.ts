@@ -26,7 +26,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { page, limit, search } = request.query;
-      const answer = await auth.listMembers({ page: { page, limit }, search: search ?? '' }, asCaller(request));
+      const answer = await auth.listMembers({ page: { page, limit }, search }, asCaller(request));
       return { data: answer.members.map(memberJson), pagination: paginationJson(answer.page) };
     },
   );

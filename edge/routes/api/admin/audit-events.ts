@@ -50,7 +50,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const answer = await auth.adminListAuditEvents(
-        { tenantId: request.query.tenant_id ?? '', filter: auditFilter(request.query) },
+        { tenantId: request.query.tenant_id, filter: auditFilter(request.query) },
         asCaller(request),
       );
       const data = answer.events.map((event) => ({
@@ -95,11 +95,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
       const { tenant_id: tenantId, after_sequence: after, events_max: eventsMax } = request.query;
       const options = asCaller(request);
       const { eventsChecked, firstBrokenSequence, nextAfterSequence } = await auth.verifyAuditChain(
-        {
-          tenantId: tenantId ?? '',
-          afterSequence: BigInt(after ?? 0),
-          eventsMax,
-        },
+        { tenantId, afterSequence: BigInt(after ?? 0), eventsMax },
         options,
       );
       const isPart = nextAfterSequence !== undefined;

@@ -65,11 +65,11 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
       const { body } = request;
       const { coupon } = await billing.createCoupon(
         {
-          code: body.code ?? '',
+          code: body.code,
           amountNanoUsd: readAmount(body.amount_usd, 'amount_usd', 'above 0'),
           redemptionsMax: body.redemptions_max ?? 1,
           redeemUntil: parseTimeIfGiven(body.redeem_until, 'redeem_until'),
-          creditLifetimeDays: body.credit_lifetime_days ?? 0,
+          creditLifetimeDays: body.credit_lifetime_days,
           idempotencyKey: idempotencyKey(request),
         },
         asCaller(request),

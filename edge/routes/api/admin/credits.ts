@@ -45,7 +45,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           source: source === 'purchase' ? LotSource.PURCHASE : LotSource.PROMOTION,
           amountNanoUsd: readAmount(amount, 'amount_usd', 'above 0'),
           expiresAt: parseTimeIfGiven(expiresAt, 'expires_at'),
-          description: description ?? '',
+          description,
         },
         options,
       );

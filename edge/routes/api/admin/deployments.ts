@@ -184,10 +184,10 @@ const deploymentSettings = (fields: Type.Static<typeof settingsSchema>) => ({
     fields.sandbox === undefined
       ? undefined
       : {
-          latencyMs: fields.sandbox.latency_ms ?? 0,
-          chunkDelayMs: fields.sandbox.chunk_delay_ms ?? 0,
-          errorPerMillion: fields.sandbox.error_per_million ?? 0,
-          cutAfterChunks: fields.sandbox.cut_after_chunks ?? 0,
+          latencyMs: fields.sandbox.latency_ms,
+          chunkDelayMs: fields.sandbox.chunk_delay_ms,
+          errorPerMillion: fields.sandbox.error_per_million,
+          cutAfterChunks: fields.sandbox.cut_after_chunks,
         },
 });
 

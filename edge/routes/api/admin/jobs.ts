@@ -26,12 +26,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
     async (request) => {
       const { page, limit, tenant_id: tenantId, status, model } = request.query;
       const answer = await jobs.adminListJobs(
-        {
-          page: { page, limit },
-          tenantId: tenantId ?? '',
-          status: jobStatuses.value(status),
-          model: model ?? '',
-        },
+        { page: { page, limit }, tenantId, status: jobStatuses.value(status), model },
         asCaller(request),
       );
       return { data: answer.jobs.map(adminJobJson), pagination: paginationJson(answer.pageInfo) };

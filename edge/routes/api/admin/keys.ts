@@ -29,15 +29,15 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       },
     },
     async (request) => {
-      const { page, limit, tenant_id, user_id, key_type, status, search } = request.query;
+      const { page, limit, tenant_id: tenantId, user_id: userId, key_type, status, search } = request.query;
       const answer = await keys.adminListKeys(
         {
           page: { page, limit },
-          tenantId: tenant_id ?? '',
-          userId: user_id ?? '',
+          tenantId,
+          userId,
           keyType: keyTypes.value(key_type),
           status: keyStatuses.value(status),
-          search: search ?? '',
+          search,
         },
         asCaller(request),
       );
@@ -59,7 +59,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     },
     async (request) => {
       const { key } = await keys.revokeKey(
-        { keyId: keyIdInPath(request.params.key_id), reason: request.body?.reason ?? '' },
+        { keyId: keyIdInPath(request.params.key_id), reason: request.body?.reason },
         asCaller(request),
       );
       return adminKeyJson(key!);

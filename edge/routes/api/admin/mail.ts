@@ -38,12 +38,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
     async (request, reply) => {
       const { page, limit, status, kind, search } = request.query;
       const answer = await auth.listMail(
-        {
-          page: { page, limit },
-          status: statuses.value(status),
-          kind: kind ?? '',
-          search: search ?? '',
-        },
+        { page: { page, limit }, status: statuses.value(status), kind, search },
         asCaller(request),
       );
       return noStore(reply).send({ data: answer.mails.map(mailJson), pagination: paginationJson(answer.page) });

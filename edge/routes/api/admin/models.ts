@@ -52,7 +52,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const { page, limit, search } = request.query;
-      const answer = await models.adminListModels({ page: { page, limit }, search: search ?? '' }, asCaller(request));
+      const answer = await models.adminListModels({ page: { page, limit }, search }, asCaller(request));
       return { data: answer.models.map(adminModelJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

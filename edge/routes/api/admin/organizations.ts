@@ -35,11 +35,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { page, limit, status, search } = request.query;
       const answer = await auth.adminListOrganizations(
-        {
-          page: { page, limit },
-          status: organizationStatuses.value(status),
-          search: search ?? '',
-        },
+        { page: { page, limit }, status: organizationStatuses.value(status), search },
         asCaller(request),
       );
       return { data: answer.organizations.map(adminOrganizationJson), pagination: paginationJson(answer.page) };
@@ -65,7 +61,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
     async (request, reply) => {
       const { name, owner_email: ownerEmail } = request.body;
       const { organization, invitation } = await auth.adminCreateOrganization(
-        { name: name ?? '', ownerEmail: ownerEmail.trim(), idempotencyKey: idempotencyKey(request) },
+        { name, ownerEmail: ownerEmail.trim(), idempotencyKey: idempotencyKey(request) },
         asCaller(request),
       );
       return reply.code(201).send({

@@ -110,7 +110,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             rateLimits: givenLimits(body.rate_limits ?? {}),
             included: {
               monthlyCreditNanoUsd: readAmount(body.monthly_credit_usd ?? 0, 'monthly_credit_usd', 'from 0'),
-              features: body.features ?? [],
+              features: body.features,
             },
             paymentTermsDays: body.payment_terms_days ?? 30,
           },

@@ -42,11 +42,7 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
     async (request) => {
       const { page, limit, model, status } = request.query;
       const answer = await models.listReminders(
-        {
-          page: { page, limit },
-          model: model ?? '',
-          status: statuses.value(status),
-        },
+        { page: { page, limit }, model, status: statuses.value(status) },
         asCaller(request),
       );
       return { data: answer.reminders.map(reminderJson), pagination: paginationJson(answer.pageInfo) };

@@ -39,7 +39,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const { page, limit, model } = request.query;
-      const answer = await models.listRetirements({ page: { page, limit }, model: model ?? '' }, asCaller(request));
+      const answer = await models.listRetirements({ page: { page, limit }, model }, asCaller(request));
       return { data: answer.retirements.map(adminRetirementJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

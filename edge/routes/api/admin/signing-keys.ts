@@ -71,7 +71,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { signingKeys } = await auth.rotateSigningKey(
-        { compromised: request.body?.compromised ?? false, idempotencyKey: idempotencyKey(request) },
+        { compromised: request.body?.compromised, idempotencyKey: idempotencyKey(request) },
         asCaller(request),
       );
       return { data: signingKeys.map(signingKeyJson) };

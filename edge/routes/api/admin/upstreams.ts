@@ -42,7 +42,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
       const answer = await models.registerUpstream(
         {
           baseUrl,
-          secretReference: secretReference ?? '',
+          secretReference,
           dialect: dialectNamed(dialect),
           operations: operationsNamed(operations),
         },

@@ -28,10 +28,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { page, limit, tenant_id: tenantId, search } = request.query;
-      const answer = await auth.adminListUsers(
-        { page: { page, limit }, tenantId: tenantId ?? '', search: search ?? '' },
-        asCaller(request),
-      );
+      const answer = await auth.adminListUsers({ page: { page, limit }, tenantId, search }, asCaller(request));
       return { data: answer.users.map(adminUserJson), pagination: paginationJson(answer.page) };
     },
   );

@@ -47,7 +47,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           page: { page, limit },
           keyType: keyTypes.value(key_type),
           status: keyStatuses.value(status),
-          search: search ?? '',
+          search,
         },
         asCaller(request),
       );

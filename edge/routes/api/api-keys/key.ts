@@ -52,8 +52,8 @@ export const keyRoutes: Routes = (app, deps) => {
         {
           keyId,
           updateMask: { paths },
-          name: body.name ?? '',
-          scopes: body.scopes ?? [],
+          name: body.name,
+          scopes: body.scopes,
           expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
           modelAllowlist: body.model_allowlist ?? [],
           ipAllowlist: body.ip_allowlist ?? [],

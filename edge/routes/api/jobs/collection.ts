@@ -74,10 +74,10 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
         {
           page: { page, limit },
           status: jobStatuses.value(status),
-          model: model ?? '',
+          model,
           endpoint: endpointOf(endpoint ?? ''),
           order: order === 'asc' ? JobOrder.ASC : JobOrder.DESC,
-          after: after ?? '',
+          after,
         },
         asCaller(request),
       );

@@ -35,7 +35,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
           keyId: request.params.key_id,
           granularity: keyGranularities.value(query.granularity ?? 'daily'),
           range: readRange(query),
-          modelName: query.model_name ?? '',
+          modelName: query.model_name,
         },
         asCaller(request),
       );

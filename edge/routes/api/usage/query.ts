@@ -52,16 +52,13 @@ export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageSc
 
 /** The days as the query gives them; Usage checks what they mean. */
 export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {
-  return {
-    ...readDays(query),
-    timezone: query.timezone ?? '',
-  };
+  return { ...readDays(query), timezone: query.timezone };
 }
 
 function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
-  const apiKeyId = query.api_key_id ?? '';
-  if (apiKeyId !== '' && !isUuid(apiKeyId)) {
+  const { api_key_id: apiKeyId } = query;
+  if (apiKeyId !== undefined && !isUuid(apiKeyId)) {
     throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');
   }
-  return { model: query.model ?? '', endpoint: endpointOf(query.endpoint ?? ''), apiKeyId };
+  return { model: query.model, endpoint: endpointOf(query.endpoint ?? ''), apiKeyId };
 }

@@ -26,7 +26,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { organization } = await auth.suspendOrganization(
-        { tenantId: organizationId(request.params.tenant_id), reason: request.body?.reason ?? '' },
+        { tenantId: organizationId(request.params.tenant_id), reason: request.body?.reason },
         asCaller(request),
       );
       return adminOrganizationJson(organization!);
