@@ -30,8 +30,7 @@ const largestUtterance = {
 
 /** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream that transcribes files. */
 export type Backend = {
-  // Methods that take an event return a promise when the client should wait before it sends more. This one applies a configuration, and
-  // tells the client once it is in force. `causeId`: the client's id of the event.
+  // Methods that take an event return a promise when the client should wait before it sends more.
   /** Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. */
   configure(config: SessionConfig, causeId: string | null): Promise<void> | void;
   append(audio: Buffer, causeId: string | null): Promise<void> | void;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import { uuidv7 } from '#shared/ids.ts';
+import { uuidOfHex, uuidv7 } from '#shared/ids.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 
 /**
@@ -13,5 +13,5 @@ export function requestId(request: FastifyRequest): string {
   const digest = createHash('sha256')
     .update(JSON.stringify([request.principal!.userId, key]))
     .digest('hex');
-  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5');
+  return uuidOfHex(digest.slice(0, 32));
 }
