@@ -6,7 +6,7 @@ const rememberedMax = 10_000;
  * reported; such an answer must be neither believed nor cached.
  */
 export class RecentChanges {
-  #versions = new Map<string, bigint>();
+  readonly #versions = new Map<string, bigint>();
   #floor = 0n;
 
   /** The subject changed at this version. */
@@ -16,7 +16,7 @@ export class RecentChanges {
     if (this.#versions.size <= rememberedMax) return;
     const [oldest, oldestVersion] = this.#versions.entries().next().value!;
     this.#versions.delete(oldest);
-    this.#floor = oldestVersion;
+    if (oldestVersion > this.#floor) this.#floor = oldestVersion;
   }
 
   /** Changes were missed: whatever was read before `version` is out of date. */
