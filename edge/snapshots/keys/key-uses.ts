@@ -68,12 +68,12 @@ export class KeyUses {
   #nextBatch(): Batch {
     if (this.#unconfirmed !== null) return this.#unconfirmed;
     const entries = this.#used.splice(0, usesMax);
-    return { batchId: uuidv7(), uses: [...sumByKey(entries).values()] };
+    return { batchId: uuidv7(), uses: sumByKey(entries) };
   }
 }
 
 /** One sum per key, since a key may have several secrets; resets the entries' counts. */
-function sumByKey(entries: readonly CachedKey[]): Map<string, MessageInitShape<typeof KeyUseSchema>> {
+function sumByKey(entries: readonly CachedKey[]): Batch['uses'] {
   const sums = new Map<string, { tenantId: string; keyId: string; count: number; lastUsedMs: number }>();
   for (const entry of entries) {
     const { tenantId, keyId } = entry.principal;
@@ -83,10 +83,9 @@ function sumByKey(entries: readonly CachedKey[]): Map<string, MessageInitShape<t
     sums.set(keyId, sum);
     entry.uses = 0;
   }
-  return new Map(
-    [...sums].map(([keyId, { count, lastUsedMs, ...key }]) => [
-      keyId,
-      { ...key, count: BigInt(count), lastUsedAt: timestampFromMs(lastUsedMs) },
-    ]),
-  );
+  return [...sums.values()].map(({ count, lastUsedMs, ...key }) => ({
+    ...key,
+    count: BigInt(count),
+    lastUsedAt: timestampFromMs(lastUsedMs),
+  }));
 }
