@@ -4,6 +4,7 @@ import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone } from './ti
 
 /** Days as given in a request; empty if absent. */
 export type RequestedDays = { startDate: string; endDate: string; timezone: string };
+export const noDays: RequestedDays = { startDate: '', endDate: '', timezone: '' };
 
 /** The rule for a range. */
 export type RangeRule = {
@@ -33,19 +34,17 @@ export const daysMaxOfSums = 366;
  * parameter.
  */
 export function resolveRange(requested: RequestedDays | undefined, rule: RangeRule, nowMs: number): DayRange {
-  const timeZone = checkTimeZone(requested?.timezone ?? '');
-  const given = {
-    start: readDay(requested?.startDate ?? '', 'start_date'),
-    end: readDay(requested?.endDate ?? '', 'end_date'),
-  };
+  const given = resolveOpenRange(requested);
   if (rule.defaultDays === undefined) {
-    if (given.start === null) throw missing('start_date');
-    if (given.end === null) throw missing('end_date');
+    if (given.firstDay === null) throw missing('start_date');
+    if (given.lastDay === null) throw missing('end_date');
   }
-  const lastDay = given.end ?? dayAt(nowMs, timeZone);
-  const firstDay = given.start ?? lastDay.subtract({ days: rule.defaultDays! - 1 });
+  const { timeZone } = given;
+  const lastDay = given.lastDay ?? dayAt(nowMs, timeZone);
+  const firstDay = given.firstDay ?? lastDay.subtract({ days: rule.defaultDays! - 1 });
   const range = { firstDay, lastDay, timeZone };
-  requireOrder(range, given.end === null ? 'start_date' : 'end_date');
+  // A given end was checked already.
+  requireOrder(range, 'start_date');
   if (daysIn(range) > rule.daysMax) {
     throw gatewayError(
       ErrorReason.RANGE_TOO_LARGE,
@@ -64,10 +63,10 @@ export function currentMonth(timezone: string, nowMs: number): DayRange {
 }
 
 /** Days of which either end may be open: null. */
-export function resolveOpenRange(requested: RequestedDays | undefined) {
-  const timeZone = checkTimeZone(requested?.timezone ?? '');
-  const firstDay = readDay(requested?.startDate ?? '', 'start_date');
-  const lastDay = readDay(requested?.endDate ?? '', 'end_date');
+export function resolveOpenRange({ startDate, endDate, timezone }: RequestedDays = noDays) {
+  const timeZone = checkTimeZone(timezone);
+  const firstDay = readDay(startDate, 'start_date');
+  const lastDay = readDay(endDate, 'end_date');
   if (firstDay !== null && lastDay !== null) requireOrder({ firstDay, lastDay, timeZone }, 'end_date');
   return { firstDay, lastDay, timeZone };
 }

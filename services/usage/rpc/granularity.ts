@@ -2,6 +2,7 @@ import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import {
   checkTimeZone,
   daysMaxByWidth,
+  noDays,
   type RangeRule,
   type RequestedDays,
   resolveRange,
@@ -21,19 +22,15 @@ type BucketedRange = { days: DayRange; width: BucketWidth; granularity: Granular
 /** Resolves a range with its granularity, which limits its width (service.md, Limits). Hours are UTC, whatever the zone. */
 export function resolveBucketedRange(
   asked: Granularity,
-  requested: RequestedDays | undefined,
+  requested: RequestedDays = noDays,
   rule: Pick<RangeRule, 'defaultDays'>,
   nowMs: number,
 ): BucketedRange {
   const granularity = asked === Granularity.UNSPECIFIED ? Granularity.DAILY : asked;
   const width = widths.get(granularity)!;
-  const timezone = checkTimeZone(requested?.timezone ?? '');
+  const timezone = checkTimeZone(requested.timezone);
   const days = resolveRange(
-    {
-      startDate: requested?.startDate ?? '',
-      endDate: requested?.endDate ?? '',
-      timezone: width === 'hourly' ? 'UTC' : timezone,
-    },
+    { ...requested, timezone: width === 'hourly' ? 'UTC' : timezone },
     { ...rule, daysMax: daysMaxByWidth[width], qualifier: ` with ${width} granularity` },
     nowMs,
   );
