@@ -1,5 +1,4 @@
-import type { Logger } from './logger.ts';
-import { RepeatedFailures } from './repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from './repeated-failures.ts';
 
 export type RecurringWork = {
   /** Starts a round now, or another one right after the running one. */
@@ -24,7 +23,7 @@ export function startRecurringWork(work: {
   everyMs: number;
   /** `signal` aborts when the work is closed: long work should then end. */
   round(signal: AbortSignal): Promise<unknown>;
-  logger: Pick<Logger, 'info' | 'warn'>;
+  logger: FailureLogger;
 }): RecurringWork {
   const { name, everyMs, round, logger } = work;
   const failures = new RepeatedFailures(name, logger);

@@ -2,14 +2,16 @@ import { expect, test, vi } from 'vitest';
 import { ErrorReason, gatewayError } from './errors.ts';
 import { RepeatedFailures } from './repeated-failures.ts';
 
-test('an outage is logged once for each cause and once a minute, and so is its end', () => {
+test('an outage is logged once for each cause and once a minute, and so is its end; what the next try makes up for is not', () => {
   vi.useFakeTimers();
   try {
     const lines: unknown[] = [];
     const log = (fields: object, text?: string) => lines.push({ ...fields, text });
-    const failures = new RepeatedFailures('the feed', { info: log, warn: log });
+    const failures = new RepeatedFailures('the feed', { debug() {}, info: log, warn: log });
     const unreachable = (internal: string) => gatewayError(ErrorReason.OVERLOADED, 'Try again.', { internal });
     const fail = (internal: string) => failures.failed(unreachable(internal), 'broke off');
+    failures.succeeded();
+    fail('once');
     failures.succeeded();
     for (let count = 0; count < 10; count += 1) fail('no route');
     fail('refused');
@@ -18,14 +20,14 @@ test('an outage is logged once for each cause and once a minute, and so is its e
       fail('refused');
     }
     failures.succeeded();
-    failures.succeeded();
+    fail('refused');
     fail('refused');
     expect(lines).toEqual([
-      { err: unreachable('no route'), failures: 1, text: 'the feed broke off' },
+      { err: unreachable('no route'), failures: 2, text: 'the feed broke off' },
       { err: unreachable('refused'), failures: 11, text: 'the feed broke off' },
       { err: unreachable('refused'), failures: 71, text: 'the feed broke off' },
       { failures: 71, text: 'the feed works again' },
-      { err: unreachable('refused'), failures: 1, text: 'the feed broke off' },
+      { err: unreachable('refused'), failures: 2, text: 'the feed broke off' },
     ]);
   } finally {
     vi.useRealTimers();

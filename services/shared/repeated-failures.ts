@@ -2,21 +2,23 @@ import { GatewayError } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { messageOf } from './message-of.ts';
 
+export type FailureLogger = Pick<Logger, 'debug' | 'info' | 'warn'>;
+
 /** How often a failure that goes on is logged, in milliseconds. */
 const everyMs = 60_000;
 
 /**
- * Logs the failures of what is tried again and again: each cause once and then once a minute while it lasts, and in the end that it is over.
- * `name` is what fails, e.g. `the catalog feed`.
+ * Logs the failures of what is tried again and again, once the next try has failed too: each cause once and then once a minute while it
+ * lasts, and in the end that it is over. `name` is what fails, e.g. `the catalog feed`.
  */
 export class RepeatedFailures {
   readonly #name: string;
-  readonly #logger: Pick<Logger, 'info' | 'warn'>;
+  readonly #logger: FailureLogger;
   #failures = 0;
   #loggedText = '';
   #loggedMs = 0;
 
-  constructor(name: string, logger: Pick<Logger, 'info' | 'warn'>) {
+  constructor(name: string, logger: FailureLogger) {
     this.#name = name;
     this.#logger = logger;
   }
@@ -24,17 +26,21 @@ export class RepeatedFailures {
   /** `consequence` goes on from the name: `broke off; reopening it`. */
   failed(err: unknown, consequence: string): void {
     this.#failures += 1;
+    const told = `${this.#name} ${consequence}`;
+    if (this.#failures === 1) {
+      this.#logger.debug({ err }, told);
+      return;
+    }
     const nowMs = performance.now();
     const text = (err instanceof GatewayError ? err.details.internal : undefined) ?? messageOf(err);
-    if (this.#failures > 1 && text === this.#loggedText && nowMs - this.#loggedMs < everyMs) return;
+    if (this.#failures > 2 && text === this.#loggedText && nowMs - this.#loggedMs < everyMs) return;
     this.#loggedText = text;
     this.#loggedMs = nowMs;
-    this.#logger.warn({ err, failures: this.#failures }, `${this.#name} ${consequence}`);
+    this.#logger.warn({ err, failures: this.#failures }, told);
   }
 
   succeeded(): void {
-    if (this.#failures === 0) return;
-    this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
+    if (this.#failures > 1) this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
     this.#failures = 0;
   }
 }

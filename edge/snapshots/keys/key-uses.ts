@@ -4,8 +4,7 @@ import type { Client } from '@connectrpc/connect';
 import type { KeyUseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Logger } from '#shared/logger.ts';
-import { RepeatedFailures } from '#shared/repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { CachedKey } from './key-cache.ts';
 
@@ -23,7 +22,7 @@ export class KeyUses {
   #unconfirmed: Batch | null = null;
   #reporting: Promise<void> | null = null;
 
-  constructor(keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>, logger: Pick<Logger, 'info' | 'warn'>) {
+  constructor(keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>, logger: FailureLogger) {
     this.#keys = keys;
     this.#failures = new RepeatedFailures('reporting the uses of API keys', logger);
   }

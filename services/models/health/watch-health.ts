@@ -2,8 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Logger } from '#shared/logger.ts';
-import { RepeatedFailures } from '#shared/repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
@@ -27,7 +26,7 @@ export function watchHealth(deps: {
   catalog: Pick<Catalog, 'deployments'>;
   models: Pick<Client<typeof ModelsService>, 'reportDeploymentHealth'>;
   clock: Pick<Clock, 'monotonic'>;
-  logger: Pick<Logger, 'info' | 'warn'>;
+  logger: FailureLogger;
 }): { close(): Promise<void> } {
   const { catalog, models, clock, logger } = deps;
   const failures = new RepeatedFailures('reporting the health of deployments to Models', logger);

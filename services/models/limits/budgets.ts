@@ -5,7 +5,7 @@ import type { CallerConstraints, JobHold } from '#gen/modelgateway/models/v1/inf
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Logger } from '#shared/logger.ts';
+import type { FailureLogger } from '#shared/repeated-failures.ts';
 import { asService, type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
@@ -16,7 +16,7 @@ import { heldLease, LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 export type BudgetsDeps = {
   billing: Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
   clock: Pick<Clock, 'monotonic'>;
-  logger: Pick<Logger, 'info' | 'warn'>;
+  logger: FailureLogger;
   /** The id by which Billing knows this process: a UUID made at its start. */
   holderId?: string;
 };

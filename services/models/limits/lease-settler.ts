@@ -2,8 +2,7 @@ import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Logger } from '#shared/logger.ts';
-import { RepeatedFailures } from '#shared/repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { type HeldLease, neededRoom } from './held-lease.ts';
 
@@ -34,7 +33,7 @@ export class LeaseSettler {
     billing: Pick<Client<typeof BillingService>, 'settle'>;
     holderId: string;
     now: () => number;
-    logger: Pick<Logger, 'info' | 'warn'>;
+    logger: FailureLogger;
   }) {
     this.#billing = deps.billing;
     this.#holderId = deps.holderId;

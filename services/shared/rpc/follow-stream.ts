@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger } from '#shared/logger.ts';
-import { RepeatedFailures } from '#shared/repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 
 /** How often a followed stream sends something, even if only that there is nothing new, in milliseconds. */
 export const heartbeatMs = 500;
@@ -29,7 +28,7 @@ export function followStream<Message>(options: {
   open(signal: AbortSignal): AsyncIterable<Message>;
   /** Handles a message; returns true if it was more than a heartbeat. */
   onMessage(message: Message): boolean;
-  logger: Pick<Logger, 'info' | 'warn'>;
+  logger: FailureLogger;
 }): Following {
   const { name, open, onMessage, logger } = options;
   const failures = new RepeatedFailures(name, logger);
