@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { installErrors } from '../http/errors.ts';
@@ -58,4 +59,15 @@ test('a page is requested anew at each visit, and sent again if it has changed, 
   utimesSync(join(folder, 'index.html'), time, time);
   await start();
   expect([(await again()).statusCode, (await again()).body]).toEqual([200, '<title>Two</title>']);
+});
+
+test('a file is sent compressed to whoever takes gzip, plain to others, and as itself to caches', async () => {
+  const zipped = await get('/', { 'accept-encoding': 'gzip, deflate, br' });
+  const plain = await get('/', { 'accept-encoding': 'br, gzip;q=0' });
+  expect([zipped.headers['content-encoding'], plain.headers['content-encoding']]).toEqual(['gzip', undefined]);
+  expect(gunzipSync(zipped.rawPayload).toString()).toBe(plain.body);
+  expect([zipped.headers.vary, plain.headers.vary]).toEqual(['accept-encoding', 'accept-encoding']);
+  const again = { 'accept-encoding': 'gzip', 'if-none-match': String(zipped.headers.etag) };
+  expect((await get('/', again)).statusCode).toBe(304);
+  expect((await get('/', { ...again, 'accept-encoding': 'identity' })).statusCode).toBe(200);
 });

@@ -15,6 +15,17 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
+test('a page shows a sign of life while its scripts are on their way', async () => {
+  const { page, close } = await openPage(browser);
+  const release = await hold(page, '**/assets/index-*.js');
+  await page.goto(portal.url, { waitUntil: 'commit' });
+  await page.getByRole('img', { name: 'Loading' }).waitFor({ timeout: 5_000 });
+  release();
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  expect(await page.getByRole('img', { name: 'Loading' }).count()).toBe(0);
+  await close();
+});
+
 /** Answers to these requests wait until the returned function is called. */
 async function hold(page: Page, path: string): Promise<() => void> {
   const released = Promise.withResolvers<void>();
