@@ -72,12 +72,14 @@ function sendFile(path: string, content: Buffer): SendFile {
     vary: 'accept-encoding',
   };
   const plain = { content, headers: { ...headers, etag: `"${hash}"` } };
-  const gzipped = {
-    content: gzipSync(content),
-    headers: { ...headers, etag: `"${hash}.gzip"`, 'content-encoding': 'gzip' },
-  };
+  const gzippedHeaders = { ...headers, etag: `"${hash}.gzip"`, 'content-encoding': 'gzip' };
+  let gzipped: typeof plain | undefined;
   return (request, reply) => {
-    const sent = takesGzip(request.headers['accept-encoding']) ? gzipped : plain;
+    let sent = plain;
+    if (takesGzip(request.headers['accept-encoding'])) {
+      gzipped ??= { content: gzipSync(content), headers: gzippedHeaders };
+      sent = gzipped;
+    }
     reply.headers(sent.headers);
     // A compressing proxy turns the etag into a weak one, hence `includes`.
     if (request.headers['if-none-match']?.includes(sent.headers.etag)) return reply.code(304).send();
