@@ -1,5 +1,5 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';

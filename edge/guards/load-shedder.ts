@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, type SendFile } from '../portal/serve.ts';

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { countedBytesMin } from '#shared/held-bytes.ts';
 import { callerContext } from '#shared/rpc/caller.ts';

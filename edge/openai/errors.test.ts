@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { errorCode, type KnownReason } from '#shared/error-codes.ts';
+import { errorCode, typeOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { orNull } from '../http/nullable.ts';
@@ -17,62 +17,11 @@ export const errorBodySchema = Type.Object(
   { $id: 'Error', description: 'What went wrong; `param` names the field.' },
 );
 
-/** The platform's error type for each reason. A reason without one does not compile. */
-const types: Readonly<Record<KnownReason, string>> = {
-  [ErrorReason.UNSPECIFIED]: 'server_error',
-  [ErrorReason.MISSING_API_KEY]: 'invalid_request_error',
-  [ErrorReason.INVALID_API_KEY]: 'invalid_request_error',
-  [ErrorReason.EXPIRED_API_KEY]: 'invalid_request_error',
-  [ErrorReason.INVALID_TOKEN]: 'invalid_request_error',
-  [ErrorReason.EXPIRED_TOKEN]: 'invalid_request_error',
-  [ErrorReason.INVALID_CREDENTIALS]: 'invalid_request_error',
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'service_unavailable_error',
-  [ErrorReason.ENDPOINT_NOT_ALLOWED]: 'authentication_error',
-  [ErrorReason.MISSING_SCOPE]: 'permission_error',
-  [ErrorReason.IP_NOT_ALLOWED]: 'permission_error',
-  [ErrorReason.TENANT_SUSPENDED]: 'permission_error',
-  [ErrorReason.INSUFFICIENT_ROLE]: 'permission_error',
-  [ErrorReason.MODEL_NOT_FOUND]: 'invalid_request_error',
-  [ErrorReason.MODEL_SUNSET]: 'invalid_request_error',
-  [ErrorReason.MODEL_NOT_ALLOWED]: 'permission_error',
-  [ErrorReason.MODEL_UNAVAILABLE]: 'service_unavailable_error',
-  [ErrorReason.OVERLOADED]: 'service_unavailable_error',
-  [ErrorReason.NO_CAPACITY]: 'service_unavailable_error',
-  [ErrorReason.RATE_LIMITED]: 'requests',
-  [ErrorReason.TOKEN_RATE_LIMITED]: 'tokens',
-  [ErrorReason.SPEND_CAP_EXCEEDED]: 'insufficient_quota',
-  [ErrorReason.COST_LIMIT_EXCEEDED]: 'insufficient_quota',
-  [ErrorReason.PAYG_CAP_EXCEEDED]: 'insufficient_quota',
-  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: 'insufficient_quota',
-  [ErrorReason.INVALID_REQUEST]: 'invalid_request_error',
-  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: 'invalid_request_error',
-  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: 'invalid_request_error',
-  [ErrorReason.REQUEST_TOO_LARGE]: 'invalid_request_error',
-  [ErrorReason.NOT_FOUND]: 'invalid_request_error',
-  [ErrorReason.UNKNOWN_URL]: 'invalid_request_error',
-  [ErrorReason.METHOD_NOT_SUPPORTED]: 'invalid_request_error',
-  [ErrorReason.UNSUPPORTED_HTTP]: 'invalid_request_error',
-  [ErrorReason.CONFLICT]: 'invalid_request_error',
-  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: 'invalid_request_error',
-  [ErrorReason.KEY_QUOTA_EXCEEDED]: 'permission_error',
-  [ErrorReason.RANGE_TOO_LARGE]: 'invalid_request_error',
-  [ErrorReason.REGISTRATION_UNAVAILABLE]: 'service_unavailable_error',
-  [ErrorReason.INVALID_CODE]: 'invalid_request_error',
-  [ErrorReason.UPSTREAM_REFUSED]: 'invalid_request_error',
-  [ErrorReason.UPSTREAM_ERROR]: 'server_error',
-  [ErrorReason.UPSTREAM_TIMEOUT]: 'server_error',
-  [ErrorReason.CANCELLED]: 'server_error',
-  [ErrorReason.DEADLINE_EXCEEDED]: 'server_error',
-  [ErrorReason.UNIMPLEMENTED]: 'server_error',
-  [ErrorReason.INTERNAL]: 'server_error',
-};
-
 /** The body of an error. */
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
     message: error.message,
-    // A newer service may send a reason that this edge does not know.
-    type: error.details.upstream?.type || (types[error.reason as KnownReason] ?? types[ErrorReason.UNSPECIFIED]),
+    type: typeOf(error),
     param: error.details.param ?? null,
     code: errorCode(error),
   },

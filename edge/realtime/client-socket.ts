@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
 import { overloaded } from '../guards/load-shedder.ts';

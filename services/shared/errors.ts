@@ -22,7 +22,7 @@ export type GatewayErrorDetails = {
 
 /**
  * The one error class of the gateway: a reason for machines, a public text for clients, an internal text for operators. It crosses RPC
- * unchanged except for the internal text, and only error-statuses.ts and edge/openai/errors.ts turn it into HTTP.
+ * unchanged except for the internal text, and only error-table.ts and edge/openai/errors.ts turn it into HTTP.
  */
 export class GatewayError extends Error {
   readonly reason: ErrorReason;

@@ -9,7 +9,7 @@ import {
   type JobHold,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { timerMsMax } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-codes.ts';
+import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';

@@ -1,7 +1,6 @@
 import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-codes.ts';
-import { statusOf } from '#shared/error-statuses.ts';
+import { errorCode, statusOf } from '#shared/error-table.ts';
 import { cancelled, ErrorReason, type GatewayError } from '#shared/errors.ts';
 import type { Cancellation } from '#shared/rpc/cancellation.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';

@@ -1,6 +1,5 @@
 import type { Clock } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-codes.ts';
-import { statusOf } from '#shared/error-statuses.ts';
+import { errorCode, statusOf } from '#shared/error-table.ts';
 import type { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';

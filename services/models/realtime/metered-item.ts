@@ -1,6 +1,6 @@
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-codes.ts';
+import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Caller } from '#shared/rpc/caller.ts';

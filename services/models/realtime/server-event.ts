@@ -1,4 +1,4 @@
-import { errorCode } from '#shared/error-codes.ts';
+import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
 

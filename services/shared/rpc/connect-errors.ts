@@ -2,61 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { durationFromMs, durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
-import type { KnownReason } from '../error-codes.ts';
+import { rpcCodeOf } from '../error-table.ts';
 import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
-
-/** The RPC code of each reason, for callers that do not know ErrorDetail: proxies, metrics, clients in other languages. */
-const codeByReason: Record<KnownReason, Code> = {
-  [ErrorReason.UNSPECIFIED]: Code.Internal,
-  [ErrorReason.MISSING_API_KEY]: Code.Unauthenticated,
-  [ErrorReason.INVALID_API_KEY]: Code.Unauthenticated,
-  [ErrorReason.EXPIRED_API_KEY]: Code.Unauthenticated,
-  [ErrorReason.INVALID_TOKEN]: Code.Unauthenticated,
-  [ErrorReason.EXPIRED_TOKEN]: Code.Unauthenticated,
-  [ErrorReason.INVALID_CREDENTIALS]: Code.Unauthenticated,
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: Code.Unauthenticated,
-  [ErrorReason.ENDPOINT_NOT_ALLOWED]: Code.PermissionDenied,
-  [ErrorReason.MISSING_SCOPE]: Code.PermissionDenied,
-  [ErrorReason.IP_NOT_ALLOWED]: Code.PermissionDenied,
-  [ErrorReason.TENANT_SUSPENDED]: Code.PermissionDenied,
-  [ErrorReason.INSUFFICIENT_ROLE]: Code.PermissionDenied,
-  [ErrorReason.MODEL_NOT_FOUND]: Code.NotFound,
-  [ErrorReason.MODEL_SUNSET]: Code.FailedPrecondition,
-  [ErrorReason.MODEL_NOT_ALLOWED]: Code.PermissionDenied,
-  [ErrorReason.MODEL_UNAVAILABLE]: Code.Unavailable,
-  [ErrorReason.OVERLOADED]: Code.Unavailable,
-  [ErrorReason.NO_CAPACITY]: Code.Unavailable,
-  [ErrorReason.RATE_LIMITED]: Code.ResourceExhausted,
-  [ErrorReason.TOKEN_RATE_LIMITED]: Code.ResourceExhausted,
-  [ErrorReason.SPEND_CAP_EXCEEDED]: Code.ResourceExhausted,
-  [ErrorReason.COST_LIMIT_EXCEEDED]: Code.ResourceExhausted,
-  [ErrorReason.PAYG_CAP_EXCEEDED]: Code.ResourceExhausted,
-  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: Code.ResourceExhausted,
-  [ErrorReason.INVALID_REQUEST]: Code.InvalidArgument,
-  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: Code.InvalidArgument,
-  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: Code.InvalidArgument,
-  [ErrorReason.REQUEST_TOO_LARGE]: Code.ResourceExhausted,
-  [ErrorReason.NOT_FOUND]: Code.NotFound,
-  [ErrorReason.UNKNOWN_URL]: Code.NotFound,
-  [ErrorReason.METHOD_NOT_SUPPORTED]: Code.Unimplemented,
-  [ErrorReason.UNSUPPORTED_HTTP]: Code.Unimplemented,
-  [ErrorReason.CONFLICT]: Code.FailedPrecondition,
-  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: Code.AlreadyExists,
-  [ErrorReason.KEY_QUOTA_EXCEEDED]: Code.ResourceExhausted,
-  [ErrorReason.RANGE_TOO_LARGE]: Code.InvalidArgument,
-  [ErrorReason.REGISTRATION_UNAVAILABLE]: Code.FailedPrecondition,
-  [ErrorReason.INVALID_CODE]: Code.InvalidArgument,
-  [ErrorReason.UPSTREAM_REFUSED]: Code.InvalidArgument,
-  [ErrorReason.UPSTREAM_ERROR]: Code.Unavailable,
-  [ErrorReason.UPSTREAM_TIMEOUT]: Code.DeadlineExceeded,
-  [ErrorReason.CANCELLED]: Code.Canceled,
-  [ErrorReason.DEADLINE_EXCEEDED]: Code.DeadlineExceeded,
-  [ErrorReason.UNIMPLEMENTED]: Code.Unimplemented,
-  [ErrorReason.INTERNAL]: Code.Internal,
-};
-
-/** The RPC code under which a reason travels. */
-export const codeOf = (reason: ErrorReason): Code => codeByReason[reason as KnownReason] ?? Code.Internal;
 
 /** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
 export function publicPart(error: GatewayError): GatewayError {
@@ -69,7 +16,7 @@ export function publicPart(error: GatewayError): GatewayError {
 export function toConnectError(error: GatewayError): ConnectError {
   const text = sendable(error.message);
   const detail = { desc: ErrorDetailSchema, value: { ...toErrorDetail(error), message: text } };
-  return new ConnectError(text, codeOf(error.reason), undefined, [detail]);
+  return new ConnectError(text, rpcCodeOf(error.reason), undefined, [detail]);
 }
 
 /**

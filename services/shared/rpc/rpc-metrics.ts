@@ -1,9 +1,9 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import { codeToString } from '@connectrpc/connect/protocol-connect';
 import type { Registry } from 'prom-client';
+import { rpcCodeOf } from '../error-table.ts';
 import type { ErrorReason } from '../errors.ts';
 import { CellHistogram, type HistogramCell } from '../metrics.ts';
-import { codeOf } from './connect-errors.ts';
 
 /** Metrics of the calls that this process answers. */
 export type RpcMetrics = {
@@ -23,13 +23,13 @@ export function createRpcMetrics(registry: Registry): RpcMetrics {
   const cellsByMethod = new Map<DescMethod, HistogramCell[]>();
   return {
     observe(method, reason, latencyMs) {
-      const code = reason === undefined ? 0 : codeOf(reason);
+      const code = reason === undefined ? 0 : rpcCodeOf(reason);
       const cells = cellsByMethod.get(method) ?? [];
       if (cells.length === 0) cellsByMethod.set(method, cells);
       cells[code] ??= histogram.cell({
         service: method.parent.typeName,
         method: method.name,
-        code: reason === undefined ? 'ok' : codeToString(codeOf(reason)),
+        code: reason === undefined ? 'ok' : codeToString(rpcCodeOf(reason)),
       });
       cells[code].observe(latencyMs / 1000);
     },

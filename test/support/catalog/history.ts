@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { ModelSettingsSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ImportedModelSchema, ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { statusOf } from '#shared/error-statuses.ts';
+import { statusOf } from '#shared/error-table.ts';
 import { GatewayError } from '#shared/errors.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { ClockAhead } from '../clock-ahead.ts';
