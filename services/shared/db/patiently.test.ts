@@ -23,7 +23,7 @@ test.each([
 test('a start fails in one line if the database stays away, and at once for any other reason', async () => {
   await expect(patiently(() => Promise.reject(away()), 150)).rejects.toThrow(
     new StartError(
-      'The database was out of reach or too slow for 0.15 s during the start (Try again.): fix that and start again.',
+      'The database or a service was out of reach or too slow for 0.15 s during the start (Try again.): fix that and start again.',
     ),
   );
   const locked = new Error('canceling statement due to statement timeout');

@@ -10,10 +10,10 @@ const pauseMs = 100;
 const waitingHelps = [ErrorReason.OVERLOADED, ErrorReason.DEADLINE_EXCEEDED];
 
 /**
- * Runs a step of a service's start, and repeats it while the database is out of reach, for `patienceMs` in all: on a busy machine the first
+ * Runs a step of a service's start, and repeats it while the database, or a service, is out of reach, for `patienceMs` in all: on a busy machine the first
  * connections of a start may take longer than a request would wait for one.
  *
- * @throws StartError when the database stays away; any other error of `work` at once.
+ * @throws StartError when it stays away; any other error of `work` at once.
  */
 export async function patiently<Result>(work: () => Promise<Result>, patienceMs = 15_000): Promise<Result> {
   const untilMs = performance.now() + patienceMs;
@@ -27,7 +27,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
         // Clients are told the same whatever the cause.
         const cause = error instanceof GatewayError ? (error.cause ?? error) : error;
         throw new StartError(
-          `The database was out of reach or too slow for ${patienceMs / 1_000} s during the start (${messageOf(cause)}): fix that and start again.`,
+          `The database or a service was out of reach or too slow for ${patienceMs / 1_000} s during the start (${messageOf(cause)}): fix that and start again.`,
           { cause: error },
         );
       }
