@@ -48,10 +48,9 @@ export const keyCommands: readonly AdminCommand[] = [
       const withLimits = (key: Key) => ({ output: { ...shown(key), ...shownLimits(key.rateLimits) } });
       const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
       if (key === undefined) throw notFound('API key');
-      const given = limitsOf(args);
-      const organizationLimits = args.values['organization-limits'] === true;
-      if (given === null && !organizationLimits) return withLimits(key);
-      const changes = organizationLimits || given === null ? undefined : given;
+      const given = limitsOf(args, 'organization-limits');
+      if (given === null) return withLimits(key);
+      const changes = given === 'none' ? undefined : given;
       return withLimits((await keys.setKeyRateLimits({ keyId, changes }, asOperator)).key!);
     },
   },

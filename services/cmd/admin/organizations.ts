@@ -99,13 +99,12 @@ export const organizationCommands: readonly AdminCommand[] = [
     async run({ auth, billing, asOperator }, args) {
       const tenantId = argument(args, 0, "the organization's id");
       await auth.adminGetOrganization({ tenantId }, asOperator);
-      const given = limitsOf(args);
-      const planLimits = args.values['plan-limits'] === true;
-      if (given === null && !planLimits) {
+      const given = limitsOf(args, 'plan-limits');
+      if (given === null) {
         const { effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
         return { output: shownLimits(effectiveRateLimits) };
       }
-      const changes = planLimits || given === null ? undefined : given;
+      const changes = given === 'none' ? undefined : given;
       const answer = await billing.setOrganizationRateLimits({ tenantId, changes }, asOperator);
       return { output: shownLimits(answer.effectiveRateLimits) };
     },

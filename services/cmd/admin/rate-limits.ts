@@ -1,6 +1,6 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
 import { type RateLimits, rateLimitsMax } from '#shared/rate-limits.ts';
-import { type AdminArguments, wholeNumber } from './command.ts';
+import { type AdminArguments, UsageError, wholeNumber } from './command.ts';
 
 /** The arguments that set rate limits. */
 export const limitOptions: ParseArgsOptionsConfig = {
@@ -9,15 +9,17 @@ export const limitOptions: ParseArgsOptionsConfig = {
   concurrent: { type: 'string' },
 };
 
-/** The limits that were given; null when there are none. */
-export function limitsOf(args: AdminArguments): Partial<RateLimits> | null {
+/** The limits that were given, `none` for the option that takes all of them back, or null when nothing was asked for. */
+export function limitsOf(args: AdminArguments, takeBack: string): Partial<RateLimits> | 'none' | null {
   const given = {
     requestsPerMinute: wholeNumber(args, 'requests', rateLimitsMax.requestsPerMinute),
     tokensPerMinute: wholeNumber(args, 'tokens', rateLimitsMax.tokensPerMinute),
     concurrentRequests: wholeNumber(args, 'concurrent', rateLimitsMax.concurrentRequests),
   };
   const entries = Object.entries(given).filter(([, value]) => value !== undefined);
-  return entries.length === 0 ? null : Object.fromEntries(entries);
+  if (args.values[takeBack] !== true) return entries.length === 0 ? null : Object.fromEntries(entries);
+  if (entries.length > 0) throw new UsageError(`--${takeBack} takes all limits back: leave out the others`);
+  return 'none';
 }
 
 export const shownLimits = (limits: RateLimits | undefined) => ({

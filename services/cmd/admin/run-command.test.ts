@@ -83,6 +83,9 @@ test('an organization is renamed, given a quota, and its invitation delivered fr
   const [mail] = await json('mail', 'list', '--search', 'carried@example.com');
   expect(mail).toMatchObject({ kind: 'invitation', status: 'queued' });
   expect(mail.text).toContain('?token=');
+  // A terminal would take what follows a link for a part of it.
+  const link = /\S+\?token=\S+/.exec(mail.text)![0];
+  expect((await admin('mail', 'list', '--search', mail.to)).stdout).toContain(` ${link} `);
 });
 
 test('a key is found and revoked from a shell', async () => {
@@ -114,6 +117,9 @@ test("a key's rate limits are set, shown and reset to its organization's from a 
     tokens_per_minute: 0,
     concurrent_requests: 0,
   });
+  const both = await admin('keys', 'limits', key!.id, '--organization-limits', '--requests', '5');
+  expect([both.exitCode, both.stdout]).toEqual([2, '']);
+  expect(both.stderr).toContain('--organization-limits takes all limits back: leave out the others');
   expect((await admin('keys', 'limits', auth.owner.userId)).exitCode).not.toBe(0);
 });
 

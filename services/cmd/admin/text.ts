@@ -11,8 +11,11 @@ export function textOf(output: object | readonly object[]): string {
   return aligned([names.map((name) => name.toUpperCase()), ...rows]);
 }
 
-/** Terminals obey control characters, and names come from people. */
-const cell = (value: unknown): string => String(value ?? '').replace(/[\p{Cc}\p{Cf}]/gu, '?');
+/** Terminals obey control characters, and names come from people. Line breaks are common in mails, where a link may stand before them. */
+const cell = (value: unknown): string =>
+  String(value ?? '')
+    .replace(/\s+/g, ' ')
+    .replace(/[\p{Cc}\p{Cf}]/gu, '?');
 
 function aligned(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));

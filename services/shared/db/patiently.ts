@@ -10,8 +10,8 @@ const pauseMs = 100;
 const waitingHelps = [ErrorReason.OVERLOADED, ErrorReason.DEADLINE_EXCEEDED];
 
 /**
- * Runs a step of a service's start, and repeats it while the database, or a service, is out of reach, for `patienceMs` in all: on a busy machine the first
- * connections of a start may take longer than a request would wait for one.
+ * Runs a step of a start, and repeats it while the database, or a service, is out of reach, for `patienceMs` in all: on a busy machine the
+ * first connections of a start may take longer than a request would wait for one.
  *
  * @throws StartError when it stays away; any other error of `work` at once.
  */
