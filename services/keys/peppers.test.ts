@@ -7,6 +7,7 @@ import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
 import { as, digestsOf, reasonOf, sessionOf, startTestKeys, type TestKeys } from '../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../test/support/postgres.ts';
+import { logCollector } from '../../test/support/rpc-carriers.ts';
 
 const kept: KeyPepper = { version: 1, secret: 'the pepper under which keys were made' };
 const another: KeyPepper = { version: 1, secret: 'the pepper that was made in its place' };
@@ -68,6 +69,28 @@ test('a pepper is replaced step by step, and the keys of both work until the old
   await using last = await start(next);
   expect(await isKnown(last, secrets[0]!, next)).toBe(false);
   expect(await isKnown(last, secrets[2]!, next)).toBe(true);
+});
+
+test('a start says how many secrets need an earlier pepper, and how many are refused without it', async () => {
+  const { logger, lines } = logCollector();
+  const startLogged = (...peppers: KeyPepper[]) => startTestKeys(database.url, { peppers, logger });
+  {
+    await using first = await startLogged(kept);
+    for (let count = 0; count < 2; count += 1) await makeKey(first);
+  }
+  for (const peppers of [[next, kept], [next]]) {
+    await using later = await startLogged(...peppers);
+    await makeKey(later);
+  }
+  expect(lines.filter(({ secrets }) => secrets !== undefined)).toMatchObject([
+    { level: 30, version: 1, secrets: 2, msg: 'secrets of API keys need an earlier pepper until they are rotated' },
+    {
+      level: 40,
+      version: 1,
+      secrets: 2,
+      msg: 'secrets of API keys are refused, for KEY_PEPPER no longer has their pepper',
+    },
+  ]);
 });
 
 test('a pepper may be changed while no key uses it, or once none does any more', async () => {

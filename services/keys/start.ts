@@ -14,7 +14,7 @@ import { heartbeatMs as feedHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { createDigestLookUp } from './authentication/digest-look-up.ts';
 import { DigestEntity } from './db/digest.entity.ts';
 import { KeyEntity } from './db/key.entity.ts';
-import { checkPeppers } from './db/peppers.ts';
+import { checkPeppers, tellOfOtherPeppers } from './db/peppers.ts';
 import { keyEvents } from './feed/key-events.ts';
 import { openLeaseKeeper } from './feed/lease-keeper.ts';
 import { keysService } from './index.ts';
@@ -47,6 +47,7 @@ export async function startKeys(options: {
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   opened.defer(() => database.close());
   await patiently(() => checkPeppers(database, peppers));
+  await patiently(() => tellOfOtherPeppers(database, peppers, logger));
   const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
   opened.defer(() => leases.close());
   const source = keyEvents(database);

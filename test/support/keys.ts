@@ -33,15 +33,21 @@ export type TestKeys = {
 /** A Keys process on a test's database, called through the local transport. */
 export async function startTestKeys(
   connection: DatabaseUrl,
-  options: { clock?: Clock; peppers?: readonly KeyPepper[]; auth?: AuditTaker; heartbeatMs?: number } = {},
+  options: {
+    clock?: Clock;
+    peppers?: readonly KeyPepper[];
+    auth?: AuditTaker;
+    heartbeatMs?: number;
+    logger?: Logger;
+  } = {},
 ): Promise<TestKeys> {
-  const { clock = systemClock, peppers = testPeppers, auth = noAuth, heartbeatMs } = options;
+  const { clock = systemClock, peppers = testPeppers, auth = noAuth, heartbeatMs, logger = silentLogger } = options;
   const { implementation, close } = await startKeys({
     connection,
     peppers,
     auth,
     clock,
-    logger: silentLogger,
+    logger,
     registry: new Registry(),
     ...(heartbeatMs !== undefined && { heartbeatMs }),
   });

@@ -4,6 +4,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { internalError } from '#shared/errors.ts';
 import { pepperFingerprint } from '#shared/key-secret.ts';
+import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 
 /**
@@ -28,6 +29,30 @@ export const checkPeppers = (database: ServiceDatabase, peppers: readonly KeyPep
       else await em.execute('delete from peppers where version = ?', [pepper.version]);
     }
   });
+
+/**
+ * Logs how many secrets of API keys need another pepper than the first one, under which secrets are made now: an operator who replaces a
+ * pepper removes the old one once none is left (README, Several processes).
+ */
+export async function tellOfOtherPeppers(
+  database: Pick<ServiceDatabase, 'query'>,
+  peppers: readonly KeyPepper[],
+  logger: Pick<Logger, 'info' | 'warn'>,
+): Promise<void> {
+  const { rows } = await database.query<{ version: number; secrets: bigint }>({
+    // Nearly always there is no other, and the digests are not counted.
+    text: `select pepper_version as version, count(*) as secrets from digests
+      where pepper_version <> $1 and exists (select from peppers where version <> $1)
+      group by pepper_version order by pepper_version`,
+    values: [peppers[0]!.version],
+  });
+  for (const { version, secrets } of rows) {
+    const fields = { version, secrets: Number(secrets) };
+    if (peppers.some((pepper) => pepper.version === version))
+      logger.info(fields, 'secrets of API keys need an earlier pepper until they are rotated');
+    else logger.warn(fields, 'secrets of API keys are refused, for KEY_PEPPER no longer has their pepper');
+  }
+}
 
 /** Records that a digest is made under a pepper, in its transaction. Refuses a pepper that differs from the one recorded before. */
 export async function notePepper(em: SqlEntityManager, pepper: KeyPepper): Promise<void> {
