@@ -139,6 +139,39 @@ test.each(['Pacific/Auckland', 'America/Los_Angeles'])('days and months are thos
   await close();
 });
 
+test('the axis of a chart counts in whole steps, and shows the amounts of the smallest and largest bills whole', async () => {
+  const { page, close } = await openPage(browser);
+  let usage = { requests: 1, cost_usd: 0.0000044 };
+  await page.route('**/api/v1/usage/report?*', async (route) => {
+    const answer = await route.fetch();
+    const json = await answer.json();
+    for (const bucket of json.buckets) Object.assign(bucket, usage);
+    await route.fulfill({ response: answer, json });
+  });
+  // The labels of the y axis, each with its height, since a chart may be drawn twice.
+  await page.addInitScript(`
+    window.written = [];
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+      if (this.textAlign === 'right') window.written.push([text, x >= this.measureText(text).width, y]);
+      return fillText.call(this, text, x, y);
+    };
+  `);
+  await signIn(page, portal.url, users.owner, '/nothing-here');
+  const labelsOf = async (measure: string): Promise<string[]> => {
+    await page.goto(`${portal.url}/usage?measure=${measure}`);
+    await expect.poll(() => page.evaluate<number>('window.written.length')).toBeGreaterThan(0);
+    const written = await page.evaluate<[string, boolean, number][]>('window.written');
+    expect(written.filter(([, isWhole]) => !isWhole)).toEqual([]);
+    return [...new Map(written.map(([text, , y]) => [y, text])).values()];
+  };
+  expect(await labelsOf('requests')).toEqual(['0', '1']);
+  expect(await labelsOf('cost_usd')).toContain('$0.000004');
+  usage = { requests: 12, cost_usd: 1_234_567.5 };
+  expect(await labelsOf('cost_usd')).toContain('$1.2M');
+  await close();
+});
+
 test('times are local with UTC on hover', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'Pacific/Auckland' });
   await signIn(page, portal.url, users.owner, keyPath());

@@ -26,6 +26,10 @@ export function formatUsd(value: number): string {
   return usdText(value, digits);
 }
 
+/** An amount for an axis: from ten thousand dollars on, like $1.2M. */
+export const formatUsdCompact = (value: number): string =>
+  value < 10_000 ? formatUsd(value) : `$${compact.format(value)}`;
+
 /** With every digit down to the nano-USD. */
 export const formatUsdExact = (value: number): string => usdText(value, 9);
 

@@ -12,6 +12,7 @@ type BarChartProps = {
 };
 
 const height = 256;
+const font = '11px ui-sans-serif, system-ui, sans-serif';
 
 /**
  * Bars drawn by uPlot. The x axis counts buckets, and we label it ourselves: days and months differ in length, and a time axis would shift
@@ -82,7 +83,6 @@ function optionsOf(
   const colour = (name: string) => resolvedColour(element, name);
   const faint = colour('--faint');
   const line = colour('--line');
-  const font = '11px ui-sans-serif, system-ui, sans-serif';
   const max = Math.max(0, ...bars.map(({ value }) => value));
   return {
     width: element.clientWidth,
@@ -107,8 +107,9 @@ function optionsOf(
       {
         stroke: faint,
         font,
-        size: 56,
+        size: widthOfLabels,
         gap: 8,
+        ...(bars.every(({ value }) => Number.isInteger(value)) && { incrs: wholeSteps }),
         ticks: { show: false },
         grid: { stroke: line, width: 1 },
         values: (_, splits) => splits.map((value) => (max === 0 && value !== 0 ? '' : axisFormat(value))),
@@ -127,9 +128,23 @@ function optionsOf(
   };
 }
 
+/** The steps of an axis that counts: a step of half a request would be labelled as a whole one. */
+const wholeSteps = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
+const widthMin = 56;
+
+/** As wide as the longest label of the y axis, such as a fraction of a cent. */
+function widthOfLabels({ ctx }: UPlot, labels: readonly string[] | null): number {
+  ctx.save();
+  ctx.font = font;
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width);
+  ctx.restore();
+  return Math.max(widthMin, ...widths.map((width) => Math.ceil(width) + 16));
+}
+
 /** As many labels as fit, evenly spaced. */
 function splitsOf(bars: readonly Bar[], width: number): number[] {
-  const fits = Math.max(2, Math.floor((width - 56) / 76));
+  const fits = Math.max(2, Math.floor((width - widthMin) / 76));
   const step = Math.max(1, Math.ceil(bars.length / fits));
   return bars.flatMap((_, index) => (index % step === 0 ? [index] : []));
 }

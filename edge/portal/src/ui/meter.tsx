@@ -21,7 +21,7 @@ export function Meter({ label, value, max, text, detail }: MeterProps) {
         aria-valuemax={max}
         aria-valuenow={Math.min(value, max)}
         aria-valuetext={text}
-        className="h-1.5 overflow-hidden rounded-full bg-sunken"
+        className="h-1.5 overflow-hidden rounded-full bg-line"
       >
         <div className={classNames('h-full rounded-full', tone)} style={{ width: `${part * 100}%` }} />
       </div>

@@ -1,12 +1,12 @@
 import type { Measures } from '../../api/types.ts';
-import { formatCompact, formatCount, formatUsd } from '../../format/number.ts';
+import { formatCompact, formatCount, formatUsd, formatUsdCompact } from '../../format/number.ts';
 
 type MeasureName = 'cost_usd' | 'requests' | 'total_tokens' | 'input_tokens' | 'output_tokens';
 
 export const measures: Readonly<
   Record<MeasureName, { label: string; format: (value: number) => string; axis: (value: number) => string }>
 > = {
-  cost_usd: { label: 'Cost', format: formatUsd, axis: formatUsd },
+  cost_usd: { label: 'Cost', format: formatUsd, axis: formatUsdCompact },
   requests: { label: 'Requests', format: formatCount, axis: formatCompact },
   total_tokens: { label: 'Tokens', format: formatCount, axis: formatCompact },
   input_tokens: { label: 'Input tokens', format: formatCount, axis: formatCompact },
