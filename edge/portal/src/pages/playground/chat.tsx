@@ -5,19 +5,12 @@ import { formatCount, formatDurationMs, numberOrText } from '../../format/number
 import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { EmptyState } from '../../ui/empty-state.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
 import { FormError } from '../../ui/form.tsx';
 import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
+import { Suggestions } from './suggestions.tsx';
 
 type Turn = Message & { note?: string };
-
-/** What someone who only wants to see the model at work may ask. */
-const suggestions = [
-  'Explain what an API gateway does, in three sentences.',
-  'Write a regular expression for dates such as 2026-01-31.',
-  'Translate “Where is the station?” into five languages.',
-];
 
 export function Chat({ model }: { model: string }) {
   const api = useApi();
@@ -114,30 +107,12 @@ export function Chat({ model }: { model: string }) {
           )}
         >
           {turns.length === 0 && (
-            <EmptyState
-              icon="play"
-              title="Say something to the model"
-              action={
-                <ul aria-label="Suggestions" className="grid justify-items-center gap-2">
-                  {suggestions.map((suggestion) => (
-                    <li key={suggestion}>
-                      <button
-                        type="button"
-                        className="rounded-2xl border border-line px-3 py-1 text-sm text-soft hover:bg-sunken hover:text-ink"
-                        onClick={() => {
-                          setText(suggestion);
-                          message.current?.focus();
-                        }}
-                      >
-                        {suggestion}
-                      </button>
-                    </li>
-                  ))}
-                </ul>
-              }
-            >
-              It uses your session, within your limits, and is metered like any other call.
-            </EmptyState>
+            <Suggestions
+              onChoose={(suggestion) => {
+                setText(suggestion);
+                message.current?.focus();
+              }}
+            />
           )}
           {turns.map((turn, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added at the end.

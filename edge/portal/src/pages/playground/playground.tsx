@@ -8,6 +8,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
+import { modelToTry } from '../models/model-to-try.ts';
 import { Chat } from './chat.tsx';
 import { Transcribe } from './transcribe.tsx';
 
@@ -27,8 +28,7 @@ export function Playground() {
       ? 'transcribe'
       : 'chat';
   const choices = all.filter((model) => fits(model, kind));
-  const sound = choices.find((model) => model.is_serviceable && model.deprecated_at === null);
-  const chosen = choices.find((model) => model.id === wanted) ?? sound ?? choices[0];
+  const chosen = choices.find((model) => model.id === wanted) ?? modelToTry(choices);
   return (
     <Page
       title="Playground"
