@@ -385,7 +385,13 @@ test('an empty page teaches what to do', async () => {
   await page.getByRole('button', { name: 'Create your first key' }).waitFor();
   await goWithin(page, '/jobs');
   await page.getByText('No jobs yet').waitFor();
-  expect(await page.getByRole('region', { name: 'A background call' }).textContent()).toContain('"background":true');
+  const snippet = page.getByRole('region', { name: 'A background call' });
+  expect(await snippet.textContent()).toContain('"background":true');
+  // The first of the models is retiring.
+  await expect.poll(() => snippet.textContent()).toContain('"model":"acme/ember-70b"');
+  await goWithin(page, '/billing');
+  await page.getByText('No credit left').waitFor();
+  expect(await page.locator('dt', { hasText: 'Next to expire' }).locator('xpath=../dd').innerText()).toBe('—');
   await close();
 });
 

@@ -136,6 +136,7 @@ function NextExpiry({ wallet }: { wallet: Wallet }) {
   const dates = wallet.lots
     .flatMap((lot) => (lot.expires_at === null || lot.remaining_usd <= 0 ? [] : [lot.expires_at]))
     .sort();
+  if (wallet.lots.length === 0) return '—';
   return dates[0] === undefined ? 'Never' : <time dateTime={dates[0]}>{formatDate(dates[0])}</time>;
 }
 

@@ -60,7 +60,9 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             rowKey={(row) => row.id}
             empty={
               Object.values(query).every((value) => value === '') ? (
-                <EmptyState icon="card" title="No transactions yet" />
+                <EmptyState icon="card" title="No transactions yet">
+                  Credit, paid invoices and every call that costs something appear here.
+                </EmptyState>
               ) : (
                 <EmptyState icon="search" title="No transactions match" />
               )

@@ -12,6 +12,7 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { chatModelToTry } from '../models/model-to-try.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
 import { jobStatusChoices } from './job-statuses.ts';
 
@@ -61,7 +62,7 @@ export function Jobs() {
 
 function NoJobs({ filtered }: { filtered: boolean }) {
   const models = useGet<{ data: Model[] }>('/models');
-  const model = models.data?.data.find(({ operations }) => operations.includes('chat_completions'))?.id ?? 'a-model';
+  const model = chatModelToTry(models.data?.data ?? [])?.id ?? '<model>';
   if (filtered) return <EmptyState icon="search" title="No jobs with this status" />;
   return (
     <>

@@ -13,6 +13,7 @@ import { Skeleton } from '../../ui/skeleton.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
 import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
+import { chatModelToTry } from '../models/model-to-try.ts';
 import { snippet } from '../models/snippets.ts';
 
 export function Overview() {
@@ -163,8 +164,6 @@ function ModelLink({ model }: { model: Model }) {
 }
 
 function QuickStart({ models, hasNoKey }: { models: readonly Model[]; hasNoKey: boolean }) {
-  const serving = models.filter((model) => model.is_serviceable && model.operations.includes('chat_completions'));
-  const chat = serving.find((model) => model.deprecated_at === null) ?? serving[0];
   return (
     <Card
       title="Quick start"
@@ -185,7 +184,7 @@ function QuickStart({ models, hasNoKey }: { models: readonly Model[]; hasNoKey: 
     >
       <CodeBlock
         label="A first call with curl"
-        code={snippet('curl', 'chat_completions', chat?.id ?? '<model>', window.location.origin)}
+        code={snippet('curl', 'chat_completions', chatModelToTry(models)?.id ?? '<model>', window.location.origin)}
       />
     </Card>
   );

@@ -1,0 +1,11 @@
+import type { Model } from '../../api/types.ts';
+
+/** The model to suggest for a first call: one that serves and is not about to retire, if there is one. */
+export const modelToTry = (models: readonly Model[]): Model | undefined =>
+  models.find((model) => model.is_serviceable && model.deprecated_at === null) ??
+  models.find((model) => model.is_serviceable) ??
+  models[0];
+
+/** That of the models that chat. */
+export const chatModelToTry = (models: readonly Model[]): Model | undefined =>
+  modelToTry(models.filter(({ operations }) => operations.includes('chat_completions')));
