@@ -94,6 +94,20 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('a theme chosen in one tab is shown in the others at once', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/settings');
+  const other = await page.context().newPage();
+  await other.goto(`${portal.url}/settings`);
+  for (const name of ['Dark', 'Light', 'System']) {
+    await page.getByRole('button', { name, exact: true }).click();
+    await other.getByRole('button', { name, exact: true, pressed: true }).waitFor({ timeout: 5_000 });
+    const theme = () => other.evaluate('document.documentElement.dataset.theme');
+    expect(await theme()).toBe(name === 'System' ? undefined : name.toLowerCase());
+  }
+  await close();
+});
+
 test('a change of page moves the focus to its title, however late its file arrives, and Back and Forward work', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);

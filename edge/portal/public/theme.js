@@ -1,12 +1,18 @@
 // Runs before the first paint, so that the page never flashes in the wrong theme. It is a separate file because the page's
 // Content-Security-Policy allows no inline scripts.
 (() => {
-  try {
-    const theme = localStorage.getItem('theme');
-    if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
-  } catch {
-    // Storage is blocked, so the system's theme is used.
-  }
+  const apply = () => {
+    try {
+      const theme = localStorage.getItem('theme');
+      if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
+      else delete document.documentElement.dataset.theme;
+    } catch {
+      // Storage is blocked, so the system's theme is used.
+    }
+  };
+  apply();
+  // Another one was chosen in another tab.
+  addEventListener('storage', apply);
 })();
 
 // During an upgrade, two versions of the gateway may be behind one balancer, and a file of this page may be requested from the version that

@@ -2,8 +2,6 @@ import { useSyncExternalStore } from 'react';
 
 export type Theme = 'system' | 'light' | 'dark';
 
-const changeEvent = 'portal:theme';
-
 function current(): Theme {
   const theme = document.documentElement.dataset.theme;
   return theme === 'light' || theme === 'dark' ? theme : 'system';
@@ -11,10 +9,12 @@ function current(): Theme {
 
 function subscribe(listener: () => void): () => void {
   const media = window.matchMedia('(prefers-color-scheme: dark)');
-  window.addEventListener(changeEvent, listener);
+  // The choice may also change in another tab (public/theme.js).
+  const choice = new MutationObserver(listener);
+  choice.observe(document.documentElement, { attributeFilter: ['data-theme'] });
   media.addEventListener('change', listener);
   return () => {
-    window.removeEventListener(changeEvent, listener);
+    choice.disconnect();
     media.removeEventListener('change', listener);
   };
 }
@@ -37,5 +37,4 @@ export function setTheme(theme: Theme): void {
   } catch {
     // Storage is blocked: the choice lasts until the page is left.
   }
-  window.dispatchEvent(new Event(changeEvent));
 }
