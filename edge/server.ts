@@ -57,6 +57,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     done();
   });
   const sendPage = deps.portalDirectory === undefined ? undefined : servePortal(app, deps.portalDirectory);
+  // Each group of routes has parsers of its own. Without one no body is read at an unknown address, whose 404 comes first.
+  app.removeAllContentTypeParsers();
   installErrors(app, sendPage);
   installValidation(app);
   await app.register(answerPreflights);

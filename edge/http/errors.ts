@@ -12,8 +12,6 @@ import { lingering } from './lingering.ts';
  */
 export function installErrors(app: FastifyInstance, sendPage?: SendFile): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
-  // Without a parser Fastify reads no body at an unknown address: one that is broken or too large must not hide that the address is.
-  app.removeAllContentTypeParsers();
   app.setNotFoundHandler((request, reply) => {
     if (sendPage !== undefined && isPortalPath(request)) return sendPage(request, reply);
     // Another version of the portal may have the file: while a balancer has both behind it, the next request may reach that one.
