@@ -16,7 +16,7 @@ function heldRounds() {
   return { held, round };
 }
 
-test('the work is done repeatedly, and rounds that fail are logged and keep no other from being done', async () => {
+test('the work is done at once and then repeatedly, and rounds that fail are logged and keep no other from being done', async () => {
   let rounds = 0;
   const log = logger();
   const round = async (): Promise<void> => {
@@ -24,6 +24,7 @@ test('the work is done repeatedly, and rounds that fail are logged and keep no o
     if (rounds === 2 || rounds === 3) throw new Error('a bad day');
   };
   const work = startRecurringWork({ name: 'the test', everyMs: 1, round, logger: log });
+  expect(rounds).toBe(1);
   await waitFor(() => rounds > 4, { description: 'rounds after the failed ones' });
   await work.close();
   expect(log.warn.mock.calls).toEqual([
@@ -31,11 +32,17 @@ test('the work is done repeatedly, and rounds that fail are logged and keep no o
   ]);
 });
 
-test('work leaves the first second of a process to what keeps it from being ready, and what failed waits no day for the next round', async () => {
+test('the first round can wait for other services, and what failed waits no day for the next round', async () => {
   vi.useFakeTimers();
   try {
     const round = vi.fn(() => Promise.reject(new Error('a bad day')));
-    const work = startRecurringWork({ name: 'the test', everyMs: 24 * hourMs, round, logger: logger() });
+    const work = startRecurringWork({
+      name: 'the test',
+      everyMs: 24 * hourMs,
+      firstAfterMs: 1_000,
+      round,
+      logger: logger(),
+    });
     await vi.advanceTimersByTimeAsync(999);
     expect(round).not.toHaveBeenCalled();
     await vi.advanceTimersByTimeAsync(1);

@@ -10,22 +10,22 @@ export type RecurringWork = {
 /** Work may come once a day: after a failure it does not wait for that, in milliseconds. */
 const retryMsMax = 60_000;
 
-/** In milliseconds. While a process starts, what it needs to be ready takes the database, and other services are not there yet. */
-const firstAfterMsMax = 1_000;
-
 /**
- * Does a piece of work within a second, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no two rounds of a
- * process run at the same time. A failed round is logged and repeated within a minute. Keeps no process alive.
+ * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
+ * two rounds of a process run at the same time. A failed round is repeated within a minute, and logged if that fails too. Keeps no process
+ * alive.
  */
 export function startRecurringWork(work: {
   /** Its name for the log, e.g. `the housekeeping of Jobs`. */
   name: string;
   everyMs: number;
+  /** How long the first round waits for services that start after this one, in milliseconds. */
+  firstAfterMs?: number;
   /** `signal` aborts when the work is closed: long work should then end. */
   round(signal: AbortSignal): Promise<unknown>;
   logger: FailureLogger;
 }): RecurringWork {
-  const { name, everyMs, round, logger } = work;
+  const { name, everyMs, firstAfterMs, round, logger } = work;
   const failures = new RepeatedFailures(name, logger);
   const closing = new AbortController();
   let running: Promise<void> | null = null;
@@ -61,7 +61,8 @@ export function startRecurringWork(work: {
   const wakeIn = (ms: number): void => {
     timer = setTimeout(wake, ms).unref();
   };
-  wakeIn(Math.min(everyMs, firstAfterMsMax));
+  if (firstAfterMs === undefined) wake();
+  else wakeIn(firstAfterMs);
 
   return {
     wake,

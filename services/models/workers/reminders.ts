@@ -10,6 +10,8 @@ export const startReminders = (deps: ReminderDeps): RecurringWork =>
   startRecurringWork({
     name: 'sending retirement emails',
     everyMs,
+    // They need Auth, Keys and Usage.
+    firstAfterMs: everyMs,
     round: (signal) => remind(deps, signal),
     logger: deps.logger,
   });

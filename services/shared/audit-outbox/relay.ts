@@ -37,6 +37,8 @@ export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): 
   return startRecurringWork({
     name: `sending the audit events of ${service}`,
     everyMs,
+    // Events that an earlier process left need Auth.
+    firstAfterMs: everyMs,
     round: (signal) => relayAuditEvents(deps, signal),
     logger,
   });
