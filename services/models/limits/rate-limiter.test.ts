@@ -244,6 +244,18 @@ describe('among several replicas', () => {
     expect(reports[0]).toMatchObject([{ requestsSettled: 5n, tokensSettled: 500n }]);
   });
 
+  test('what a report told that did not arrive is told again by the next', async () => {
+    const { limiter, reports, state, tick } = granted(60);
+    await tick();
+    const large = { requestsPerMinute: 1_000, tokensPerMinute: 1_000_000, concurrentRequests: 100 };
+    for (let count = 0; count < 5; count++) expect(limiter.admit(key, large, 100)).not.toBeInstanceOf(Promise);
+    state.isAway = true;
+    await tick();
+    state.isAway = false;
+    await tick();
+    expect(reports).toMatchObject([[{ requestsSettled: 5n, tokensSettled: 500n }]]);
+  });
+
   test('what passed while a replica was alone counts once another is there, and its grants are its own once it is alone again', async () => {
     const { limiter, reports, state, tick } = granted(60);
     for (let count = 0; count < 10; count++) (tryAdmit(limiter, 100) as RateAdmission).release(50);
