@@ -186,28 +186,39 @@ test("a job's request is deleted when it ends, however large", async () => {
   expect([kept.rowCount, bodies.rowCount]).toEqual([0, 0]);
 });
 
-test('a job whose room has lapsed runs under none once nothing limits its caller', async () => {
+test.each([
+  { is: 'runs under none once nothing limits its caller', unlimited: true, leases: 0, allowed: undefined },
+  { is: 'runs under new room, which is renewed while it runs', unlimited: false, leases: 1, allowed: 3n },
+])('a job whose room has lapsed $is', async ({ unlimited, leases, allowed }) => {
   const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
   const lapsed = { holderId: jobId!, leases: [{ leaseId: uuidv7(), fencingToken: 1n }], costAllowedNanoUsd: 1n };
   await database.pool.query('update jobs set cost_max_nano_usd = 5, hold = $1, hold_expires_at = now()', [
     Buffer.from(toBinary(JobHoldSchema, create(JobHoldSchema, lapsed))),
   ]);
   let hold: JobHold | undefined;
+  let isRenewed: boolean | undefined;
   const deps: JobWorkerDeps = {
-    ...workerDeps(database, (request) => {
+    ...workerDeps(database, async (request) => {
       hold = request.hold;
+      isRenewed = (await database.pool.query('select from jobs where hold_expires_at > now()')).rowCount === 1;
     }),
     billing: {
-      lease: async () => create(LeaseResponseSchema, { leases: [{ unlimited: true }] }),
+      lease: async () => {
+        const lease = { id: uuidv7(), fencingToken: 1n, unlimited };
+        return create(LeaseResponseSchema, { leases: [lease], costAllowedNanoUsd: 3n });
+      },
       settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }] }),
-      releaseHold: () => Promise.reject(new Error('nothing is held')),
+      releaseHold: async () => create(ReleaseHoldResponseSchema),
     },
   };
   const worker = new JobWorker(deps, workerDefaults);
   await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
   await worker.close(1_000);
-  expect(hold).toMatchObject({ holderId: jobId, leases: [] });
-  expect(hold?.costAllowedNanoUsd).toBeUndefined();
+  expect(hold).toMatchObject({ holderId: jobId });
+  expect(hold!.leases).toHaveLength(leases);
+  expect(hold!.leases.map(({ leaseId }) => leaseId)).not.toContain(lapsed.leases[0]!.leaseId);
+  expect(hold!.costAllowedNanoUsd).toBe(allowed);
+  expect(isRenewed).toBe(!unlimited);
 });
 
 test('a job that has lost a part of its room gives the rest back before it takes all of it anew', async () => {
