@@ -99,6 +99,8 @@ test('a verification of the ledger, which may take minutes, ends when its proces
   await waitFor(bothWait, { description: 'two verifications, that of the start and the one asked for' });
   caller.abort();
   await close();
+  const noneWaits = async () => (await rival.query(waiting)).rowCount === 0;
+  await waitFor(noneWaits, { description: 'the end of both in Postgres, where they would go on for hours' });
   await rival.end();
 });
 

@@ -142,6 +142,12 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
 /** How long one statement of the verification may run, in milliseconds: it reads the whole ledger, which may have grown for years. */
 const statementTimeoutMs = 6 * 3_600_000;
 
+/**
+ * Postgres would otherwise finish a statement that nobody waits for any more, and keep the turn to verify until then. Servers on other
+ * systems than these refuse the setting.
+ */
+const noticeLostCaller = `select set_config('client_connection_check_interval', '1s', true) where version() ~ 'linux|darwin|bsd'`;
+
 type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 
 /** Recomputes every sum from the entries, of one organization or (null) of all. */
@@ -163,8 +169,9 @@ export const verifyLedgerOf = (
   });
 
 /**
- * A transaction whose statements may run long enough. When `signal` aborts it rejects at once, in the middle of a statement. Each statement
- * sees its own moment: one moment for all would keep Postgres for hours from tidying up the rows of accounts, which every charge rewrites.
+ * A transaction whose statements may run long enough. When `signal` aborts it rejects at once, in the middle of a statement, which Postgres
+ * ends soon after. Each statement sees its own moment: one moment for all would keep Postgres for hours from tidying up the rows of
+ * accounts, which every charge rewrites.
  */
 export const withTimeToVerify = <T>(
   database: Pick<ServiceDatabase, 'pool'>,
@@ -175,6 +182,7 @@ export const withTimeToVerify = <T>(
     database,
     async (client) => {
       using _ = signal && addAbortListener(signal, () => void client.end());
+      await client.query(noticeLostCaller);
       return await work(client);
     },
     { settings: { statement_timeout: statementTimeoutMs } },
