@@ -7,6 +7,9 @@ export const heartbeatMs = 500;
 /** A stream that is silent for this many heartbeats is reopened. */
 const silentTurnsMax = 4;
 
+/** How long a stream must last, in milliseconds, for the failures before it to be over: one may break off after each first message. */
+const soundAfterMs = silentTurnsMax * heartbeatMs;
+
 const reopenMsMin = 20;
 const reopenMsMax = 1_000;
 
@@ -40,6 +43,7 @@ export function followStream<Message>(options: {
 
   async function followOnce(): Promise<void> {
     stream = new AbortController();
+    const openedMs = performance.now();
     // Counted in turns of the event loop, so that a process that was itself suspended first reads what has arrived.
     let silentTurns = 0;
     const silence = setInterval(() => {
@@ -52,7 +56,7 @@ export function followStream<Message>(options: {
         heardMs = performance.now();
         reopenMs = reopenMsMin;
         if (onMessage(message)) first.resolve();
-        failures.succeeded();
+        if (heardMs - openedMs >= soundAfterMs) failures.succeeded();
       }
     } finally {
       stream.abort();
