@@ -85,6 +85,22 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   expect(await round()).toBe('0');
 });
 
+test('while a verification runs, which may take hours, /metrics shows the one before it', async () => {
+  await using started = await startTestBilling();
+  const { database, deps } = started;
+  await rowsOf(database.url, `update billing.ledger_verifications set verified_at = 'epoch', faults = 3`);
+  const rival = new pg.Client({ connectionString: database.url });
+  await rival.connect();
+  await rival.query('begin; lock table billing.entries in access exclusive mode');
+  const registry = new Registry();
+  const verification = verifyLedger({ ...deps, metrics: createBillingMetrics(registry) });
+  const shown = async () => (await registry.metrics()).includes('gateway_ledger_faults 3\n');
+  await waitFor(shown, { description: 'the faults found before' });
+  await rival.end();
+  await verification;
+  expect(await registry.metrics()).toContain('gateway_ledger_faults 0\n');
+});
+
 test('a verification of the ledger, which may take minutes, ends when its process stops or its caller leaves', async () => {
   await using testDatabase = await createTestDatabase();
   const rival = new pg.Client({ connectionString: testDatabase.url });

@@ -13,12 +13,12 @@ const hourMs = 3_600_000;
 export async function verifyLedger(deps: WorkerDeps & { metrics: BillingMetrics }): Promise<void> {
   const { database, databaseNow, logger, metrics, signal } = deps;
   const isDue = async (sql: Sql, nowMs: number): Promise<boolean> => {
-    const { verified_at, faults } = await latestVerification(sql);
+    const { verified_at, faults } = await showLatest(sql, metrics);
     return verified_at === null || nowMs >= verified_at.getTime() + (faults > 0 ? 1 : 24) * hourMs;
   };
   if (await isDue(database.pool, await databaseNow(database.pool))) {
     await withTimeToVerify(database, signal, async (sql) => {
-      if (!(await tryTurn(sql, 'billing.verification'))) return;
+      if (!(await tryTurn(sql, 'verification of the ledger'))) return;
       const nowMs = await databaseNow(sql);
       if (!(await isDue(sql, nowMs))) return;
       const faults = await findFaults(sql, null);
@@ -33,13 +33,15 @@ export async function verifyLedger(deps: WorkerDeps & { metrics: BillingMetrics 
         );
     });
   }
-  const { faults, verified_at } = await latestVerification(database.pool);
-  metrics.ledgerVerified(faults, verified_at);
+  await showLatest(database.pool, metrics);
 }
 
-async function latestVerification(sql: Sql): Promise<{ verified_at: Date | null; faults: number }> {
+/** Shows the latest verification on /metrics, before another one too, which may take hours. */
+async function showLatest(sql: Sql, metrics: BillingMetrics): Promise<{ verified_at: Date | null; faults: number }> {
   const { rows } = await sql.query<{ verified_at: Date | null; faults: number }>(
     'select verified_at, faults from ledger_verifications',
   );
-  return rows[0]!;
+  const latest = rows[0]!;
+  metrics.ledgerVerified(latest.faults, latest.verified_at);
+  return latest;
 }
