@@ -93,6 +93,22 @@ test('a start says how many secrets need an earlier pepper, and how many are ref
   ]);
 });
 
+test('a start goes on if the secrets that need an earlier pepper cannot be counted, as when there are too many for the time of a statement', async () => {
+  const { logger, lines } = logCollector();
+  for (const peppers of [[kept], [next, kept]]) {
+    await using former = await start(...peppers);
+    await makeKey(former);
+  }
+  await rowsOf(database.url, 'revoke select on keys.digests from modelgateway_app');
+  await using _started = await startTestKeys(database.url, { peppers: [next, kept], logger });
+  expect(lines).toContainEqual(
+    expect.objectContaining({
+      level: 40,
+      msg: 'the secrets of API keys that need an earlier pepper could not be counted',
+    }),
+  );
+});
+
 test('a pepper may be changed while no key uses it, or once none does any more', async () => {
   {
     await using first = await start(kept);

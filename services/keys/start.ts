@@ -47,7 +47,7 @@ export async function startKeys(options: {
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   opened.defer(() => database.close());
   await patiently(() => checkPeppers(database, peppers));
-  await patiently(() => tellOfOtherPeppers(database, peppers, logger));
+  await tellOfOtherPeppers(database, peppers, logger);
   const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
   opened.defer(() => leases.close());
   const source = keyEvents(database);

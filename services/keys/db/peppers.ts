@@ -32,25 +32,29 @@ export const checkPeppers = (database: ServiceDatabase, peppers: readonly KeyPep
 
 /**
  * Logs how many secrets of API keys need another pepper than the first one, under which secrets are made now: an operator who replaces a
- * pepper removes the old one once none is left (README, Several processes).
+ * pepper removes the old one once none is left (README, Several processes). If they cannot be counted in time, that is logged instead.
  */
 export async function tellOfOtherPeppers(
   database: Pick<ServiceDatabase, 'query'>,
   peppers: readonly KeyPepper[],
   logger: Pick<Logger, 'info' | 'warn'>,
 ): Promise<void> {
-  const { rows } = await database.query<{ version: number; secrets: bigint }>({
-    // Nearly always there is no other, and the digests are not counted.
-    text: `select pepper_version as version, count(*) as secrets from digests
-      where pepper_version <> $1 and exists (select from peppers where version <> $1)
-      group by pepper_version order by pepper_version`,
-    values: [peppers[0]!.version],
-  });
-  for (const { version, secrets } of rows) {
-    const fields = { version, secrets: Number(secrets) };
-    if (peppers.some((pepper) => pepper.version === version))
-      logger.info(fields, 'secrets of API keys need an earlier pepper until they are rotated');
-    else logger.warn(fields, 'secrets of API keys are refused, for KEY_PEPPER no longer has their pepper');
+  try {
+    const { rows } = await database.query<{ version: number; secrets: bigint }>({
+      // Nearly always there is no other, and the digests are not counted.
+      text: `select pepper_version as version, count(*) as secrets from digests
+        where pepper_version <> $1 and exists (select from peppers where version <> $1)
+        group by pepper_version order by pepper_version`,
+      values: [peppers[0]!.version],
+    });
+    for (const { version, secrets } of rows) {
+      const fields = { version, secrets: Number(secrets) };
+      if (peppers.some((pepper) => pepper.version === version))
+        logger.info(fields, 'secrets of API keys need an earlier pepper until they are rotated');
+      else logger.warn(fields, 'secrets of API keys are refused, for KEY_PEPPER no longer has their pepper');
+    }
+  } catch (err) {
+    logger.warn({ err }, 'the secrets of API keys that need an earlier pepper could not be counted');
   }
 }
 
