@@ -43,8 +43,8 @@ export type SendFile = (request: FastifyRequest, reply: FastifyReply) => Fastify
 
 /**
  * Serves the built portal from `directory` as it is now: a later build takes effect at the next start, and its files have other names.
- * Clients cache files with hashed names for a year. They are sent them compressed if they take gzip, which halves the wait for the
- * first page on a slow connection. Returns what sends `index.html`, which is the answer for every page address, so that deep links work.
+ * Clients cache files with hashed names for a year. Those that take gzip get files compressed, which halves the wait for the first
+ * page on a slow connection. Returns what sends `index.html`, which is the answer for every page address, so that deep links work.
  */
 export function servePortal(app: FastifyInstance, directory: string): SendFile {
   const files = new Map(

@@ -13,7 +13,7 @@ const tones: Readonly<Record<Tone, string>> = {
 type BadgeProps = {
   tone?: Tone;
   title?: string;
-  /** Whether it may wrap on other screens than the narrowest: its content can be wider than its place. */
+  /** Whether it may wrap on screens other than the narrowest: its content can be wider than its place. */
   wraps?: boolean;
   children: ReactNode;
 };
