@@ -46,8 +46,8 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
     }
     // Unless another upload has just done so.
     if (folder.lock === lock) {
-      lock.release();
       folder = lockNewFolder(uploadsDir);
+      lock.release();
     }
     return newFile();
   };

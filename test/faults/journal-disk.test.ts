@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -144,6 +144,15 @@ test('uploads are accepted although somebody has deleted their folder', async ()
   expect(seen.map(({ status }) => status)).toEqual([200, 200, 200]);
   await waitFor(() => filesOfUploads(dataDir).length === 0, { description: 'no file' });
   expect(readdirSync(folder)).toHaveLength(1);
+});
+
+test('nor are they refused for good if their folder could not be made anew at first', async () => {
+  const folder = join(dataDir, 'uploads');
+  rmSync(folder, { recursive: true });
+  symlinkSync(join(dataDir, 'not', 'there'), folder);
+  for (let times = 0; times < 2; times += 1) expect((await upload()).status).toBe(503);
+  rmSync(folder);
+  expect((await upload()).status).toBe(200);
 });
 
 test('on a full disk an upload is 503 with Retry-After, leaves no file, and is accepted again once there is room', async () => {
