@@ -15,8 +15,9 @@ export class RepeatedFailures {
   readonly #name: string;
   readonly #logger: FailureLogger;
   #failures = 0;
-  #loggedText = '';
-  #loggedMs = 0;
+  /** The causes that were logged since `#loggingMs`. */
+  readonly #logged = new Set<string>();
+  #loggingMs = 0;
 
   constructor(name: string, logger: FailureLogger) {
     this.#name = name;
@@ -33,9 +34,12 @@ export class RepeatedFailures {
     }
     const nowMs = performance.now();
     const text = (err instanceof GatewayError ? err.details.internal : undefined) ?? messageOf(err);
-    if (this.#failures > 2 && text === this.#loggedText && nowMs - this.#loggedMs < everyMs) return;
-    this.#loggedText = text;
-    this.#loggedMs = nowMs;
+    if (this.#failures === 2 || nowMs - this.#loggingMs >= everyMs) {
+      this.#logged.clear();
+      this.#loggingMs = nowMs;
+    }
+    if (this.#logged.has(text)) return;
+    this.#logged.add(text);
     this.#logger.warn({ err, failures: this.#failures }, told);
   }
 
