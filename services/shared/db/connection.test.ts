@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -113,6 +113,28 @@ test.each([
     await client.end();
   }
 });
+
+test.runIf(process.platform === 'linux')(
+  'a connection that waits for a long statement is probed each minute, so that what lies between does not give it up as idle',
+  async () => {
+    const client = new pg.Client(clientConfig(urlWith('sslmode=require'), { applicationName: 'test' }));
+    await client.connect();
+    try {
+      const { port } = tlsServer.address() as AddressInfo;
+      const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+      const [connection] = readFileSync('/proc/net/tcp', 'utf8')
+        .split('\n')
+        .map((line) => line.trim().split(/\s+/))
+        .filter((fields) => fields[2]?.endsWith(remote) && fields[3] === '01');
+      // proc_net_tcp: 02 is the keepalive timer, and its time is in hundredths of a second.
+      const [timer, when] = connection![5]!.split(':');
+      expect(timer).toBe('02');
+      expect(Number.parseInt(when!, 16)).toBeLessThanOrEqual(60 * 100);
+    } finally {
+      await client.end();
+    }
+  },
+);
 
 test('sslrootcert=system in DATABASE_URL checks the name and requires an authority that Node trusts, and a weaker sslmode is refused, as in libpq', async () => {
   const reason = (parameters: string, server?: Server) =>

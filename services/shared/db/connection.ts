@@ -26,6 +26,9 @@ export const databaseOf = (url: DatabaseUrl): string =>
 /** How long a new connection may take, in milliseconds. Together with server-watch.ts this keeps a refusal within 1 s. */
 const connectTimeoutMs = 700;
 
+/** Balancers and firewalls give up a connection on which nothing has passed for some minutes, even if a statement runs. In milliseconds. */
+const probedAfterMs = 60_000;
+
 /** A start is in no such hurry, and may find the machine busy with other starts. */
 export const startConnectTimeoutMs = 5_000;
 
@@ -62,6 +65,7 @@ const ownParameters = [
   'query_timeout',
   'connectionTimeoutMillis',
   'keepAlive',
+  'keepAliveInitialDelayMillis',
 ];
 
 /** The settings of a connection for pg: the URL's own options, overridden by the fixed settings and those that the session needs. */
@@ -80,6 +84,7 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
     application_name: `modelgateway-${session.applicationName}`,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
+    keepAliveInitialDelayMillis: probedAfterMs,
     options: [given, ...settings.map(([name, value]) => `-c ${name}=${value}`)].join(' ').trimStart(),
   };
 }
