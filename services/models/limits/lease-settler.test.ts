@@ -93,6 +93,20 @@ test.each([LeaseState.LAPSED, LeaseState.CLOSED])(
   },
 );
 
+test('a slice that has not been used for a while is given back, unless a call still runs under it', async () => {
+  const newlyUsed = lease({ id: 'newly used' });
+  lease({ id: 'idle' });
+  lease({ id: 'in use', inFlightNanoUsd: 5n, callsInFlight: 1 });
+  nowMs += timeToLiveMs - 1;
+  newlyUsed.usedMs = nowMs;
+  await settler.tick();
+  expect(told.map(({ leaseId, keep }) => [leaseId, keep])).toEqual([
+    ['newly used', true],
+    ['idle', false],
+    ['in use', true],
+  ]);
+});
+
 test('room that Billing wants back is free as soon as it hears that nothing more is admitted in it', async () => {
   const slice = lease();
   enter(slice, 10n, nowMs);
