@@ -293,6 +293,9 @@ test('an event has only the changed fields, as the API spells them, and there is
   for (const name of ['Quiet', 'Quiet', 'Quieter']) {
     await call('PUT', '/admin/plans/quiet', { name, payg_enabled: true });
   }
+  const key = (await call('POST', '/api-keys', { name: 'spelled' })).json.id;
+  const lists = { model_allowlist: ['sandbox-chat'], ip_allowlist: ['10.0.0.0/8'] };
+  await call('PATCH', `/api-keys/${key}`, { ...lists, spend_cap_usd: 5 });
   await expect.poll(changesOf('profile_updated', id), { interval: 100 }).toEqual([
     { before: { phone: '+1 555' }, after: { phone: null } },
     { before: { phone: null }, after: { phone: '+1 555' } },
@@ -304,6 +307,10 @@ test('an event has only the changed fields, as the API spells them, and there is
   await expect
     .poll(changesOf('plan_updated', 'quiet'), { interval: 100 })
     .toEqual([{ before: { name: 'Quiet' }, after: { name: 'Quieter' } }]);
+  const unlimited = { model_allowlist: null, ip_allowlist: null, spend_cap_usd: null };
+  await expect
+    .poll(changesOf('api_key_scope_updated', key), { interval: 100 })
+    .toEqual([{ before: unlimited, after: { ...lists, spend_cap_usd: 5 } }]);
   await expectTold();
 });
 
