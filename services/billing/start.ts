@@ -32,6 +32,8 @@ type BillingOptions = {
   paymentWebhookSecret: string | undefined;
   /** The database's clock; tests can move it. */
   databaseNow?: BillingDeps['databaseNow'];
+  /** Whether the workers run, as by default; tests run them by hand, when they expect them. */
+  withWorkers?: boolean;
 };
 
 type StartedBilling = {
@@ -67,8 +69,10 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
   };
   const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
-  const workers = runWorkers(deps);
-  opened.defer(() => workers.close());
+  if (options.withWorkers !== false) {
+    const workers = runWorkers(deps);
+    opened.defer(() => workers.close());
+  }
   const closing = opened.move();
   return {
     implementation: billingService(deps),

@@ -60,9 +60,6 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   const { billing, database, travel } = first;
   const verifiedAt = async () =>
     (await rowsOf(database.url, 'select verified_at from billing.ledger_verifications'))[0]!.verified_at as Date | null;
-  await waitFor(verifiedAt, { description: 'the verification of the first start' });
-  await billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
-  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 1');
   const round = async (): Promise<string | undefined> => {
     const registry = new Registry();
     const metrics = createBillingMetrics(registry);
@@ -71,10 +68,13 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   };
   const hourMs = 3_600_000;
   expect(await round()).toBe('0');
+  await billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
+  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 1');
+  expect(await round()).toBe('0');
   travel(24 * hourMs);
   expect(await round()).toBe('1');
   const foundAt = await verifiedAt();
-  await using later = await startTestBilling(database);
+  await using later = await startTestBilling(database, { withWorkers: true });
   const faults = async () => /^gateway_ledger_faults 1$/m.test(await later.registry.metrics());
   await waitFor(faults, { description: 'the fault on /metrics' });
   expect(await verifiedAt()).toEqual(foundAt);
@@ -106,7 +106,7 @@ test('a verification of the ledger, which may take minutes, ends when its proces
   const rival = new pg.Client({ connectionString: testDatabase.url });
   await rival.connect();
   await rival.query('begin; lock table billing.entries in access exclusive mode');
-  const { billing, close } = await startTestBilling(testDatabase);
+  const { billing, close } = await startTestBilling(testDatabase, { withWorkers: true });
   const caller = new AbortController();
   const asked = billing.verifyLedger({}, { ...service, signal: caller.signal });
   asked.catch(() => {});

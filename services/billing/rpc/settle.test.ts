@@ -53,6 +53,8 @@ const waitersAre = (count: number) =>
     async () => {
       const waiting =
         'select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0';
+      // In a transaction Postgres shows only connections of the first look.
+      await other.query('select pg_stat_clear_snapshot()');
       return (await other.query(waiting)).rowCount === count;
     },
     { description: `${count} reports to wait` },
