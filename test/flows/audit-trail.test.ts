@@ -247,6 +247,8 @@ test('each change of a limit, a plan or money is recorded as one audit event', a
   const redeemed = await call('POST', '/billing/coupons/redeem', { code: 'WELCOME' });
   tells('coupon_redeemed', owner, target, redeemed);
   tells('coupon_disabled', operator, target, await call('POST', `/admin/coupons/${coupon.json.id}/disable`), null);
+  // There is nothing more to disable.
+  await call('POST', `/admin/coupons/${coupon.json.id}/disable`);
   await expectTold();
 });
 

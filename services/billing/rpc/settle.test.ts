@@ -110,6 +110,18 @@ test.each([
   expect((await row()).room_nano_usd).toBe(String(slice));
 });
 
+test('a lease that was returned never occupies more room than before, whatever is reported late', async () => {
+  const { report, held } = await newSlice();
+  for (const [usedNanoUsd, kept] of [
+    [4_000n, 4_000n],
+    [6_000n, 4_000n],
+    [1_000n, 1_000n],
+  ] as const) {
+    expect((await report({ keep: false, usedNanoUsd })).state).toBe(LeaseState.CLOSED);
+    expect(await held()).toBe(kept);
+  }
+});
+
 test('a slice whose room is wanted counts as settled only once its holder has confirmed that', async () => {
   const { caller, report, held, row } = await newSlice();
   const settledAt = async () => (await row()).settled_at.getTime();
