@@ -247,8 +247,10 @@ test('each change of a limit, a plan or money is recorded as one audit event', a
   const redeemed = await call('POST', '/billing/coupons/redeem', { code: 'WELCOME' });
   tells('coupon_redeemed', owner, target, redeemed);
   tells('coupon_disabled', operator, target, await call('POST', `/admin/coupons/${coupon.json.id}/disable`), null);
-  // There is nothing more to disable.
+  // There is nothing more to disable. An event of this would be told before that of the next coupon.
   await call('POST', `/admin/coupons/${coupon.json.id}/disable`);
+  const next = await call('POST', '/admin/coupons', { code: 'NEXT', amount_usd: 5 });
+  tells('coupon_created', operator, ['coupon', next.json.id], next, null);
   await expectTold();
 });
 
