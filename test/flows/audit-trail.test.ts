@@ -252,6 +252,7 @@ test('each change of a limit, a plan or money is recorded as one audit event', a
   const next = await call('POST', '/admin/coupons', { code: 'NEXT', amount_usd: 5 });
   tells('coupon_created', operator, ['coupon', next.json.id], next, null);
   await expectTold();
+  expect(await changesOf('coupon_disabled', coupon.json.id)()).toHaveLength(1);
 });
 
 test('the event of given credit says everything that was given: to whom it was promised, until when and why', async () => {
