@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { isUuid, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
+import { isUuid, isUuidv7, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
 
 test('ids are version 7 of the RFC variant, always increase, and contain their time', () => {
   const before = Date.now();
@@ -48,4 +48,12 @@ test('an id created to follow another does, even if the other is from a clock th
   expect(ids.toSorted()).toEqual(ids);
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids.every((id) => isUuid(id) && id[14] === '7' && /[89ab]/.test(id[19]!))).toBe(true);
+});
+
+test('a UUIDv7 has the version, the variant that has versions, and nothing around it', () => {
+  const id = uuidv7();
+  expect([id, id.toUpperCase()].map(isUuidv7)).toEqual([true, true]);
+  const withDigit = (place: number, digit: string) => id.slice(0, place) + digit + id.slice(place + 1);
+  const others = [withDigit(14, '4'), withDigit(19, 'c'), `${id}0`, ` ${id}`, ''];
+  expect(others.map(isUuidv7)).toEqual(others.map(() => false));
 });

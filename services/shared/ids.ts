@@ -73,8 +73,10 @@ const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 export const isUuid = (text: string): boolean => uuidPattern.test(text);
 
-/** Whether a UUID is of version 7. */
-export const isUuidv7 = (uuid: string): boolean => uuid[14] === '7';
+const uuidv7Pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+
+/** Whether a text is a UUID of version 7, and of the variant that has versions (RFC 9562 section 5.7). */
+export const isUuidv7 = (text: string): boolean => uuidv7Pattern.test(text);
 
 /** The time in a UUIDv7, in milliseconds since the Unix epoch. */
 export const uuidv7Ms = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
