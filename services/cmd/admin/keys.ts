@@ -50,8 +50,7 @@ export const keyCommands: readonly AdminCommand[] = [
       if (key === undefined) throw notFound('API key');
       const given = limitsOf(args, 'organization-limits');
       if (given === null) return withLimits(key);
-      const changes = given === 'none' ? undefined : given;
-      return withLimits((await keys.setKeyRateLimits({ keyId, changes }, asOperator)).key!);
+      return withLimits((await keys.setKeyRateLimits({ keyId, ...given }, asOperator)).key!);
     },
   },
 ];

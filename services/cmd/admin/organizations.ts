@@ -104,8 +104,7 @@ export const organizationCommands: readonly AdminCommand[] = [
         const { effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
         return { output: shownLimits(effectiveRateLimits) };
       }
-      const changes = given === 'none' ? undefined : given;
-      const answer = await billing.setOrganizationRateLimits({ tenantId, changes }, asOperator);
+      const answer = await billing.setOrganizationRateLimits({ tenantId, ...given }, asOperator);
       return { output: shownLimits(answer.effectiveRateLimits) };
     },
   },
