@@ -4,56 +4,24 @@ import { systemClock } from '#shared/clock.ts';
 import { createLogger } from '#shared/logger.ts';
 import { followFeed } from './feed-follower.ts';
 
-const deps = { clock: systemClock, logger: createLogger({ level: 'silent', name: 'test' }) };
-
-test('an edge says goodbye after its last acknowledgement, which would otherwise begin a new lease', async () => {
+/**
+ * A follower of a feed whose streams, but for the last of as many as there are answers, end after one event. Each acknowledgement waits for
+ * its answer.
+ */
+function followed(answers: readonly PromiseWithResolvers<void>[]) {
   const order: string[] = [];
-  const asked = Promise.withResolvers<void>();
-  const answer = Promise.withResolvers<void>();
-  const follower = followFeed(
-    {
-      name: 'test',
-      async *watch(signal) {
-        yield { version: 1n };
-        if (!signal.aborted) await once(signal, 'abort');
-      },
-      async acknowledge() {
-        asked.resolve();
-        await answer.promise;
-        order.push('acknowledged');
-        return { leaseMs: 2_000, rewatch: false };
-      },
-      async leave() {
-        order.push('left');
-      },
-      apply: () => {},
-    },
-    deps,
-  );
-  await asked.promise;
-  const closed = follower.close();
-  // Everything that could be done without the answer has been done by then.
-  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
-  answer.resolve();
-  await closed;
-  expect(order).toEqual(['acknowledged', 'left']);
-});
-
-test('nor does it say goodbye before an acknowledgement of a stream that has ended meanwhile', async () => {
-  const order: string[] = [];
-  const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const askedAgain = Promise.withResolvers<void>();
+  const allAsked = Promise.withResolvers<void>();
   let asked = 0;
   const follower = followFeed(
     {
       name: 'test',
       async *watch(signal) {
         yield { version: 1n };
-        if (asked === 2) await once(signal, 'abort');
+        if (asked === answers.length && !signal.aborted) await once(signal, 'abort');
       },
       async acknowledge() {
         const place = asked++;
-        if (place === 1) askedAgain.resolve();
+        if (asked === answers.length) allAsked.resolve();
         await answers[place]!.promise;
         order.push(`acknowledged ${place}`);
         return { leaseMs: 2_000, rewatch: false };
@@ -63,13 +31,35 @@ test('nor does it say goodbye before an acknowledgement of a stream that has end
       },
       apply: () => {},
     },
-    deps,
+    { clock: systemClock, logger: createLogger({ level: 'silent', name: 'test' }) },
   );
-  await askedAgain.promise;
-  const closed = follower.close();
-  answers[1]!.resolve();
+  return { follower, order, allAsked: allAsked.promise };
+}
+
+/** By its end everything that can be done without another answer has been done. */
+async function turns(): Promise<void> {
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
-  answers[0]!.resolve();
+}
+
+test('an edge says goodbye after its last acknowledgement, which would otherwise begin a new lease', async () => {
+  const answer = Promise.withResolvers<void>();
+  const { follower, order, allAsked } = followed([answer]);
+  await allAsked;
+  const closed = follower.close();
+  await turns();
+  answer.resolve();
+  await closed;
+  expect(order).toEqual(['acknowledged 0', 'left']);
+});
+
+test('nor does it say goodbye before an acknowledgement of a stream that has ended meanwhile', async () => {
+  const [former, latest] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { follower, order, allAsked } = followed([former, latest]);
+  await allAsked;
+  const closed = follower.close();
+  latest.resolve();
+  await turns();
+  former.resolve();
   await closed;
   expect(order).toEqual(['acknowledged 1', 'acknowledged 0', 'left']);
 });

@@ -12,8 +12,8 @@ const retryMsMax = 60_000;
 
 /**
  * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
- * two rounds of a process run at the same time. A failed round is repeated within a minute, and logged if the next one fails
- * too. Keeps no process alive.
+ * two rounds of a process run at the same time. A failed round is repeated within a minute, and logged if the next one fails too.
+ * Keeps no process alive.
  */
 export function startRecurringWork(work: {
   /** Its name for the log, e.g. `the housekeeping of Jobs`. */
