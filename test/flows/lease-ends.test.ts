@@ -80,8 +80,7 @@ test('even if nobody asks, what a vanished edge held is freed, as is what it had
   };
   const heldNow = async (): Promise<bigint[]> => {
     const { rows } = await billing.deps.database.pool.query<{ held: bigint }>(
-      `select held_nano_usd as held from spend where tenant_id = $1
-        union all select held_nano_usd from accounts where tenant_id = $1`,
+      'select held_nano_usd as held from spend where tenant_id = $1',
       [tenantId],
     );
     return rows.map(({ held }) => held);

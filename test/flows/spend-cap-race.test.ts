@@ -103,8 +103,7 @@ async function ship(events: UsageEvent[]): Promise<void> {
 
 const held = async ({ tenantId }: Caller): Promise<bigint> => {
   const { rows } = await started.deps.database.pool.query<{ held: bigint }>(
-    `select (coalesce((select sum(held_nano_usd) from spend where tenant_id = $1), 0)
-      + coalesce((select sum(held_nano_usd) from accounts where tenant_id = $1), 0))::bigint as held`,
+    'select coalesce(sum(held_nano_usd), 0)::bigint as held from spend where tenant_id = $1',
     [tenantId],
   );
   return rows[0]!.held;

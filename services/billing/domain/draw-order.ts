@@ -51,6 +51,14 @@ export class Funds {
     return this.#lots.reduce((sum, lot) => sum + lot.remainingNanoUsd, 0n);
   }
 
+  /** What is left for calls made at `atMs`, without what ends before `untilMs`. */
+  usable(atMs: number, untilMs: number): bigint {
+    const endMs = Math.max(untilMs, atMs + 1);
+    const commitments = this.#commitments.filter(({ startsAtMs, endsAtMs }) => startsAtMs <= atMs && endsAtMs >= endMs);
+    const lots = this.#lots.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs >= endMs);
+    return [...commitments, ...lots].reduce((sum, { remainingNanoUsd }) => sum + remainingNanoUsd, 0n);
+  }
+
   /** Takes the cost of a call made at `atMs`; returns the debits, and how much of it is PAYG. */
   draw(costNanoUsd: bigint, atMs: number): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
     const debits: LedgerEntry[] = [];

@@ -1,11 +1,13 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
+import { larger } from '../domain/amounts.ts';
 import type { BudgetState } from '../domain/lease.ts';
-import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart } from '../domain/period.ts';
+import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
-import { type Account, lockAccounts } from '../ledger/accounts.ts';
+import { lockAccounts } from '../ledger/accounts.ts';
+import { lockFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
-import { type BudgetKey, lockSpends, readPosted } from './spend.ts';
+import { type BudgetKey, lockSpends, readMonths } from './spend.ts';
 
 /** What limits an organization and one of its users. */
 export type Terms = {
@@ -71,8 +73,8 @@ export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
 export type LimitedBudget = { budget: BudgetKey; keyLimitNanoUsd: bigint | null; terms: Terms };
 
 /**
- * Locks the rows through which budgets are changed: organizations' accounts first, then keys' and users' spend; returns them in the order
- * requested. `untilMs` is how long leases given now may be held.
+ * Locks the rows through which budgets are changed: organizations' accounts first, then the spend of all; returns them in the order requested.
+ * `untilMs` is how long leases given now may be held.
  */
 export async function lockBudgets(
   sql: Sql,
@@ -83,24 +85,15 @@ export async function lockBudgets(
   const termsOf = new Map(
     asked.filter(({ budget }) => isOfOrganization(budget)).map(({ budget, terms }) => [budget.tenantId, terms]),
   );
-  const organizations = new Map<string, BudgetState>();
-  if (termsOf.size > 0) {
-    for (const [tenantId, account] of await lockAccounts(sql, [...termsOf.keys()])) {
-      await giveCreditOfNewMonth(sql, account, nowMs);
-      organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs, untilMs));
-    }
-  }
-  const ofSpend = asked.filter(({ budget }) => !isOfOrganization(budget));
+  const organizations = await lockOrganizations(sql, termsOf, nowMs, untilMs);
   const spends = await lockSpends(
     sql,
-    ofSpend.map(({ budget }) => budget),
+    asked.map(({ budget }) => budget),
   );
-  const locked = new Map(ofSpend.map((one, index) => [one, spends[index]!]));
-  return asked.map((one) => {
-    if (isOfOrganization(one.budget)) return organizations.get(one.budget.tenantId)!;
-    const isOfKey = one.budget.kind === BudgetKind.API_KEY;
-    const limitNanoUsd = isOfKey ? one.keyLimitNanoUsd : one.terms.userLimitNanoUsd;
-    return { limitNanoUsd: limitNanoUsd ?? unlimited, ...locked.get(one)! };
+  return asked.map(({ budget, keyLimitNanoUsd, terms }, index) => {
+    if (isOfOrganization(budget)) return organizations.get(budget.tenantId)!;
+    const limitNanoUsd = budget.kind === BudgetKind.API_KEY ? keyLimitNanoUsd : terms.userLimitNanoUsd;
+    return { limitNanoUsd: limitNanoUsd ?? unlimited, ...spends[index]! };
   });
 }
 
@@ -116,43 +109,43 @@ const isOfOrganization = ({ kind }: BudgetKey): boolean => kind === BudgetKind.O
 const unlimited = 2_000_000_000_000_000_000n;
 
 /**
- * What an organization can still pay, as a budget: commitment and lots, and PAYG up to its cap. The limit is what is left, so nothing
- * counts as posted.
+ * What organizations can still pay, as budgets: commitment and lots, and PAYG up to its cap. The limit is what is left, so nothing counts as
+ * posted. Room held since last month will be paid first from what could pay then, even if that has ended: only the rest of it is room of this
+ * month.
  */
-async function organizationBudget(
+async function lockOrganizations(
   sql: Sql,
-  account: Account,
-  terms: Terms,
+  termsOf: ReadonlyMap<string, Terms>,
   nowMs: number,
   untilMs: number,
-): Promise<BudgetState> {
-  const { tenantId } = account;
-  const { rows } = await sql.query<{ credit: bigint; ending: bigint }>({
-    name: 'usable-credit',
-    text: `
-      select coalesce(sum(amount), 0)::bigint as credit,
-        coalesce(sum(amount) filter (where ends_at < $3), 0)::bigint as ending
-      from (
-        select remaining_nano_usd as amount, expires_at as ends_at from lots
-          where tenant_id = $1 and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)
-        union all
-        select amount_nano_usd - consumed_nano_usd - expired_nano_usd, period_end from commitments
-          where tenant_id = $1 and period_start <= $2 and period_end > $2) as usable`,
-    values: [tenantId, new Date(nowMs), new Date(untilMs)],
-  });
-  const { credit, ending } = rows[0]!;
-  return {
-    limitNanoUsd: credit + (await paygRoom(sql, tenantId, terms, nowMs)),
-    postedNanoUsd: 0n,
-    heldNanoUsd: account.heldNanoUsd,
-    endingNanoUsd: ending,
-  };
+): Promise<Map<string, BudgetState>> {
+  const budgets = new Map<string, BudgetState>();
+  if (termsOf.size === 0) return budgets;
+  const accounts = await lockAccounts(sql, [...termsOf.keys()]);
+  for (const account of accounts.values()) await giveCreditOfNewMonth(sql, account, nowMs);
+  const month = monthOf(nowMs);
+  const endOfLastMs = startOfPeriodMs(month) - 1;
+  const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });
+  const areHeldSinceLast = [...spends.values()].some(({ heldSinceLastNanoUsd }) => heldSinceLastNanoUsd > 0n);
+  const funds = await lockFunds(sql, [...termsOf.keys()], nowMs, areHeldSinceLast ? endOfLastMs : nowMs);
+  for (const [tenantId, terms] of termsOf) {
+    const { postedNanoUsd, heldNanoUsd, heldSinceLastNanoUsd } = spends.get(tenantId)!;
+    const own = funds.get(tenantId)!;
+    // Once the invoice of last month is final, what no credit pays is PAYG of this month.
+    const { paygNanoUsd } = own.draw(heldSinceLastNanoUsd, endOfLastMs);
+    const creditNanoUsd = own.usable(nowMs, nowMs);
+    budgets.set(tenantId, {
+      limitNanoUsd: creditNanoUsd + paygRoom(terms, postedNanoUsd + paygNanoUsd),
+      postedNanoUsd: 0n,
+      heldNanoUsd: heldNanoUsd - heldSinceLastNanoUsd,
+      endingNanoUsd: creditNanoUsd - own.usable(nowMs, untilMs),
+    });
+  }
+  return budgets;
 }
 
-async function paygRoom(sql: Sql, tenantId: string, terms: Terms, nowMs: number): Promise<bigint> {
-  if (!terms.paygEnabled) return 0n;
-  if (terms.paygCapNanoUsd === null) return unlimited;
-  const kind = BudgetKind.ORGANIZATION;
-  const spent = await readPosted(sql, { tenantId, kind, subjectId: tenantId, periodStart: monthOf(nowMs) });
-  return spent < terms.paygCapNanoUsd ? terms.paygCapNanoUsd - spent : 0n;
+function paygRoom({ paygEnabled, paygCapNanoUsd }: Terms, spentNanoUsd: bigint): bigint {
+  if (!paygEnabled) return 0n;
+  if (paygCapNanoUsd === null) return unlimited;
+  return larger(paygCapNanoUsd - spentNanoUsd, 0n);
 }

@@ -1,8 +1,8 @@
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
-import type { LeaseAmounts } from '../domain/lease.ts';
+import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
-import { arraysOf, type BudgetKey, changeHeld, heldChange } from './spend.ts';
+import { arraysOf, type BudgetKey, changeHeld, SpendSums } from './spend.ts';
 
 /** A lease, with the budget that it is part of. */
 export type LeaseRow = LeaseAmounts &
@@ -145,10 +145,13 @@ export async function changeLeases(sql: Sql, changes: readonly LeaseChange[]): P
     sql,
     changes.map(({ after }) => after),
   );
-  await changeHeld(
-    sql,
-    changes.map(({ before, after }) => ({ lease: after, changeNanoUsd: heldChange(before, after) })),
-  );
+  const held = new SpendSums();
+  for (const { before, after } of changes) {
+    // A lease that is given anew may be of another period than before.
+    if (before !== null) held.add(before, -heldBy(before));
+    held.add(after, heldBy(after));
+  }
+  await changeHeld(sql, held);
 }
 
 async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> {

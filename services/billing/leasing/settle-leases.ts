@@ -4,12 +4,12 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import { smaller } from '../domain/amounts.ts';
-import { closed, freeRoomToKeep } from '../domain/lease.ts';
+import { closed, freeRoomToKeep, heldBy } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
 import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
-import { addPosted, heldChange, readSpends, SpendSums, textOfKey } from './spend.ts';
+import { addPosted, readSpends, SpendSums, textOfKey } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
@@ -160,14 +160,14 @@ async function takeRoomOf(
     const { fencingToken, usedNanoUsd, inFlightNanoUsd, roomNanoUsd } = told.get(before.id)!;
     if (before.state !== LeaseState.HELD || before.fencingToken !== fencingToken) continue;
     const after = { ...before, roomNanoUsd: smaller(before.roomNanoUsd, roomNanoUsd) };
-    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(before, after) };
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldBy(after) - heldBy(before) };
     if (isSmaller({ before, after })) changes.push({ before, after });
     const free = after.central ? 0n : freeIn({ ...after, usedNanoUsd, inFlightNanoUsd });
     if (free <= 0n) continue;
     const smallest = { ...after, roomNanoUsd: after.roomNanoUsd - free + freeRoomToKeep(budget, free) };
     if (!isSmaller({ before: after, after: smallest })) continue;
     wanted.set(after.id, smallest.roomNanoUsd);
-    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(after, smallest) };
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldBy(smallest) - heldBy(after) };
   }
   await changeLeases(sql, changes);
   return wanted;

@@ -1,6 +1,5 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
-import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
 
 /**
@@ -110,6 +109,34 @@ export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
   return rows[0]?.posted_nano_usd ?? 0n;
 }
 
+/** An organization's spend in a month, and the room held in all months, of which a part since the month before. */
+type MonthSpend = Spend & { heldSinceLastNanoUsd: bigint };
+
+/** Reads those of organizations whose accounts are locked, so that they do not change. */
+export async function readMonths(
+  sql: Sql,
+  tenantIds: readonly string[],
+  { month, lastMonth }: { month: PeriodStart; lastMonth: PeriodStart },
+): Promise<Map<string, MonthSpend>> {
+  const { rows } = await sql.query<{ tenant_id: string; posted: bigint; held: bigint; held_since_last: bigint }>({
+    name: 'read-months',
+    text: `
+      select asked.tenant_id, coalesce(sum(posted_nano_usd) filter (where period_start = $2), 0)::bigint as posted,
+        coalesce(sum(held_nano_usd), 0)::bigint as held,
+        coalesce(sum(held_nano_usd) filter (where period_start = $3), 0)::bigint as held_since_last
+      from unnest($1::uuid[]) as asked (tenant_id)
+      left join spend on spend.tenant_id = asked.tenant_id and kind = ${BudgetKind.ORGANIZATION} and subject_id = asked.tenant_id
+      group by asked.tenant_id`,
+    values: [plainArray(tenantIds), month, lastMonth],
+  });
+  return new Map(
+    rows.map((row) => [
+      row.tenant_id,
+      { postedNanoUsd: row.posted, heldNanoUsd: row.held, heldSinceLastNanoUsd: row.held_since_last },
+    ]),
+  );
+}
+
 /** The current rows, by subject and without locks; nonexistent ones are missing. */
 export async function readSpends(
   sql: Sql,
@@ -140,45 +167,18 @@ export async function readSpends(
   );
 }
 
-/** What a change of a lease means for its budget: how much more, or less, room it occupies. */
-export function heldChange(before: LeaseAmounts | null, after: LeaseAmounts): bigint {
-  return heldBy(after) - (before === null ? 0n : heldBy(before));
-}
-
 /** Books changes of leases in their budgets, whose rows are locked. */
-export async function changeHeld(
-  sql: Sql,
-  changes: readonly { lease: BudgetKey; changeNanoUsd: bigint }[],
-): Promise<void> {
-  const bySpend = new SpendSums();
-  const byAccount = new SpendSums();
-  for (const { lease, changeNanoUsd } of changes) {
-    if (changeNanoUsd === 0n) continue;
-    const { tenantId, kind, subjectId, periodStart } = lease;
-    if (kind === BudgetKind.ORGANIZATION) byAccount.add({ tenantId, kind, subjectId, periodStart: '' }, changeNanoUsd);
-    else bySpend.add({ tenantId, kind, subjectId, periodStart }, changeNanoUsd);
-  }
-  const accounts = byAccount.all;
-  if (accounts.length > 0) {
-    await sql.query({
-      name: 'change-held-of-accounts',
-      text: `
-        update accounts set held_nano_usd = held_nano_usd + changed.amount
-        from unnest($1::uuid[], $2::bigint[]) as changed (tenant_id, amount)
-        where accounts.tenant_id = changed.tenant_id`,
-      values: [plainArray(accounts.map((row) => row.tenantId)), plainArray(accounts.map((row) => row.amountNanoUsd))],
-    });
-  }
-  const spend = bySpend.all;
-  if (spend.length === 0) return;
+export async function changeHeld(sql: Sql, changes: SpendSums): Promise<void> {
+  const rows = changes.all.filter(({ amountNanoUsd }) => amountNanoUsd !== 0n);
+  if (rows.length === 0) return;
   await sql.query({
-    name: 'change-held-of-spend',
+    name: 'change-held',
     text: `
       update spend set held_nano_usd = spend.held_nano_usd + changed.amount
       from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[], $5::bigint[])
         as changed (tenant_id, kind, subject_id, period_start, amount)
       where spend.tenant_id = changed.tenant_id and spend.kind = changed.kind
         and spend.subject_id = changed.subject_id and spend.period_start = changed.period_start`,
-    values: [...arraysOf(spend), plainArray(spend.map((row) => row.amountNanoUsd))],
+    values: [...arraysOf(rows), plainArray(rows.map((row) => row.amountNanoUsd))],
   });
 }

@@ -1,11 +1,11 @@
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Sql } from '../db/sql.ts';
-import { type BudgetState, grantedRoom, type LeaseTerms, remainingIn } from '../domain/lease.ts';
+import { type BudgetState, grantedRoom, heldBy, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
 import { asLapsed, lateMs } from './lapse.ts';
 import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './lease-row.ts';
-import { type BudgetKey, heldChange, textOfKey } from './spend.ts';
+import { type BudgetKey, textOfKey } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
 type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
@@ -97,10 +97,15 @@ class Leases {
   }
 
   set(lease: LeaseRow): void {
-    const key = textOfKey(lease);
-    const heldMore = (this.#heldMore.get(key) ?? 0n) + heldChange(this.get(lease.id) ?? null, lease);
-    this.#heldMore.set(key, heldMore);
+    const before = this.get(lease.id);
+    if (before !== undefined) this.#holdMore(before, -heldBy(before));
+    this.#holdMore(lease, heldBy(lease));
     this.#after.set(lease.id, lease);
+  }
+
+  #holdMore(budget: BudgetKey, amountNanoUsd: bigint): void {
+    const key = textOfKey(budget);
+    this.#heldMore.set(key, (this.#heldMore.get(key) ?? 0n) + amountNanoUsd);
   }
 
   budgetNow(budget: BudgetKey, before: BudgetState): BudgetState {

@@ -9,7 +9,6 @@ export type Account = {
   planCode: string | null;
   /** Null: none. */
   paygCapNanoUsd: bigint | null;
-  heldNanoUsd: bigint;
   /** First day of the last month for which the plan's credit was requested; null: none yet. */
   creditMonth: string | null;
   /** The last of its transactions in the order of ids; null: none yet. */
@@ -23,7 +22,6 @@ type AccountRow = {
   payg_cap_nano_usd: bigint | null;
   credit_month: string | null;
   last_transaction_id: string | null;
-  held_nano_usd: bigint;
   receivable: bigint;
   wallet: bigint;
   promotional: bigint;
@@ -36,7 +34,7 @@ type AccountRow = {
 };
 
 /** Listed by name: a statement prepared for all columns fails once there is a new one. */
-const columns = `tenant_id, plan_code, payg_cap_nano_usd, held_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
+const columns = `tenant_id, plan_code, payg_cap_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
   payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month`;
 
 const noBalances: Balances = {
@@ -56,7 +54,6 @@ const emptyAccount = (tenantId: string): Account => ({
   tenantId,
   planCode: null,
   paygCapNanoUsd: null,
-  heldNanoUsd: 0n,
   creditMonth: null,
   lastTransactionId: null,
   balances: { ...noBalances },
@@ -109,7 +106,6 @@ const account = (row: AccountRow): Account => ({
   tenantId: row.tenant_id,
   planCode: row.plan_code,
   paygCapNanoUsd: row.payg_cap_nano_usd,
-  heldNanoUsd: row.held_nano_usd,
   creditMonth: row.credit_month,
   lastTransactionId: row.last_transaction_id,
   balances: {

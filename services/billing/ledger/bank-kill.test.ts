@@ -76,7 +76,7 @@ test(`after ${kills} kills in the middle of postings every operation has been po
   expect(transactionsChecked).toBeGreaterThan(kills);
   // Nobody who was killed holds on to anything.
   const { rows } = await started.deps.database.pool.query<{ held: bigint }>(
-    'select coalesce(sum(held_nano_usd), 0)::bigint as held from accounts',
+    'select coalesce(sum(held_nano_usd), 0)::bigint as held from spend',
   );
   expect(rows[0]!.held).toBe(0n);
 });

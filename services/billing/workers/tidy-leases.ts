@@ -6,7 +6,7 @@ import { heldBy } from '../domain/lease.ts';
 import { lockBudget, readTerms } from '../leasing/budget.ts';
 import { asLapsed } from '../leasing/lapse.ts';
 import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from '../leasing/lease-row.ts';
-import { type BudgetKey, changeHeld } from '../leasing/spend.ts';
+import { type BudgetKey, changeHeld, SpendSums } from '../leasing/spend.ts';
 
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
@@ -81,10 +81,9 @@ async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, n
 async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
   const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
-  await changeHeld(
-    sql,
-    leases.map((lease) => ({ lease, changeNanoUsd: -heldBy(lease) })),
-  );
+  const freed = new SpendSums();
+  for (const lease of leases) freed.add(lease, -heldBy(lease));
+  await changeHeld(sql, freed);
   await sql.query({
     text: 'delete from leases where id = any($1::uuid[])',
     values: [leases.map(({ id }) => id)],

@@ -12,6 +12,7 @@ import { NoteIncludedCredit } from './0010-note-included-credit.ts';
 import { OrderTransactions } from './0011-order-transactions.ts';
 import { CountTransactions } from './0012-count-transactions.ts';
 import { RememberVerification } from './0013-remember-verification.ts';
+import { HoldByMonth } from './0014-hold-by-month.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -28,4 +29,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0011-order-transactions', class: OrderTransactions },
   { name: '0012-count-transactions', class: CountTransactions },
   { name: '0013-remember-verification', class: RememberVerification },
+  { name: '0014-hold-by-month', class: HoldByMonth },
 ];

@@ -1,0 +1,78 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  sound,
+  startTestBilling,
+  toNextMonth,
+  usageEvent,
+} from '../fixtures/test-billing.ts';
+import { expireCredit } from '../workers/expire-credit.ts';
+
+const usd = 1_000_000_000n;
+const dayMs = 86_400_000;
+
+test.each([
+  { title: "last month's included credit", included: 10n, held: 10n, room: 10n },
+  { title: 'the wallet', bought: 10n, held: 8n, room: 2n },
+  { title: 'the one, and the wallet for the rest', included: 5n, bought: 5n, held: 8n, room: 7n },
+  { title: 'a commitment that goes on', included: 5n, commitment: 5n, held: 4n, room: 6n },
+])(
+  'a job that waits since last month takes only room of what will pay for it: $title',
+  async ({ included = 0n, bought = 0n, commitment = 0n, held, room }) => {
+    await using started = await startTestBilling();
+    const { billing, deps } = started;
+    const owner = person();
+    const { tenantId, userId } = owner;
+    const plan = { code: 'prepaid', name: 'Prepaid', included: { monthlyCreditNanoUsd: included * usd } };
+    await billing.putPlan({ plan }, operator);
+    await toNextMonth(started, -60_000);
+    await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+    if (bought > 0n) {
+      const credit = { tenantId, source: LotSource.PURCHASE, amountNanoUsd: bought * usd };
+      await billing.grantCredit({ ...credit, requestId: uuidv7() }, operator);
+    }
+    if (commitment > 0n) {
+      const nowMs = await deps.databaseNow(deps.database.pool);
+      const period = {
+        periodStart: timestampFromMs(nowMs - 30 * dayMs),
+        periodEnd: timestampFromMs(nowMs + 30 * dayMs),
+      };
+      const agreed = { requestId: uuidv7(), tenantId, amountNanoUsd: commitment * usd };
+      await billing.createCommitment({ ...agreed, ...period }, operator);
+    }
+    const ask = async (costMaxNanoUsd: bigint, sliceNanoUsd = 0n) => {
+      const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7(), sliceNanoUsd }];
+      const timeToLive = { seconds: 86_400n };
+      await billing.lease({ holderId: uuidv7(), tenantId, userId, costMaxNanoUsd, demands, timeToLive }, service);
+      return demands[0]!.leaseId;
+    };
+    const charge = async (leaseId: string, costNanoUsd: bigint) => {
+      const atMs = await deps.databaseNow(deps.database.pool);
+      const events = [usageEvent({ tenantId, userId, costNanoUsd, atMs, leaseIds: [leaseId] })];
+      await billing.charge({ events }, service);
+    };
+    const job = await ask(held * usd);
+
+    await toNextMonth(started, 60_000);
+    const call = await ask(room * usd - 1n);
+    const last = await ask(1n);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+    expect(await expireCredit(deps)).toBe(included > 0n ? 1 : 0);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+
+    await charge(job, held * usd);
+    await charge(call, room * usd - 1n);
+    await charge(last, 1n);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+    const { invoices } = await billing.listInvoices({}, as(owner));
+    expect(invoices.map(({ totalNanoUsd }) => totalNanoUsd)).toEqual([0n, 0n]);
+    await sound(started);
+  },
+);
