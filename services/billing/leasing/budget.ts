@@ -4,21 +4,17 @@ import { larger } from '../domain/amounts.ts';
 import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
-import { lockAccounts } from '../ledger/accounts.ts';
+import { type CreditNote, lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds } from '../ledger/funds.ts';
-import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
+import { giveCreditIfDue } from '../ledger/monthly-credit.ts';
 import { type BudgetKey, lockSpends, readMonths } from './spend.ts';
 
 /** What limits an organization and one of its users. */
 export type Terms = {
   paygEnabled: boolean;
   paygCapNanoUsd: bigint | null;
-  /** What the plan includes each month. */
-  monthlyCreditNanoUsd: bigint;
-  /** The last month for which the plan was asked for it; null: none yet. */
-  creditMonth: PeriodStart | null;
   userLimitNanoUsd: bigint | null;
-};
+} & CreditNote;
 
 /** Reads the terms without a lock; `userId` may be empty. */
 export async function readTerms(sql: Sql, tenantId: string, userId: string): Promise<Terms> {
@@ -33,11 +29,13 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
     payg_cap_nano_usd: bigint | null;
     monthly_credit_nano_usd: bigint;
     credit_month: PeriodStart | null;
+    included_nano_usd: bigint | null;
     limit_nano_usd: bigint | null;
   }>({
     name: 'read-terms',
     text: `
-      select payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, month as credit_month, limit_nano_usd
+      select payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, month as credit_month, included_nano_usd,
+        limit_nano_usd
       from unnest($1::uuid[], $2::uuid[]) with ordinality as asked (tenant_id, user_id, place)
       left join accounts using (tenant_id)
       join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
@@ -54,6 +52,7 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
     paygCapNanoUsd: row.payg_cap_nano_usd,
     monthlyCreditNanoUsd: row.monthly_credit_nano_usd,
     creditMonth: row.credit_month,
+    includedNanoUsd: row.included_nano_usd,
     userLimitNanoUsd: row.limit_nano_usd,
   }));
 }
@@ -122,7 +121,7 @@ async function lockOrganizations(
   const budgets = new Map<string, BudgetState>();
   if (termsOf.size === 0) return budgets;
   const accounts = await lockAccounts(sql, [...termsOf.keys()]);
-  for (const account of accounts.values()) await giveCreditOfNewMonth(sql, account, nowMs);
+  for (const account of accounts.values()) await giveCreditIfDue(sql, account, nowMs);
   const month = monthOf(nowMs);
   const endOfLastMs = startOfPeriodMs(month) - 1;
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });

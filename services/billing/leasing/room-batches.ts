@@ -5,8 +5,7 @@ import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { BillingDeps } from '../deps.ts';
-import { monthOf } from '../domain/period.ts';
-import { giveCreditOfNewMonthTo } from '../ledger/monthly-credit.ts';
+import { giveDueCreditTo, isCreditDue } from '../ledger/monthly-credit.ts';
 import { readTermsOf, type Terms } from './budget.ts';
 import { limitedDemands, type Taken, takeRoom } from './take-room.ts';
 
@@ -71,12 +70,11 @@ async function takeForAll({ database, databaseNow }: Deps, requests: readonly Le
   const terms = await readTermsOf(database.pool, requests);
   const askedMs = await databaseNow(database.pool);
   // Without limits too: a call is paid from the credit of its own month, however late it is charged.
-  const isCreditDue = ({ monthlyCreditNanoUsd, creditMonth }: Terms): boolean =>
-    monthlyCreditNanoUsd > 0n && creditMonth !== monthOf(askedMs);
+  const isDue = (each: Terms): boolean => each.monthlyCreditNanoUsd > 0n && isCreditDue(each, askedMs);
   const due = new Set(
-    requests.filter((_, index) => isCreditDue(terms[index]!)).map(({ tenantId }) => tenantId.toLowerCase()),
+    requests.filter((_, index) => isDue(terms[index]!)).map(({ tenantId }) => tenantId.toLowerCase()),
   );
-  if (due.size > 0) await giveCreditOfNewMonthTo(database, [...due], askedMs);
+  if (due.size > 0) await giveDueCreditTo(database, [...due], askedMs);
   const limited = (nowMs: number) =>
     requests
       .map((request, index) => ({ request, index, demands: limitedDemands(request, terms[index]!, nowMs) }))

@@ -1,6 +1,8 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { type Balances, balanceNanoUsdMax } from '../domain/ledger.ts';
+import type { PeriodStart } from '../domain/period.ts';
+import { defaultPlanCode } from '../domain/plan-default.ts';
 
 /** An organization's money, as stored in its row. */
 export type Account = {
@@ -9,18 +11,27 @@ export type Account = {
   planCode: string | null;
   /** Null: none. */
   paygCapNanoUsd: bigint | null;
-  /** First day of the last month for which the plan's credit was requested; null: none yet. */
-  creditMonth: string | null;
   /** The last of its transactions in the order of ids; null: none yet. */
   lastTransactionId: string | null;
   balances: Balances;
+} & CreditNote;
+
+/** What a plan includes each month, and when it was last asked for it. */
+export type CreditNote = {
+  monthlyCreditNanoUsd: bigint;
+  /** First day of the last month for which the plan was asked; null: none yet. */
+  creditMonth: PeriodStart | null;
+  /** What it included then; null: unknown. */
+  includedNanoUsd: bigint | null;
 };
 
 type AccountRow = {
   tenant_id: string;
   plan_code: string | null;
   payg_cap_nano_usd: bigint | null;
-  credit_month: string | null;
+  monthly_credit_nano_usd: bigint;
+  credit_month: PeriodStart | null;
+  included_nano_usd: bigint | null;
   last_transaction_id: string | null;
   receivable: bigint;
   wallet: bigint;
@@ -35,7 +46,8 @@ type AccountRow = {
 
 /** Listed by name: a statement prepared for all columns fails once there is a new one. */
 const columns = `tenant_id, plan_code, payg_cap_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
-  payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month`;
+  payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month, included_nano_usd,
+  (select monthly_credit_nano_usd from plans where code = coalesce(plan_code, '${defaultPlanCode}')) as monthly_credit_nano_usd`;
 
 const noBalances: Balances = {
   receivable: 0n,
@@ -54,7 +66,9 @@ const emptyAccount = (tenantId: string): Account => ({
   tenantId,
   planCode: null,
   paygCapNanoUsd: null,
+  monthlyCreditNanoUsd: 0n,
   creditMonth: null,
+  includedNanoUsd: null,
   lastTransactionId: null,
   balances: { ...noBalances },
 });
@@ -106,7 +120,9 @@ const account = (row: AccountRow): Account => ({
   tenantId: row.tenant_id,
   planCode: row.plan_code,
   paygCapNanoUsd: row.payg_cap_nano_usd,
+  monthlyCreditNanoUsd: row.monthly_credit_nano_usd,
   creditMonth: row.credit_month,
+  includedNanoUsd: row.included_nano_usd,
   lastTransactionId: row.last_transaction_id,
   balances: {
     receivable: row.receivable,

@@ -4,7 +4,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
-import { type Account, hasRoomInAccount, lockAccounts, readAccount } from './accounts.ts';
+import { type Account, type CreditNote, hasRoomInAccount, lockAccounts, readAccount } from './accounts.ts';
 import { giveCredit } from './credit.ts';
 
 /**
@@ -30,20 +30,20 @@ const creditOfMonth = (tenantId: string, month: string): string => `(
 export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: number): Promise<boolean> {
   const { tenantId } = account;
   const month = monthOf(nowMs);
-  const { rows } = await sql.query<{ credit: bigint; plan: string; requestId: string }>({
+  const { rows } = await sql.query<{ included: bigint; credit: bigint; plan: string; requestId: string }>({
     name: 'ask-for-monthly-credit',
     text: `
       with asked as (
         insert into credit_months (tenant_id, month, included_nano_usd)
         select $1::uuid, $2::text::date, monthly_credit_nano_usd from plans where code = $3
         on conflict (tenant_id) do update set month = excluded.month, included_nano_usd = excluded.included_nano_usd)
-      select monthly_credit_nano_usd - given as credit, name as plan, ${creditId('$1::uuid', '$2::text', 'given')} as "requestId"
+      select monthly_credit_nano_usd as included, monthly_credit_nano_usd - given as credit, name as plan, ${creditId('$1::uuid', '$2::text', 'given')} as "requestId"
       from plans, ${creditOfMonth('$1::uuid', '$2::text')} as credit_of_month (given)
       where code = $3`,
     values: [tenantId, month, account.planCode ?? defaultPlanCode],
   });
-  account.creditMonth = month;
-  const { credit, plan, requestId } = rows[0]!;
+  const { included, credit, plan, requestId } = rows[0]!;
+  Object.assign(account, { monthlyCreditNanoUsd: included, creditMonth: month, includedNanoUsd: included });
   if (credit <= 0n || !hasRoomInAccount(account, credit)) return false;
   const lot = {
     source: LotSource.PROMOTION,
@@ -57,28 +57,33 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
   return true;
 }
 
+/** Whether a plan includes something for which it was not yet asked in this month. */
+export const isCreditDue = (
+  { monthlyCreditNanoUsd, creditMonth, includedNanoUsd }: CreditNote,
+  nowMs: number,
+): boolean => creditMonth !== monthOf(nowMs) || includedNanoUsd !== monthlyCreditNanoUsd;
+
 /**
- * The same, unless it was asked for in this month already. Call this before drawing on credit: the first call of a month, or of an
- * organization, must neither be refused nor billed while its plan's credit is still to come.
+ * The same, if it is due. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that now includes
+ * more must neither be refused nor billed while the credit is still to come.
  */
-export async function giveCreditOfNewMonth(sql: Sql, account: Account, nowMs: number): Promise<void> {
-  if (account.creditMonth !== monthOf(nowMs)) await giveMonthlyCredit(sql, account, nowMs);
+export async function giveCreditIfDue(sql: Sql, account: Account, nowMs: number): Promise<void> {
+  if (isCreditDue(account, nowMs)) await giveMonthlyCredit(sql, account, nowMs);
 }
 
 /** The same for organizations that are not locked. */
-export async function giveCreditOfNewMonthTo(
+export async function giveDueCreditTo(
   database: ServiceDatabase,
   tenantIds: readonly string[],
   nowMs: number,
 ): Promise<void> {
   await sqlTransaction(database, async (sql) => {
-    for (const account of (await lockAccounts(sql, tenantIds)).values())
-      await giveCreditOfNewMonth(sql, account, nowMs);
+    for (const account of (await lockAccounts(sql, tenantIds)).values()) await giveCreditIfDue(sql, account, nowMs);
   });
 }
 
 /** The same for an organization whose money is only read. */
 export async function giveCreditBeforeLook(database: ServiceDatabase, tenantId: string, nowMs: number): Promise<void> {
-  const { creditMonth } = await readAccount(database.pool, tenantId);
-  if (creditMonth !== monthOf(nowMs)) await giveCreditOfNewMonthTo(database, [tenantId], nowMs);
+  const account = await readAccount(database.pool, tenantId);
+  if (isCreditDue(account, nowMs)) await giveDueCreditTo(database, [tenantId], nowMs);
 }

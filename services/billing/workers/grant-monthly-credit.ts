@@ -6,7 +6,7 @@ import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
 /**
  * Gives organizations the credit that their plan includes for this month; returns to how many. Those that use or look at their credit get
- * it earlier; this is for all others, and for plans that now include more.
+ * it earlier.
  */
 export async function grantMonthlyCredit(deps: WorkerDeps): Promise<number> {
   const { database, databaseNow } = deps;

@@ -69,7 +69,7 @@ export class SimulatedBilling {
     if ('refused' in taken) {
       this.#onRefusal(taken.refused);
       const limits = { paygEnabled: true, paygCapNanoUsd: 0n, userLimitNanoUsd: null };
-      const terms = { ...limits, monthlyCreditNanoUsd: 0n, creditMonth: null };
+      const terms = { ...limits, monthlyCreditNanoUsd: 0n, creditMonth: null, includedNanoUsd: null };
       throw budgetRefusal(taken.refused, terms, this.#time.now());
     }
     return create(LeaseResponseSchema, taken.response);
