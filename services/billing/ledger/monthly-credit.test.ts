@@ -27,7 +27,7 @@ test('what a plan is changed to include pays for the next call, even if that is 
   };
   const now = () => deps.databaseNow(deps.database.pool);
   await include(1n);
-  await toNextMonth(started, -1_000);
+  await toNextMonth(started, -60_000);
   for (const owner of [calling, charged, looking]) await charge(owner, usd, await now());
 
   await include(3n);
