@@ -4,7 +4,8 @@ import { type LeaseRequest, LeaseRequestSchema } from '#gen/modelgateway/billing
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { startTestBilling } from '../fixtures/test-billing.ts';
+import { onDatabase } from '../../../test/support/people.ts';
+import { operator, startTestBilling } from '../fixtures/test-billing.ts';
 import { createRoomBatches } from './room-batches.ts';
 
 /** A request for room under a key's cap. */
@@ -45,3 +46,29 @@ test('while the database is unreachable, batched requests are refused at once, a
   expect(answers).toMatchObject(answers.map(() => overloaded));
   expect(asked).toBe(1);
 });
+
+test.each([{ paygEnabled: false }, { paygEnabled: true }])(
+  'while one account is busy, requests of all other organizations are answered, at the start of a month too (PAYG: $paygEnabled)',
+  async ({ paygEnabled }) => {
+    await using started = await startTestBilling();
+    const plan = { code: 'developer', name: 'Developer', paygEnabled, included: { monthlyCreditNanoUsd: 10n } };
+    await started.billing.putPlan({ plan }, operator);
+    const rooms = createRoomBatches(started.deps);
+    const ask = (tenantId: string) => {
+      const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() }];
+      return rooms.take(create(LeaseRequestSchema, { holderId: uuidv7(), tenantId, costMaxNanoUsd: 1n, demands }));
+    };
+    const busy = uuidv7();
+    await onDatabase(started, async (client) => {
+      await client.query('begin');
+      await client.query('insert into billing.accounts (tenant_id) values ($1)', [busy]);
+      const delayed: Promise<unknown>[] = [];
+      for (let count = 0; count < 5; count++) {
+        delayed.push(Promise.allSettled([ask(busy)]));
+        await expect(Promise.all([ask(uuidv7()), ask(uuidv7())])).resolves.toHaveLength(2);
+      }
+      await client.query('rollback');
+      await Promise.all([...delayed, ask(busy)]);
+    });
+  },
+);

@@ -1,9 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { durationMs } from '@bufbuild/protobuf/wkt';
+import pLimit from 'p-limit';
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { isUniqueViolation } from '#shared/db/errors.ts';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { isLockTimeout, isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
+import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { giveDueCreditTo, isCreditDue } from '../ledger/monthly-credit.ts';
 import { readTermsOf, type Terms } from './budget.ts';
@@ -15,6 +18,10 @@ const timeToLiveMsDefault = 30_000;
 const runningMax = 4;
 /** The most requests in one transaction. */
 const batchMax = 64;
+/** How long requests of several organizations wait for a lock together, in milliseconds; their callers wait for three seconds. */
+const waitTogetherMs = 500;
+/** The most transactions, besides, that wait for longer. */
+const apartMax = 2;
 
 type Answer = { taken: Taken; terms: Terms; nowMs: number };
 type Waiting = { request: LeaseRequest; resolve(answer: Answer): void; reject(error: unknown): void };
@@ -27,73 +34,100 @@ export type RoomBatches = {
 
 /**
  * Takes room for several requests together: those that come in the same turn, or while transactions are running, share the next one. A
- * crowd of keys used for the first time costs ten statements for many, not ten for each.
+ * crowd of keys used for the first time costs ten statements for many, not ten for each. Requests of an organization whose account is busy
+ * for long wait for it apart from the others.
  */
 export function createRoomBatches(deps: Deps): RoomBatches {
   const waiting: Waiting[] = [];
+  /** Those that wait apart, by organization. */
+  const apart = new Map<string, Waiting[]>();
+  const apartTurns = pLimit(apartMax);
   let running = 0;
 
   async function run(): Promise<void> {
     running += 1;
     await nextTurn();
-    while (waiting.length > 0) await answer(waiting.splice(0, batchMax));
+    while (waiting.length > 0) await answer(waiting.splice(0, batchMax), waitTogetherMs);
     running -= 1;
   }
 
   /** If the batch fails, each request is tried alone, so that a failure affects only the one that causes it. */
-  async function answer(batch: readonly Waiting[]): Promise<void> {
+  async function answer(batch: readonly Waiting[], lockTimeoutMs: number): Promise<void> {
     try {
-      const answers = await takeForAll(
-        deps,
-        batch.map(({ request }) => request),
-      );
+      const requests = batch.map(({ request }) => request);
+      const answers = await takeForAll(deps, requests, { lock_timeout: lockTimeoutMs });
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
     } catch (error) {
+      if (isLockTimeout(error)) return waitApart(batch);
       // The lease was given up while it was being written: asking again will show that.
       const isGivenUp = isUniqueViolation(error, 'leases_by_id');
       const isFinal = batch.length === 1 ? !isGivenUp : hasReason(error, ErrorReason.OVERLOADED);
       if (isFinal) for (const { reject } of batch) reject(error);
-      else for (const one of batch) await answer([one]);
+      else for (const one of batch) await answer([one], lockTimeoutMs);
+    }
+  }
+
+  function waitApart(batch: readonly Waiting[]): void {
+    for (const [tenantId, own] of Map.groupBy(batch, tenantOf)) {
+      const line = apart.get(tenantId);
+      if (line !== undefined) {
+        line.push(...own);
+        continue;
+      }
+      apart.set(tenantId, own);
+      void apartTurns(async () => {
+        while (own.length > 0) await answer(own.splice(0, batchMax), 0);
+        apart.delete(tenantId);
+      });
     }
   }
 
   return {
     take: (request) =>
       new Promise((resolve, reject) => {
-        waiting.push({ request, resolve, reject });
-        if (running < runningMax) void run();
+        const one = { request, resolve, reject };
+        (apart.get(tenantOf(one)) ?? waiting).push(one);
+        if (waiting.length > 0 && running < runningMax) void run();
       }),
   };
 }
 
-async function takeForAll({ database, databaseNow }: Deps, requests: readonly LeaseRequest[]): Promise<Answer[]> {
+const tenantOf = ({ request }: Waiting): string => request.tenantId.toLowerCase();
+
+/** `settings` hold in each transaction. */
+async function takeForAll(
+  { database, databaseNow }: Deps,
+  requests: readonly LeaseRequest[],
+  settings: Readonly<Record<string, number>>,
+): Promise<Answer[]> {
   const terms = await readTermsOf(database.pool, requests);
   const askedMs = await databaseNow(database.pool);
-  // Without limits too: a call is paid from the credit of its own month, however late it is charged.
-  const isDue = (each: Terms): boolean => each.monthlyCreditNanoUsd > 0n && isCreditDue(each, askedMs);
-  const due = new Set(
-    requests.filter((_, index) => isDue(terms[index]!)).map(({ tenantId }) => tenantId.toLowerCase()),
-  );
-  if (due.size > 0) await giveDueCreditTo(database, [...due], askedMs);
-  const limited = (nowMs: number) =>
-    requests
-      .map((request, index) => ({ request, index, demands: limitedDemands(request, terms[index]!, nowMs) }))
-      .filter(({ demands }) => demands.length > 0);
+  const demandsAt = (nowMs: number) => requests.map((request, index) => limitedDemands(request, terms[index]!, nowMs));
+  const demands = demandsAt(askedMs);
+  // Without a limit too: a call is paid from the credit of its own month, however late it is charged. Those with a limit get it with their room.
+  const isDue = (index: number): boolean =>
+    terms[index]!.monthlyCreditNanoUsd > 0n &&
+    isCreditDue(terms[index]!, askedMs) &&
+    !demands[index]!.some(({ budget }) => budget.kind === BudgetKind.ORGANIZATION);
+  const due = new Set(requests.filter((_, index) => isDue(index)).map(({ tenantId }) => tenantId.toLowerCase()));
+  if (due.size > 0) await giveDueCreditTo(database, [...due], askedMs, settings);
   const answers = terms.map((each): Answer => ({ taken: { granted: [] }, terms: each, nowMs: askedMs }));
-  if (limited(askedMs).length === 0) return answers;
-  return sqlTransaction(database, async (sql) => {
+  const limited = [...requests.keys()].filter((index) => demands[index]!.length > 0);
+  if (limited.length === 0) return answers;
+  const take = async (sql: Sql): Promise<Answer[]> => {
     const nowMs = await databaseNow(sql);
-    const asking = limited(nowMs);
-    const taken = await takeRoom(
-      sql,
-      asking.map(({ request, demands }) => ({ ...request, demands, timeToLiveMs: timeToLiveMs(request.timeToLive) })),
-      nowMs,
-    );
-    for (const [place, { index }] of asking.entries()) {
+    const demandsNow = demandsAt(nowMs);
+    const asking = limited.map((index) => {
+      const request = requests[index]!;
+      return { ...request, demands: demandsNow[index]!, timeToLiveMs: timeToLiveMs(request.timeToLive) };
+    });
+    const taken = await takeRoom(sql, asking, nowMs);
+    for (const [place, index] of limited.entries()) {
       answers[index] = { taken: taken[place]!, terms: terms[index]!, nowMs };
     }
     return answers;
-  });
+  };
+  return sqlTransaction(database, take, { settings });
 }
 
 export const timeToLiveMs = (asked: LeaseRequest['timeToLive']): number =>

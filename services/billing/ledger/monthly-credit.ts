@@ -76,10 +76,12 @@ export async function giveDueCreditTo(
   database: ServiceDatabase,
   tenantIds: readonly string[],
   nowMs: number,
+  settings: Readonly<Record<string, number>> = {},
 ): Promise<void> {
-  await sqlTransaction(database, async (sql) => {
+  const give = async (sql: Sql): Promise<void> => {
     for (const account of (await lockAccounts(sql, tenantIds)).values()) await giveCreditIfDue(sql, account, nowMs);
-  });
+  };
+  await sqlTransaction(database, give, { settings });
 }
 
 /** The same for an organization whose money is only read. */

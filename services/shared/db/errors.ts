@@ -15,6 +15,10 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
   sqlState(error) === '23505' &&
   (constraint === undefined || (error as { constraint?: string }).constraint === constraint);
 
+/** A lock was not obtained within `lock_timeout`. */
+export const isLockTimeout = (error: unknown): boolean =>
+  sqlState(error instanceof GatewayError ? error.details.cause : error) === '55P03';
+
 /** SQLSTATE of a write to a server or database that accepts none: a standby, or one whose provider found its disk full. */
 export const readOnlyState = '25006';
 
