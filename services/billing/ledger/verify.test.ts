@@ -101,6 +101,33 @@ test('while a verification runs, which may take hours, /metrics shows the one be
   expect(await registry.metrics()).toContain('gateway_ledger_faults 0\n');
 });
 
+test('after a verification that took hours the next one waits for as long again, even while the ledger is wrong, since it holds back vacuum', async () => {
+  await using started = await startTestBilling();
+  const { billing, database, deps, travel } = started;
+  const hourMs = 3_600_000;
+  await billing.charge({ events: [usageEvent({ tenantId: uuidv7(), costNanoUsd: 9n })] }, service);
+  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 1');
+  const faults = async () => (await rowsOf(database.url, 'select faults from billing.ledger_verifications'))[0]!.faults;
+  const verify = () => verifyLedger({ ...deps, metrics: createBillingMetrics(new Registry()) });
+  const rival = new pg.Client({ connectionString: database.url });
+  await rival.connect();
+  await rival.query('begin; lock table billing.entries in access exclusive mode');
+  const long = verify();
+  const waiting = `select from pg_locks where not granted and relation = 'billing.entries'::regclass`;
+  await waitFor(async () => (await rival.query(waiting)).rowCount, { description: 'the running verification' });
+  travel(3 * hourMs);
+  await rival.end();
+  await long;
+  expect(await faults()).toBe(1);
+  await rowsOf(database.url, 'update billing.transactions set balance_after_nano_usd = 0');
+  travel(2.9 * hourMs);
+  await verify();
+  expect(await faults()).toBe(1);
+  travel(0.2 * hourMs);
+  await verify();
+  expect(await faults()).toBe(0);
+});
+
 test('a verification of the ledger, which may take minutes, ends when its process stops or its caller leaves', async () => {
   await using testDatabase = await createTestDatabase();
   const rival = new pg.Client({ connectionString: testDatabase.url });

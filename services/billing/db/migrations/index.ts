@@ -13,6 +13,7 @@ import { OrderTransactions } from './0011-order-transactions.ts';
 import { CountTransactions } from './0012-count-transactions.ts';
 import { RememberVerification } from './0013-remember-verification.ts';
 import { HoldByMonth } from './0014-hold-by-month.ts';
+import { PauseVerification } from './0015-pause-verification.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -30,4 +31,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0012-count-transactions', class: CountTransactions },
   { name: '0013-remember-verification', class: RememberVerification },
   { name: '0014-hold-by-month', class: HoldByMonth },
+  { name: '0015-pause-verification', class: PauseVerification },
 ];
