@@ -31,3 +31,32 @@ test('a change that could not be read is read again, without another notificatio
     await feed.close();
   }
 });
+
+test('who asks while a reading fails gets what the next one brings', async () => {
+  await using database = await createTestDatabase();
+  const state = { number: 1, read: async () => {} };
+  const read = async () => {
+    await state.read();
+    return { number: state.number };
+  };
+  const { logger } = logCollector();
+  const feed = await openSnapshotFeed({
+    name: 'the state',
+    channel: 'state_changed',
+    read,
+    connection: database.url,
+    logger,
+  });
+  try {
+    const reading = Promise.withResolvers<void>();
+    state.read = () => reading.promise;
+    const before = feed.refresh();
+    Object.assign(state, { number: 2, read: async () => {} });
+    const after = feed.refresh();
+    reading.reject(new Error('the database is away'));
+    await Promise.all([before, after]);
+    expect(feed.snapshot).toEqual({ number: 2 });
+  } finally {
+    await feed.close();
+  }
+});

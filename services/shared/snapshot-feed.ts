@@ -41,8 +41,12 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
     try {
       do {
         readAgain = false;
-        snapshot = await read();
-        changed.raise();
+        try {
+          snapshot = await read();
+          changed.raise();
+        } catch (error) {
+          if (!readAgain) throw error;
+        }
       } while (readAgain);
     } finally {
       reading = null;
