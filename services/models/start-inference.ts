@@ -121,7 +121,6 @@ export async function startInference(options: {
       }
     },
     isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
-    clock,
     logger,
   });
   shipperMetrics(registry, () => {

@@ -33,3 +33,16 @@ test('an outage is logged once for each cause and once a minute, and so is its e
     vi.useRealTimers();
   }
 });
+
+test('what fails to the end is logged with its cause, even if it failed only once', () => {
+  const lines: unknown[] = [];
+  const failures = new RepeatedFailures('the feed', {
+    debug() {},
+    info() {},
+    warn: (...line: unknown[]) => lines.push(line),
+  });
+  failures.ended('is lost');
+  failures.failed('refused', 'broke off');
+  failures.ended('is lost');
+  expect(lines).toEqual([[{ err: 'refused', failures: 1 }, 'the feed is lost']]);
+});

@@ -15,6 +15,7 @@ export class RepeatedFailures {
   readonly #name: string;
   readonly #logger: FailureLogger;
   #failures = 0;
+  #last: unknown;
   /** The causes that were logged since `#loggingMs`. */
   readonly #logged = new Set<string>();
   #loggingMs = 0;
@@ -27,6 +28,7 @@ export class RepeatedFailures {
   /** `consequence` goes on from the name: `broke off; reopening it`. */
   failed(err: unknown, consequence: string): void {
     this.#failures += 1;
+    this.#last = err;
     const told = `${this.#name} ${consequence}`;
     if (this.#failures === 1) {
       this.#logger.debug({ err }, told);
@@ -46,5 +48,11 @@ export class RepeatedFailures {
   succeeded(): void {
     if (this.#failures > 1) this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
     this.#failures = 0;
+  }
+
+  /** Nothing is tried again: logs it if the last try failed. */
+  ended(consequence: string): void {
+    if (this.#failures === 0) return;
+    this.#logger.warn({ err: this.#last, failures: this.#failures }, `${this.#name} ${consequence}`);
   }
 }

@@ -96,6 +96,5 @@ const ship = (
       await usage.record({ events: events.map(usageEvent) }, { ...caller, signal });
       onStored(events);
     },
-    clock: systemClock,
     logger,
   });

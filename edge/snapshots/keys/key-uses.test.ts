@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import type { CachedKey } from './key-cache.ts';
 import { KeyUses } from './key-uses.ts';
 
@@ -76,4 +77,16 @@ test('a report that did not arrive is sent again unchanged, and what was counted
   await second;
   expect(reports[1]).toEqual(reports[0]);
   expect(reports[2]!.counts).toEqual([1n]);
+});
+
+test('last uses that do not arrive are logged', async () => {
+  const { keys, answers } = slowKeys();
+  const { logger: collector, lines } = logCollector('warn');
+  const uses = new KeyUses(keys, collector);
+  uses.count(usedKey('a key'), 1);
+  const closed = uses.close();
+  await expect.poll(() => answers.length).toBe(1);
+  answers[0]!.refuse();
+  await closed;
+  expect(lines).toMatchObject([{ msg: expect.stringContaining('not recorded'), err: { message: 'out of reach' } }]);
 });

@@ -46,6 +46,7 @@ export class KeyUses {
     // A report on its way does not include them.
     await this.#reporting;
     await this.report();
+    this.#failures.ended('failed to the end; the last ones are not recorded');
   }
 
   async #reportAll(): Promise<void> {

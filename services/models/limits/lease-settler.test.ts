@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { type LeaseSettlementSchema, LeaseState, SettledLeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { createLogger } from '#shared/logger.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { enter, type HeldLease, hasRoom } from './held-lease.ts';
 import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
+const { logger, lines } = logCollector('warn');
 
 let nowMs: number;
 /** What Billing was told, and how it answers: as often as not about everything that it was told. */
@@ -114,6 +114,15 @@ test('room that Billing wants back is free as soon as it hears that nothing more
   await settler.settle([slice]);
   expect(told.map(({ roomNanoUsd }) => roomNanoUsd)).toEqual([100n, 40n]);
   expect([hasRoom(slice, 30n, nowMs), hasRoom(slice, 31n, nowMs)]).toEqual([true, false]);
+});
+
+test('leases that cannot be given back at the end are logged, with the cause', async () => {
+  lease();
+  answer = () => {
+    throw gatewayError(ErrorReason.OVERLOADED, 'Billing is away.');
+  };
+  await settler.close();
+  expect(lines.at(-1)).toMatchObject({ msg: expect.stringContaining('expire'), err: { message: 'Billing is away.' } });
 });
 
 describe('a hold of one call', () => {

@@ -74,6 +74,7 @@ export class LeaseSettler {
   async close(): Promise<void> {
     for (const lease of this.#leases.values()) lease.closing = true;
     await this.settle(this.#leases.values());
+    this.#failures.ended('failed to the end; Billing frees them once they expire');
   }
 
   async #tellQueued(): Promise<void> {

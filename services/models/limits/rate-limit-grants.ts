@@ -2,7 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Logger } from '#shared/logger.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { RateLimiter, SubjectDemand } from './rate-limiter.ts';
 
@@ -19,7 +19,7 @@ const demandsPerCall = 10_000;
 export class RateLimitGrants {
   readonly #limiter: RateLimiter;
   readonly #usage: Pick<Client<typeof UsageService>, 'quota'>;
-  readonly #logger: Pick<Logger, 'warn'>;
+  readonly #failures: RepeatedFailures;
   readonly #replicaId = uuidv7();
   #isDue = false;
   #reporting: Promise<void> | null = null;
@@ -28,11 +28,11 @@ export class RateLimitGrants {
   constructor(deps: {
     limiter: RateLimiter;
     usage: Pick<Client<typeof UsageService>, 'quota'>;
-    logger: Pick<Logger, 'warn'>;
+    logger: FailureLogger;
   }) {
     this.#limiter = deps.limiter;
     this.#usage = deps.usage;
-    this.#logger = deps.logger;
+    this.#failures = new RepeatedFailures('sharing rate limits through Usage', deps.logger);
     this.#limiter.askForGrants = () => this.#reportNext();
   }
 
@@ -66,13 +66,10 @@ export class RateLimitGrants {
       if (wasAlone) await this.#exchange([]);
       if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn));
       this.#limiter.isCutOff = false;
+      this.#failures.succeeded();
     } catch (err) {
-      if (!this.#limiter.isCutOff)
-        this.#logger.warn(
-          { err },
-          'rate limits cannot be shared through Usage; until they can, this process goes by a fixed share of each',
-        );
       this.#limiter.isCutOff = true;
+      this.#failures.failed(err, 'failed; until it works again, this process goes by a fixed share of each');
     }
   }
 

@@ -1,19 +1,17 @@
 import * as fs from 'node:fs';
 import { readdirSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
-import { systemClock } from '#shared/clock.ts';
 import {
+  adopt,
   event,
   filesWith,
   ids,
   journalFolder,
   openTestJournal,
   type TestEvent,
-  testCodec,
   testLogger,
   written,
 } from './fixtures/test-journal.ts';
-import { adoptOrphans } from './orphans.ts';
 import { createShipper } from './shipper.ts';
 
 /** Long enough for a busy machine; what is awaited takes milliseconds. */
@@ -35,13 +33,11 @@ function usage() {
   return { stored, calls, state, record };
 }
 
-const base = () => ({ clock: systemClock, logger: testLogger() });
-
 test('events are stored in batches of a thousand at most and leave an empty journal', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
   const { stored, calls, record } = usage();
-  const shipper = createShipper({ journal, record, ...base() });
+  const shipper = createShipper({ journal, record, logger: testLogger() });
   for (const number of numbers(2500)) journal.end(`event-${number}`, event(number));
   await until(() => expect(stored.size).toBe(2500));
   expect(calls).toEqual([1000, 1000, 500]);
@@ -61,7 +57,7 @@ test('while Usage is away the journal keeps everything, nothing waits for it, an
     askedMs.push(performance.now());
     return record(events);
   };
-  const shipper = createShipper({ journal, record: asked, clock: systemClock, logger });
+  const shipper = createShipper({ journal, record: asked, logger });
   state.away = true;
   for (const number of numbers(100)) await written(journal, event(number));
   await until(() => expect(shipper.stats().failedCalls).toBeGreaterThan(3));
@@ -90,7 +86,7 @@ test('a call that stored and then failed is sent again, with the same events', a
       sent.push(ids(events));
       if (sent.length === 1) throw new Error('connection reset after the commit');
     },
-    ...base(),
+    logger: testLogger(),
   });
   await written(journal, event(1));
   await until(() => expect(journal.stats().pendingEvents).toBe(0));
@@ -113,7 +109,6 @@ test('events that Usage refuses permanently are set aside one by one; the others
       await record(events);
     },
     isRefused: (error) => error === refusal,
-    clock: systemClock,
     logger,
   });
   for (const number of numbers(100)) journal.end(`event-${number}`, event(number));
@@ -129,7 +124,7 @@ test('close ships what is there', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
   const { stored, record } = usage();
-  const shipper = createShipper({ journal, record, ...base() });
+  const shipper = createShipper({ journal, record, logger: testLogger() });
   for (const number of numbers(1500)) journal.end(`event-${number}`, event(number));
   await shipper.close(5000);
   expect(stored.size).toBe(1500);
@@ -137,18 +132,30 @@ test('close ships what is there', async () => {
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
+test('a close that ships nothing says so, with the cause', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const logger = testLogger();
+  const record = () => Promise.reject(new Error('connection refused'));
+  const shipper = createShipper({ journal, record, logger });
+  await written(journal, event(1));
+  await shipper.close(20);
+  await journal.close();
+  expect(logger.lines.at(-1)).toMatch(/connection refused.*failed to the end/);
+});
+
 test('close gives up at its deadline, and the next process ships the rest', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
-  const never = createShipper({ journal, record: () => new Promise<void>(() => {}), ...base() });
+  const never = createShipper({ journal, record: () => new Promise<void>(() => {}), logger: testLogger() });
   await written(journal, event(1));
   await never.close(20);
   await journal.close();
 
   const next = openTestJournal(folder.path);
   const { stored, record } = usage();
-  const shipper = createShipper({ journal: next, record, ...base() });
-  for (const orphan of adoptOrphans({ directory: folder.path, codec: testCodec, ...base() })) shipper.adopt(orphan);
+  const shipper = createShipper({ journal: next, record, logger: testLogger() });
+  for (const orphan of adopt(folder.path)) shipper.adopt(orphan);
   await until(() => expect([...stored.keys()]).toEqual(['event-1']));
   await until(() => expect(readdirSync(folder.path)).toEqual([next.name]));
   await shipper.close(1000);
@@ -165,12 +172,12 @@ test('an answer of Usage after the deadline of close deletes nothing: by then th
     asked.resolve();
     return late.promise;
   };
-  const shipper = createShipper({ journal, record, ...base() });
+  const shipper = createShipper({ journal, record, logger: testLogger() });
   await written(journal, event(1));
   await asked.promise;
   await shipper.close(20);
   await journal.close();
-  const [orphan] = adoptOrphans({ directory: folder.path, codec: testCodec, ...base() });
+  const [orphan] = adopt(folder.path);
   late.resolve();
   await new Promise(setImmediate);
   expect(unlink).not.toHaveBeenCalled();

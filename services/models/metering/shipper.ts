@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import type { EventSource } from './event-codec.ts';
 import type { AdoptedJournal } from './orphans.ts';
 
@@ -10,7 +10,6 @@ export type ShipperOptions<Event> = {
   record(events: readonly Event[], signal: AbortSignal): Promise<void>;
   /** Whether the events themselves are at fault (INVALID_ARGUMENT), so that a retry would fail forever. */
   isRefused?(error: unknown): boolean;
-  clock: Clock;
   logger: Logger;
 };
 
@@ -37,30 +36,25 @@ const retryMaxMs = 2000;
  * waits for it: while Usage is away the journal grows. After a crash between the two steps, a batch is sent again.
  */
 export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Event> {
-  const { clock, logger } = options;
+  const { logger } = options;
   const closing = new AbortController();
   const giveUp = new AbortController();
   const counts: ShipperStats = { shippedEvents: 0, refusedEvents: 0, failedCalls: 0 };
   const running = new Set<Promise<void>>();
+  const storing = new RepeatedFailures('storing events in Usage', logger);
 
   /** Retries until the events are stored; returns false if the deadline of `close` came first. */
   async function store(events: readonly Event[]): Promise<boolean> {
-    const startedMs = clock.monotonic();
     for (let failures = 0; !giveUp.signal.aborted; failures += 1) {
       try {
         await options.record(events, giveUp.signal);
         counts.shippedEvents += events.length;
-        if (failures > 0)
-          logger.info({ failures, afterMs: clock.monotonic() - startedMs }, 'Usage accepts events again');
+        storing.succeeded();
         return true;
       } catch (error) {
         counts.failedCalls += 1;
         if (options.isRefused?.(error) === true) return setAside(events, error);
-        if (failures === 0)
-          logger.warn(
-            { err: error, events: events.length },
-            'Usage stores no events at the moment; they wait in the journal',
-          );
+        storing.failed(error, 'failed; they wait in the journal');
         const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
         await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
       }
@@ -117,6 +111,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
       await Promise.race([Promise.all(running), gaveUp]);
       clearTimeout(deadline);
       giveUp.abort();
+      storing.ended('failed to the end; the next process with this DATA_DIR ships them');
     },
   };
 }

@@ -51,7 +51,6 @@ const shipper = createShipper<MeteredEvent>({
     process.send!({ call, events });
     await answer.promise.finally(() => answers.delete(call));
   },
-  clock,
   logger,
 });
 for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) {
