@@ -4,6 +4,7 @@ import type { Clock } from '../clock.ts';
 import { databaseError } from '../db/errors.ts';
 import { cancelled, ErrorReason, GatewayError, reasonName } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { RepeatedFailures } from '../repeated-failures.ts';
 import { type Caller, callerAmong } from './caller.ts';
 import { fromConnectError, publicPart } from './connect-errors.ts';
 import type { RpcMetrics } from './rpc-metrics.ts';
@@ -31,6 +32,7 @@ export type CallReport = {
 export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?: RpcMetrics }): CallReport {
   const { logger, clock, metrics } = deps;
   const logsSuccess = logger.isLevelEnabled('debug');
+  const answering = new RepeatedFailures('answering calls', logger);
   return {
     now: clock.monotonic,
     succeeded(call) {
@@ -51,7 +53,11 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
       // The caller has left, as followers of a stream eventually do.
       else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
-      else logger.info(fields, error.message);
+      // While the database is away every call fails alike, and a line for each could fill the disk that it needs.
+      else if (error.reason === ErrorReason.OVERLOADED) {
+        answering.failed(error, 'fails; callers are told to try again');
+        logger.debug(fields, error.message);
+      } else logger.info(fields, error.message);
       return publicPart(error);
     },
   };

@@ -192,3 +192,13 @@ test('each call is measured once, by service, method and code', async () => {
     'KeysService GetKey ok 2',
   ]);
 });
+
+test('while the database is away, its absence is logged and not every call that fails for it', async () => {
+  const { logger, lines } = logCollector('info');
+  const report = createCallReport({ logger, clock: systemClock });
+  const away = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' });
+  const service = rpcService(KeysService, { getKey: () => Promise.reject(away) });
+  const keys = createRpcClient(KeysService, createLocalTransport([service], { report, validate: validateMessage }));
+  for (let call = 0; call < 5; call += 1) await expect(keys.getKey({ keyId })).rejects.toThrow();
+  expect(lines).toMatchObject([{ level: 40, err: { internal: expect.stringContaining('connect ECONNREFUSED') } }]);
+});
