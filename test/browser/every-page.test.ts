@@ -48,6 +48,10 @@ test.each(['nobody', 'member', 'owner', 'operator'] as const)(
       if ((await page.title()) === 'Model Gateway') wrong.push(`${name}: no title of its own`);
       if ((await page.locator('[role="alert"]').count()) > 0)
         wrong.push(`${name}: ${await page.locator('[role="alert"]').first().textContent()}`);
+      // Such as "Edit" alone, which a screen reader would say once per row.
+      const actions = page.locator('td[data-label=""] button:not([aria-label])');
+      for (const action of new Set(await actions.allTextContents()))
+        wrong.push(`${name}: "${action}" does not say for which row it is`);
       for (const trouble of troubles.splice(0)) wrong.push(`${name}: ${trouble}`);
     }
     expect(wrong).toEqual([]);

@@ -3,10 +3,16 @@ import type { ApiError } from '../api/error.ts';
 import { fieldError } from './field.tsx';
 import { Notice } from './notice.tsx';
 
-type FormProps = { onSubmit: () => void; children: ReactNode; className?: string };
+type FormProps = {
+  onSubmit: () => void;
+  children: ReactNode;
+  className?: string;
+  /** Which form this is, for screen readers, on a page with several that have the same fields. */
+  label?: string;
+};
 
 /** A form that is sent once its required fields are filled in; the rest is for the API to judge. */
-export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps) {
+export function Form({ onSubmit, children, className = 'grid gap-4', label }: FormProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const missing = [...event.currentTarget.querySelectorAll('input')].filter(({ validity }) => validity.valueMissing);
@@ -16,7 +22,7 @@ export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps
     else missing[0].focus();
   };
   return (
-    <form noValidate onSubmit={submit} className={className}>
+    <form noValidate aria-label={label} onSubmit={submit} className={className}>
       {children}
     </form>
   );

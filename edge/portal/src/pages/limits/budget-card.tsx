@@ -21,13 +21,15 @@ export function BudgetCard({ title, description, path, editable }: BudgetCardPro
   return (
     <Card title={title} description={description}>
       <Loaded of={budget} skeleton={<Skeleton className={editable ? 'h-42 w-full' : 'h-13 w-full'} />}>
-        {(data) => <BudgetView budget={data} path={path} editable={editable} />}
+        {(data) => <BudgetView title={title} budget={data} path={path} editable={editable} />}
       </Loaded>
     </Card>
   );
 }
 
-function BudgetView({ budget, path, editable }: { budget: Budget; path: string; editable: boolean }) {
+type BudgetViewProps = { title: string; budget: Budget; path: string; editable: boolean };
+
+function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   const toast = useToast();
   const [text, setText] = useDraft(budget.limit_usd === null ? '' : String(budget.limit_usd));
   const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('Limit saved.') });
@@ -53,6 +55,7 @@ function BudgetView({ budget, path, editable }: { budget: Budget; path: string; 
       )}
       {editable && (
         <Form
+          label={title}
           onSubmit={() => save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(text) } })}
           className="grid gap-3"
         >

@@ -78,7 +78,7 @@ function Disable({ coupon }: { coupon: Coupon }) {
   if (coupon.disabled_at !== null) return null;
   return (
     <>
-      <Button size="small" onClick={() => setAsking(true)}>
+      <Button size="small" aria-label={`Switch off ${coupon.code}`} onClick={() => setAsking(true)}>
         Switch off
       </Button>
       {asking && (

@@ -42,9 +42,12 @@ export function Grants({ model }: { model: AdminModel }) {
       <ul aria-label="Granted to" className="mb-4 grid gap-2 text-sm">
         {model.granted_tenant_ids.map((id) => (
           <li key={id} className="flex items-center justify-between gap-3">
-            <OrganizationName id={id} />
+            <span id={id} className="min-w-0">
+              <OrganizationName id={id} />
+            </span>
             <Button
               size="small"
+              aria-describedby={id}
               pending={revoke.pending}
               onClick={() => revoke.run({ method: 'DELETE', path: path + encodeURIComponent(id) })}
             >
@@ -69,6 +72,7 @@ export function Grants({ model }: { model: AdminModel }) {
               <span className="min-w-0 wrap-anywhere">{name}</span>
               <Button
                 size="small"
+                aria-label={`Grant to ${name}`}
                 pending={grant.pending}
                 onClick={() =>
                   grant.run({ method: 'POST', path: '/admin/grants', body: { model: model.id, tenant_id: id } })

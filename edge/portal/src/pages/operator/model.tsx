@@ -143,7 +143,11 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
       name: '',
       end: true,
       cell: (row) => (
-        <Button size="small" onClick={() => edit(row)}>
+        <Button
+          size="small"
+          aria-label={`Edit ${row.upstream_model} at ${row.base_url || row.dialect}`}
+          onClick={() => edit(row)}
+        >
           Edit
         </Button>
       ),

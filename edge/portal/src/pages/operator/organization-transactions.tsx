@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import type { Transaction } from '../../api/types.ts';
 import { formatUsdExact, numberOrText } from '../../format/number.ts';
+import { formatDateTime } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
@@ -18,7 +19,11 @@ export function OrganizationTransactions({ path }: { path: string }) {
         path={`${path}/transactions`}
         action={(row) =>
           row.type === 'usage' && (
-            <Button size="small" onClick={() => setRefunding(row)}>
+            <Button
+              size="small"
+              aria-label={`Refund ${formatUsdExact(-row.amount_usd)} of ${formatDateTime(row.occurred_at)}`}
+              onClick={() => setRefunding(row)}
+            >
               Refund
             </Button>
           )

@@ -70,6 +70,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
   const over = isOver(retirement);
   const open = retirement.withdrawn_at === null && !over;
   const draft = draftOf(retirement);
+  const dateAct = retirement.sunset_at === null ? 'Set date' : 'Move date';
   return (
     <Card
       className={marked ? 'ring-2 ring-accent' : ''}
@@ -88,10 +89,15 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
       action={
         open ? (
           <div className="flex gap-2">
-            <Button size="small" onClick={() => setDialog('date')}>
-              {retirement.sunset_at === null ? 'Set date' : 'Move date'}
+            <Button size="small" aria-label={`${dateAct} of ${retirement.model}`} onClick={() => setDialog('date')}>
+              {dateAct}
             </Button>
-            <Button size="small" look="quiet" onClick={() => setDialog('withdraw')}>
+            <Button
+              size="small"
+              look="quiet"
+              aria-label={`Withdraw the retirement of ${retirement.model}`}
+              onClick={() => setDialog('withdraw')}
+            >
               Withdraw
             </Button>
           </div>
@@ -122,7 +128,9 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
                 : [['Withdrawn', <Time key="withdrawn" value={retirement.withdrawn_at} />] as const]),
             ]}
           />
-          {open && <CodeBlock label="Headers" code={previewHeaders(draft, window.location.origin)} />}
+          {open && (
+            <CodeBlock label={`Headers of ${retirement.model}`} code={previewHeaders(draft, window.location.origin)} />
+          )}
         </div>
       </div>
       {dialog === 'date' && <DateDialog retirement={retirement} onClose={() => setDialog(null)} />}

@@ -74,6 +74,7 @@ function Withdraw({ invitation, path }: { invitation: Invitation; path: string }
   return (
     <Button
       size="small"
+      aria-label={`Withdraw the invitation of ${invitation.email}`}
       pending={withdraw.pending}
       onClick={() => withdraw.run({ method: 'DELETE', path: `${path}/${invitation.id}` })}
     >

@@ -84,6 +84,7 @@ export function Members() {
       cell: (member) => (
         <Button
           size="small"
+          aria-label={`${member.is_active ? 'Deactivate' : 'Reactivate'} ${member.email}`}
           disabled={member.id === claims.userId}
           onClick={() =>
             member.is_active
