@@ -58,3 +58,27 @@ test.each(['nobody', 'member', 'owner', 'operator'] as const)(
     await close();
   },
 );
+
+test('a dialog opens with the focus on its first field, or on the button that does nothing, and Close is reached last', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  const focused = () =>
+    page.evaluate('document.activeElement.labels?.[0]?.textContent || document.activeElement.ariaLabel');
+  const menu = page.getByRole('button', { name: 'Actions for Checkout production' });
+  for (const [action, field] of [
+    ['Edit', 'Name'],
+    ['Rotate secret', 'The old secret keeps working for'],
+  ] as const) {
+    await menu.press('Enter');
+    await page.getByRole('menuitem', { name: action }).press('Enter');
+    await expect.poll(focused).toBe(field);
+    await page.keyboard.press('Shift+Tab');
+    expect(await focused()).toBe('Close');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
+  await goWithin(page, '/organization');
+  await page.getByRole('button', { name: 'Deactivate member@example.com' }).press('Enter');
+  await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Cancel');
+  await close();
+});

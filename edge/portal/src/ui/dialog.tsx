@@ -47,16 +47,20 @@ export function Dialog({
             wide ? 'sm:w-[44rem]' : 'sm:w-[30rem]',
           )}
         >
-          <div className="mb-4 flex items-start justify-between gap-4">
-            <div className="min-w-0">
-              <Radix.Title className="text-lg font-semibold wrap-anywhere">{title}</Radix.Title>
-              {description !== undefined && (
-                <Radix.Description className="mt-1 text-sm text-soft wrap-anywhere">{description}</Radix.Description>
-              )}
-            </div>
-            <IconButton icon="close" label="Close" onClick={onClose} className="-mt-1 -mr-1" />
+          <div className="mb-4 pr-11">
+            <Radix.Title className="text-lg font-semibold wrap-anywhere">{title}</Radix.Title>
+            {description !== undefined && (
+              <Radix.Description className="mt-1 text-sm text-soft wrap-anywhere">{description}</Radix.Description>
+            )}
           </div>
           {children}
+          {/* The last in order, so that the dialog opens with the focus on its first field or button. */}
+          <IconButton
+            icon="close"
+            label="Close"
+            onClick={onClose}
+            className="absolute top-4 right-4 sm:top-5 sm:right-5"
+          />
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>
