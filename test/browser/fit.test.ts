@@ -139,6 +139,27 @@ test('every list shows all its columns on a laptop, in a slightly smaller window
   await close();
 });
 
+test('invitations of long addresses, sent eleven minutes ago, show all their columns in a window of any width', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/invitations?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    for (const invitation of list.data) {
+      invitation.email = `with.a.long.name.of.two.${invitation.email}`;
+      invitation.created_at = new Date(Date.now() - 11.5 * 60_000).toISOString();
+    }
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.owner, '/organization?tab=invitations');
+  await page.getByText('11 minutes ago').first().waitFor();
+  for (const width of [1280, 1180, 1024, 768]) {
+    await page.setViewportSize({ width, height: 800 });
+    const isCut = `[...document.querySelectorAll('table')].some(({ parentElement: box }) => box.scrollWidth > box.clientWidth)`;
+    expect([width, await page.evaluate(isCut)]).toEqual([width, false]);
+  }
+  await close();
+});
+
 test('on the narrowest phone a key’s cap of a billion is not wider than the screen', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });
   const { keyId } = portal.world;

@@ -49,6 +49,7 @@ export function Invitations({ path, title, action }: { path: string; title?: str
   return (
     <PagedCard<Invitation>
       label="Invitations"
+      wordy
       title={title}
       action={action}
       path={path}
