@@ -160,6 +160,16 @@ test('invitations of long addresses, sent eleven minutes ago, show all their col
   await close();
 });
 
+test('on a phone no field of a coupon is beside one with a longer label, which would push it out of line', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 320, height: 700 } });
+  await signIn(page, portal.url, users.operator, '/operator/coupons');
+  await page.getByRole('button', { name: 'Create coupon' }).click();
+  const place = async (label: string) => (await page.getByLabel(label).boundingBox())!;
+  const [amount, count] = [await place('Amount in USD'), await place('For how many organizations')];
+  expect([count.x, count.y > amount.y + amount.height]).toEqual([amount.x, true]);
+  await close();
+});
+
 test('on the narrowest phone a key’s cap of a billion is not wider than the screen', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });
   const { keyId } = portal.world;

@@ -144,7 +144,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           onChange={setCode}
           error={fieldError(create.error, 'code')}
         />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid gap-3 sm:grid-cols-2">
           <TextField
             label="Amount in USD"
             inputMode="decimal"
