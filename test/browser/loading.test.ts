@@ -136,3 +136,14 @@ test('a button’s new label is seen where the browser translates the page, whic
   await page.getByRole('button', { name: /Copied|Press/ }).waitFor({ timeout: 5_000 });
   await close();
 });
+
+test('a change made in another tab is shown as soon as one returns to this one', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await settled(page);
+  await portal.gateway.call('POST', '/api/v1/api-keys', portal.world.people.owner.token, { name: 'Made elsewhere' });
+  // Headless pages are always visible, so only the event tells that this one is returned to.
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))');
+  await page.getByText('Made elsewhere').waitFor({ timeout: 5000 });
+  await close();
+});

@@ -19,7 +19,8 @@ const defaultOptions: DefaultOptions = {
     networkMode: 'always',
     // However fresh the answers are: the first one tells that the gateway is back.
     refetchOnReconnect: 'always',
-    refetchOnWindowFocus: true,
+    // However fresh the answers are: a key may just have been made in another tab.
+    refetchOnWindowFocus: 'always',
     retry: false,
     staleTime: 15_000,
   },
