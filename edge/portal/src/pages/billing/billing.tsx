@@ -82,17 +82,7 @@ function Overview() {
       <Card flush title="Credit" description="In the order in which it is spent.">
         <Loaded of={wallet}>
           {({ lots }) => (
-            <Table
-              label="Credit lots"
-              rows={lots}
-              columns={lotColumns}
-              rowKey={(lot) => lot.id}
-              empty={
-                <EmptyState icon="card" title="No credit left">
-                  Redeem a coupon, or ask the operator for credit.
-                </EmptyState>
-              }
-            />
+            <Table label="Credit lots" rows={lots} columns={lotColumns} rowKey={(lot) => lot.id} empty={<NoCredit />} />
           )}
         </Loaded>
       </Card>
@@ -128,6 +118,16 @@ function Overview() {
         </div>
       </div>
     </>
+  );
+}
+
+/** Says whether calls go on without credit, which a balance of zero makes one doubt. */
+function NoCredit() {
+  const plan = useGet<Plan>('/plan/current');
+  return (
+    <EmptyState icon="card" title="No credit left">
+      {plan.data?.payg_enabled && 'Calls continue, and are invoiced. '}Redeem a coupon, or ask the operator for credit.
+    </EmptyState>
   );
 }
 

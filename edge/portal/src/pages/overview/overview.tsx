@@ -25,7 +25,7 @@ export function Overview() {
   const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
   const name = profile.data?.first_name;
   return (
-    <Page title={name ? `Hello, ${name}` : 'Overview'} description="This month so far, in UTC.">
+    <Page title={name ? `Hello, ${name}` : 'Overview'} description="Your own usage this month, in UTC.">
       <TileRow>
         <Tile
           label="Spent"
