@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { operationsByPath } from '#shared/operations.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, type SendFile } from '../portal/serve.ts';
 import { lingering } from './lingering.ts';
@@ -52,8 +53,9 @@ function unknownUrl(request: FastifyRequest): GatewayError {
 }
 
 /** An operation called with a base URL that lacks its /v1, has it twice, is in Azure's form, or ends in a slash. */
-const misplacedOperation =
-  /^(?:\/api|\/openai)?(?:\/v1)*(\/(?:models|embeddings|(?:chat\/)?completions|images\/generations|audio\/(?:speech|transcriptions|translations)))\/?$/;
+const misplacedOperation = new RegExp(
+  `^(?:/api|/openai)?(?:/v1)*(${['/models', ...operationsByPath('json', 'form').keys()].join('|')})/?$`,
+);
 /** Paths that exist only under /api/v1: a client with the base URL /v1 looks for its background jobs here. */
 const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;
 

@@ -26,7 +26,7 @@ export async function answerInference(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
-  const { route, endpoint } = call;
+  const { route } = call;
   const raw = reply.raw;
   const gone = goneSignal(request.raw.socket);
 
@@ -43,7 +43,7 @@ export async function answerInference(
         contentType: call.contentType,
         bodyFile: call.bodyFile,
         constraints: request.principal!.constraints,
-        endpoint,
+        endpoint: '',
         jobId: '',
         eventId: '',
         unmeteredReasons: [],

@@ -29,8 +29,8 @@ const lookAgainSeconds = '2';
 export const prefersJob = ({ headers }: FastifyRequest): boolean =>
   headers.prefer !== undefined && /(^|,)\s*respond-async\s*($|[,;])/i.test(String(headers.prefer));
 
-/** A call that runs now or later. It is metered, and shown, under `endpoint`. */
-export type InferenceCall = { operation: Operation; endpoint: string } & InvokeBody;
+/** A call that runs now or later. */
+export type InferenceCall = { operation: Operation } & InvokeBody;
 
 /** Queues a call and answers with its job. */
 export async function answerWithJob(
@@ -64,7 +64,6 @@ async function submitJob(
         body: call.body,
         contentType: call.contentType,
         bodyFile: call.bodyFile,
-        endpoint: call.endpoint,
         constraints,
       }),
     },
@@ -75,7 +74,6 @@ async function submitJob(
   const { job } = await deps.jobs.submit(
     {
       operation: call.operation,
-      endpoint: call.endpoint,
       model: admitted.model,
       body: call.bodyFile === '' ? call.body : await readFile(call.bodyFile),
       contentType: call.contentType,

@@ -129,14 +129,12 @@ test('a model call that names no endpoint is metered under the one of its operat
   expect(event).toMatchObject({ endpoint: '/v1/chat/completions', model: 'sandbox-chat' });
 });
 
-test('a model call with a job or an endpoint that no usage event can have is refused', async () => {
+test('a model call with a job that no usage event can have is refused', async () => {
   const token = await tokenFor(InferenceService.typeName, 'edge', owner);
-  for (const unmetered of [{ jobId: 'no UUID' }, { endpoint: '/'.repeat(256) }]) {
-    const request = { operation: Operation.CHAT_COMPLETIONS, ...unmetered };
-    const { code, details } = await callWith(InferenceService.method.invoke, token, client, request);
-    expect(status[code], details).toBe('INVALID_ARGUMENT');
-    expect(details).toMatch(/`(job_id|endpoint)`/);
-  }
+  const request = { operation: Operation.CHAT_COMPLETIONS, jobId: 'no UUID' };
+  const { code, details } = await callWith(InferenceService.method.invoke, token, client, request);
+  expect(status[code], details).toBe('INVALID_ARGUMENT');
+  expect(details).toContain('`job_id`');
 });
 
 test('a model call that leaves out its operation is told that one is required', async () => {

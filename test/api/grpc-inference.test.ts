@@ -27,7 +27,6 @@ function invoke(
   const request = {
     operation,
     contentType: 'application/json',
-    endpoint: '/v1/chat/completions',
     body: Buffer.from(JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hello' }], ...body })),
   };
   return invokeByGrpc(client, { caller, secrets: bench.gateway.env.serviceSecrets }, request, deadlineMs);

@@ -77,7 +77,7 @@ test('large submissions take turns, keep no other job from being queued, and are
   const total = async () => (await call('GET', '/api/v1/jobs/stats', bench.session)).json.total;
   const before = await total();
   const impatient = { contextValues: callerContext(callerOfKey(bench.session, bench.key.id)), timeoutMs: 500 };
-  const what = { operation: Operation.CHAT_COMPLETIONS, endpoint: '/v1/chat/completions', model: chat.model };
+  const what = { operation: Operation.CHAT_COMPLETIONS, model: chat.model };
   const body = Buffer.from(JSON.stringify({ ...chat, user: 'x'.repeat(100_000) }));
   const jobs = bench.gateway.gateway.switchboard.client('edge', JobsService);
   const left = jobs.submit({ ...what, contentType: 'application/json', body }, impatient);

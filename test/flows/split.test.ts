@@ -142,7 +142,6 @@ async function chatByGrpc(
     {
       operation: Operation.CHAT_COMPLETIONS,
       contentType: 'application/json',
-      endpoint: '/v1/chat/completions',
       body: Buffer.from('{"model":"sandbox-chat","messages":[{"role":"user","content":"Hi"}]}'),
     },
   );

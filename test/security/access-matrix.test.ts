@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { operationsByPath, scopeOf } from '#shared/operations.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { declaredRoutes } from '../support/routes.ts';
 
@@ -116,5 +117,13 @@ test('the routes are the access matrix of service.md', async () => {
     ...['PATCH', 'DELETE'].map((method) => `${method} /api/v1/api-keys/:key_id`),
   ]) {
     expect(session).toContain(closed);
+  }
+});
+
+test('every operation is called under both prefixes, with its scope', async () => {
+  const routes = (await declaredRoutes()).map(({ method, url, access }) => [method, url, access]);
+  for (const [path, operation] of operationsByPath('json', 'form')) {
+    const access = { surface: 'api', scope: scopeOf(operation) };
+    for (const prefix of ['/v1', '/api/v1']) expect(routes).toContainEqual(['POST', prefix + path, access]);
   }
 });

@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../app.ts';
 import { eventsAnswer, jsonAnswer, jsonCall, promptSchema, textFields } from '../../inference/call-schemas.ts';
-import { jsonInferenceRoute } from '../../inference/route.ts';
+import { inferenceRoute } from '../../inference/route.ts';
 
 export const completionRoutes: Routes = (app, deps) =>
-  jsonInferenceRoute(app, deps, {
-    path: '/completions',
+  inferenceRoute(app, deps, {
     operation: Operation.COMPLETIONS,
-    scope: 'inference:completions',
     summary: 'Create a completion',
     body: jsonCall({
       prompt: promptSchema,

@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../app.ts';
 import { jsonAnswer, jsonCall, promptSchema } from '../../inference/call-schemas.ts';
-import { jsonInferenceRoute } from '../../inference/route.ts';
+import { inferenceRoute } from '../../inference/route.ts';
 
 export const embeddingRoutes: Routes = (app, deps) =>
-  jsonInferenceRoute(app, deps, {
-    path: '/embeddings',
+  inferenceRoute(app, deps, {
     operation: Operation.EMBEDDINGS,
-    scope: 'inference:embeddings',
     summary: 'Create embeddings',
     body: jsonCall({
       input: promptSchema,

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import { DeploymentStatus, type Model, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
-import { operationName } from '#shared/operation-name.ts';
+import { operationName } from '#shared/operations.ts';
 import { ratesJson } from '#shared/rates-json.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';

@@ -4,6 +4,7 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { endpointOf } from '#shared/operations.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { holdMs } from '../budget/holds.ts';
 import type { JobsDeps } from '../deps.ts';
@@ -48,7 +49,7 @@ export async function insertJob(
       job.subjectId,
       Buffer.from(toBinary(CallerSchema, caller)),
       request.operation,
-      request.endpoint,
+      endpointOf(request.operation),
       request.model,
       request.contentType,
       request.body.byteLength,
@@ -85,7 +86,7 @@ export async function insertJob(
 /** The row as it now is. Only the time is read back, since it is the database's. */
 const queuedRow = ({ id, request }: NewJob, createdAt: Date): JobRow => ({
   id,
-  endpoint: request.endpoint,
+  endpoint: endpointOf(request.operation),
   operation: request.operation,
   model: request.model,
   status: JobStatus.QUEUED,

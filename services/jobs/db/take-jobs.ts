@@ -17,7 +17,6 @@ export type TakenJob = {
   subjectId: string;
   caller: Caller;
   operation: Operation;
-  endpoint: string;
   model: string;
   contentType: string;
   /** Null if it is too large for the job's row. */
@@ -85,7 +84,7 @@ const take = `
     started_at = coalesce(started_at, ${presentSql(7)}),
     lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
-  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, endpoint, model, content_type, request, fence,
+  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, model, content_type, request, fence,
     attempts, created_at, started_at, cost_max_nano_usd, cost_min_nano_usd, hold,
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
@@ -157,7 +156,6 @@ type TakenRow = {
   /** Caller in protobuf's binary form; `hold` is a JobHold. */
   caller: Buffer;
   operation: Operation;
-  endpoint: string;
   model: string;
   content_type: string;
   request: Buffer | null;
@@ -177,7 +175,6 @@ const takenJob = (row: TakenRow): TakenJob => ({
   subjectId: row.subject_id,
   caller: fromBinary(CallerSchema, row.caller),
   operation: row.operation,
-  endpoint: row.endpoint,
   model: row.model,
   contentType: row.content_type,
   request: row.request,

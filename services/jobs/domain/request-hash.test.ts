@@ -1,13 +1,14 @@
 import { expect, test } from 'vitest';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { requestHash } from './request-hash.ts';
 
-const of = (contentType: string, body: string, endpoint = '/v1/x') =>
-  requestHash({ endpoint, contentType, body: Buffer.from(body) }).toString('hex');
+const of = (contentType: string, body: string, operation: Operation = Operation.COMPLETIONS) =>
+  requestHash({ operation, contentType, body: Buffer.from(body) }).toString('hex');
 
-test('different bodies and endpoints have different hashes', () => {
+test('different bodies and operations have different hashes', () => {
   expect(of('application/json', '{}')).toBe(of('application/json', '{}'));
   expect(of('application/json', '{}')).not.toBe(of('application/json', '{ }'));
-  expect(of('application/json', '{}')).not.toBe(of('application/json', '{}', '/v1/y'));
+  expect(of('application/json', '{}')).not.toBe(of('application/json', '{}', Operation.CHAT_COMPLETIONS));
 });
 
 test('a form has the same hash whatever its boundary, and a different one for any other difference', () => {

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
+import { endpointOf } from '#shared/operations.ts';
 
 const boundaryPattern = /;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i;
 
@@ -7,8 +9,8 @@ const boundaryPattern = /;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i;
  * Tells apart two submissions with the same Idempotency-Key. The boundary of a form does not count: clients choose a new one each time they
  * send the same form.
  */
-export function requestHash(request: { endpoint: string; contentType: string; body: Uint8Array }): Buffer {
-  const hash = createHash('sha256').update(request.endpoint).update('\n');
+export function requestHash(request: Pick<SubmitRequest, 'operation' | 'contentType' | 'body'>): Buffer {
+  const hash = createHash('sha256').update(endpointOf(request.operation)).update('\n');
   const match = boundaryPattern.exec(request.contentType);
   const boundary = match?.[1] ?? match?.[2];
   const body = asBuffer(request.body);

@@ -39,7 +39,6 @@ const leasing = async () => create(LeaseResponseSchema, { leases: [{ id: uuidv7(
 
 const chat: MessageInitShape<typeof SubmitRequestSchema> = {
   operation: Operation.CHAT_COMPLETIONS,
-  endpoint: '/v1/chat/completions',
   model: 'a-model',
   body: Buffer.from('{}'),
   contentType: 'application/json',

@@ -5,12 +5,13 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError, tenantSuspended } from '#shared/errors.ts';
+import { scopeOf } from '#shared/operations.ts';
 import { asService, type Caller } from '#shared/rpc/caller.ts';
-import { type Scope, scopeBit, scopeBits } from '#shared/scopes.ts';
+import { scopeBit, scopeBits } from '#shared/scopes.ts';
 
 export type CurrentCallersDeps = {
   keys: Pick<Client<typeof KeysService>, 'getPrincipal'>;
@@ -24,16 +25,6 @@ export type CurrentCaller = Pick<Caller, 'role'> & {
   /** Refuses an operation for which the caller's key has lost the scope. */
   requireScope(operation: Operation): void;
 };
-
-const scopes: ReadonlyMap<Operation, Scope> = new Map<Operation, Scope>([
-  [Operation.CHAT_COMPLETIONS, 'inference:chat'],
-  [Operation.COMPLETIONS, 'inference:completions'],
-  [Operation.EMBEDDINGS, 'inference:embeddings'],
-  [Operation.IMAGES_GENERATIONS, 'inference:images'],
-  [Operation.AUDIO_TRANSCRIPTIONS, 'inference:audio'],
-  [Operation.AUDIO_TRANSLATIONS, 'inference:audio'],
-  [Operation.AUDIO_SPEECH, 'inference:audio'],
-]);
 
 const options = () => ({ ...asService('jobs'), timeoutMs: 3_000 });
 
@@ -61,8 +52,8 @@ async function currentKey({ keys, clock }: CurrentCallersDeps, { apiKeyId }: Cal
     role: principal.role,
     constraints: constraintsOfKey(principal),
     requireScope(operation) {
-      const scope = scopes.get(operation);
-      if (scope === undefined || (bits & scopeBit(scope)) !== 0) return;
+      const scope = scopeOf(operation);
+      if ((bits & scopeBit(scope)) !== 0) return;
       throw gatewayError(ErrorReason.MISSING_SCOPE, `The API key of this job lacks the scope \`${scope}\`.`);
     },
   };

@@ -147,7 +147,6 @@ async function invoke(
       body: given.body,
       contentType: job.contentType,
       constraints: given.caller.constraints,
-      endpoint: job.endpoint,
       jobId: job.id,
       hold: given.hold,
       eventId: successEventId(job.id, job.startedMs),

@@ -3,7 +3,7 @@ import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/mode
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { operationName } from '#shared/operation-name.ts';
+import { operationName } from '#shared/operations.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 

@@ -13,7 +13,7 @@ import { priceAt } from '../domain/price.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { costRange } from './hold-budget.ts';
 import { estimatedTokens, type InvokeDeps, refuseForeignFile } from './invoke.ts';
-import { prepareCall } from './operations.ts';
+import { prepareCall } from './prepare-call.ts';
 
 /** InferenceService.AdmitJob: the checks of Invoke for a call that is to run later. */
 export const admitJob =

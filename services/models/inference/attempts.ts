@@ -1,5 +1,6 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { pathOf } from '#shared/operations.ts';
 import type { CancelListener, Cancellation } from '#shared/rpc/cancellation.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
@@ -10,7 +11,6 @@ import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstre
 import { modelUnavailable } from './admission.ts';
 import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
-import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
 import { exchangeError, type FailedAttempt, failedAsSaid, failedBy, mayTryElsewhere } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
@@ -144,7 +144,7 @@ export class Attempts implements CancelListener {
       deployment.upstream.send(
         {
           operation: this.#operation,
-          path: upstreamPath(this.#operation),
+          path: pathOf(this.#operation),
           contentType: this.#call.contentType,
           body: this.#call.bodyFor({ upstreamModel: deployment.upstreamModel, refusesStreamOptions }),
           headTimeoutMs: deployment.headTimeoutMs,

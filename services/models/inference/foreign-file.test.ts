@@ -64,7 +64,6 @@ async function failures(carrier: Carrier, bodyFile: string): Promise<unknown[]> 
   const options = () => ({ contextValues: callerContext(caller) });
   const call = {
     operation: Operation.AUDIO_TRANSCRIPTIONS,
-    endpoint: '/v1/audio/transcriptions',
     contentType: 'multipart/form-data; boundary=edge',
     bodyFile,
   };

@@ -3,6 +3,7 @@ import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { endpointOf } from '#shared/operations.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
@@ -19,7 +20,7 @@ import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';
 import { answerPart, inBackground, rateLimitState } from './messages.ts';
-import { endpointOf, prepareCall } from './operations.ts';
+import { prepareCall } from './prepare-call.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 export type InvokeDeps = {
@@ -87,7 +88,7 @@ export const invoke = (deps: InvokeDeps) =>
         apiKeyId: caller.apiKeyId,
         sessionId: caller.sessionId,
         model: model.name,
-        endpoint: request.endpoint || endpointOf(request.operation),
+        endpoint: endpointOf(request.operation),
         operation: request.operation,
         streamed: call.streamed,
         requestId: caller.requestId,

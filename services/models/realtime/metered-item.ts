@@ -3,6 +3,7 @@ import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { endpointOf } from '#shared/operations.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
@@ -17,9 +18,6 @@ export type MeteringDeps = {
   budgets: Pick<Budgets, 'hold'>;
   logger: Pick<Logger, 'warn'>;
 };
-
-/** The endpoint under which sessions are metered, whichever prefix was used. */
-const endpoint = '/v1/realtime';
 
 /** One utterance on its way through the journal. It is metered separately, since a session may last an hour. */
 export class MeteredItem {
@@ -48,7 +46,7 @@ export class MeteredItem {
         apiKeyId: caller.apiKeyId,
         sessionId: caller.sessionId,
         model: model.name,
-        endpoint,
+        endpoint: endpointOf(Operation.REALTIME_TRANSCRIPTION),
         operation: Operation.REALTIME_TRANSCRIPTION,
         streamed: true,
         requestId: caller.requestId,

@@ -1,15 +1,15 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { operationsByPath } from '#shared/operations.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
-import { endpointOf } from '../../../inference/endpoint.ts';
+import { meteredEndpoint } from '../../../inference/endpoint.ts';
 import { announcingErrors } from '../../../inference/errors.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '../../../openai/job-json.ts';
@@ -21,14 +21,8 @@ export const jobFilterQuery = {
 };
 
 /** Endpoints whose requests are JSON, by their paths after the prefix. */
-const operations: Readonly<Record<string, Operation>> = {
-  '/chat/completions': Operation.CHAT_COMPLETIONS,
-  '/completions': Operation.COMPLETIONS,
-  '/embeddings': Operation.EMBEDDINGS,
-  '/images/generations': Operation.IMAGES_GENERATIONS,
-  '/audio/speech': Operation.AUDIO_SPEECH,
-};
-const endpoints = Object.keys(operations).map((path) => `/v1${path}`);
+const operations = operationsByPath('json');
+const endpoints = [...operations.keys()].map((path) => `/v1${path}`);
 
 /** The largest body, in bytes; smaller than that of an inference call, since this one is parsed in one go, which blocks everything else. */
 const bodyBytesMax = 4 * 1024 * 1024;
@@ -75,7 +69,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           page: { page, limit },
           status: jobStatuses.value(status),
           model,
-          endpoint: endpointOf(endpoint ?? ''),
+          endpoint: meteredEndpoint(endpoint ?? ''),
           order: order === 'asc' ? JobOrder.ASC : JobOrder.DESC,
           after,
         },
@@ -115,13 +109,12 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     },
     async (request, reply) => {
       const path = /^(?:\/api)?\/v1(\/.*)$/.exec(request.body.endpoint)?.[1] ?? '';
-      const operation = Object.hasOwn(operations, path) ? operations[path] : undefined;
+      const operation = operations.get(path);
       if (operation === undefined) {
         throw invalidRequest('endpoint', `\`endpoint\` must be one of ${endpoints.join(', ')}.`, 'invalid_value');
       }
       const call = {
         operation,
-        endpoint: `/v1${path}`,
         // The body exactly as it was sent: serializing it again would round its numbers.
         body: Buffer.from(memberText(request.bodyText, 'body')!),
         contentType: 'application/json',

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { usdJson } from '#shared/money.ts';
-import { operationName } from '#shared/operation-name.ts';
+import { operationName } from '#shared/operations.ts';
 import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { quantitiesJson, quantitiesSchema } from '../../../http/quantities-json.ts';

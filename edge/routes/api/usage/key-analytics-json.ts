@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
-import { operationName } from '#shared/operation-name.ts';
+import { operationName } from '#shared/operations.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { keyGranularities } from './granularities.ts';

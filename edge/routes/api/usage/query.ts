@@ -5,7 +5,7 @@ import { isUuid } from '#shared/ids.ts';
 import { daySchema, readDays } from '../../../http/days.ts';
 import { idFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { endpointOf } from '../../../inference/endpoint.ts';
+import { meteredEndpoint } from '../../../inference/endpoint.ts';
 
 /*
  * Query parameters that the usage endpoints share. Schemas give their types; their meaning is read here, so that a refusal names the
@@ -60,5 +60,5 @@ function readFilter(query: { model?: string; endpoint?: string; api_key_id?: str
   if (apiKeyId !== undefined && !isUuid(apiKeyId)) {
     throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');
   }
-  return { model: query.model, endpoint: endpointOf(query.endpoint ?? ''), apiKeyId };
+  return { model: query.model, endpoint: meteredEndpoint(query.endpoint ?? ''), apiKeyId };
 }

@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { eventsAnswer, jsonCall } from '../../../inference/call-schemas.ts';
-import { jsonInferenceRoute } from '../../../inference/route.ts';
+import { inferenceRoute } from '../../../inference/route.ts';
 
 export const speechRoutes: Routes = (app, deps) =>
-  jsonInferenceRoute(app, deps, {
-    path: '/audio/speech',
+  inferenceRoute(app, deps, {
     operation: Operation.AUDIO_SPEECH,
-    scope: 'inference:audio',
     summary: 'Speak a text',
     body: jsonCall({
       input: Type.String({ maxLength: 4096 }),

@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { eventsAnswer, formCall, streamSchema, transcriptAnswer } from '../../../inference/call-schemas.ts';
-import { formInferenceRoute } from '../../../inference/route.ts';
+import { inferenceRoute } from '../../../inference/route.ts';
 
 export const transcriptionRoutes: Routes = (app, deps) =>
-  formInferenceRoute(app, deps, {
-    path: '/audio/transcriptions',
+  inferenceRoute(app, deps, {
     operation: Operation.AUDIO_TRANSCRIPTIONS,
-    scope: 'inference:audio',
     summary: 'Transcribe audio',
     body: formCall({
       response_format: Type.Optional(

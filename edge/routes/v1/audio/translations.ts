@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { formCall, transcriptAnswer } from '../../../inference/call-schemas.ts';
-import { formInferenceRoute } from '../../../inference/route.ts';
+import { inferenceRoute } from '../../../inference/route.ts';
 
 export const translationRoutes: Routes = (app, deps) =>
-  formInferenceRoute(app, deps, {
-    path: '/audio/translations',
+  inferenceRoute(app, deps, {
     operation: Operation.AUDIO_TRANSLATIONS,
-    scope: 'inference:audio',
     summary: 'Translate audio into English',
     body: formCall({
       response_format: Type.Optional(

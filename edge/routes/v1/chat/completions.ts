@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { eventsAnswer, jsonAnswer, jsonCall, textFields } from '../../../inference/call-schemas.ts';
-import { jsonInferenceRoute } from '../../../inference/route.ts';
+import { inferenceRoute } from '../../../inference/route.ts';
 
 export const chatCompletionRoutes: Routes = (app, deps) =>
-  jsonInferenceRoute(app, deps, {
-    path: '/chat/completions',
+  inferenceRoute(app, deps, {
     operation: Operation.CHAT_COMPLETIONS,
-    scope: 'inference:chat',
     summary: 'Create a chat completion',
     body: jsonCall({
       messages: Type.Array(Type.Object({}, { additionalProperties: true })),

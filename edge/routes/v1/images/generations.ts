@@ -2,13 +2,11 @@ import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { eventsAnswer, jsonAnswer, jsonCall, streamSchema } from '../../../inference/call-schemas.ts';
-import { jsonInferenceRoute } from '../../../inference/route.ts';
+import { inferenceRoute } from '../../../inference/route.ts';
 
 export const imageGenerationRoutes: Routes = (app, deps) =>
-  jsonInferenceRoute(app, deps, {
-    path: '/images/generations',
+  inferenceRoute(app, deps, {
     operation: Operation.IMAGES_GENERATIONS,
-    scope: 'inference:images',
     summary: 'Generate images',
     body: jsonCall({
       prompt: Type.String(),

@@ -3,6 +3,7 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
+import { takesForm } from '#shared/operations.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
 import { readBody } from '../request-body.ts';
@@ -107,7 +108,7 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
   try {
     const body = asBuffer(await readBody(request.body));
     const tokens = await respond.tokenizer();
-    if (isAudioForm(request.operation)) {
+    if (takesForm(request.operation)) {
       const form = parseMultipart(request.contentType, body);
       model = findModel(form.fields.get('model')?.at(-1), request.operation);
       const operate = request.operation === Operation.AUDIO_TRANSCRIPTIONS ? transcriptions : translations;
@@ -125,9 +126,6 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
     return { model, answer: errorAnswer(500, `The sandbox failed: ${String(error)}`) };
   }
 }
-
-const isAudioForm = (operation: Operation): boolean =>
-  operation === Operation.AUDIO_TRANSCRIPTIONS || operation === Operation.AUDIO_TRANSLATIONS;
 
 /** The operations with a JSON body. */
 function operateOnJson(operation: Operation, call: Call): Answer | Promise<Answer> {
