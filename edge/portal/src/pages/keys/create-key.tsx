@@ -1,4 +1,5 @@
 import { type ReactNode, useState } from 'react';
+import { defaultScopes } from '#shared/scopes.ts';
 import { useAction, useIsAdmin } from '../../api/hooks.ts';
 import type { CreatedKey, KeyType } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
@@ -10,7 +11,6 @@ import { Segments } from '../../ui/tabs.tsx';
 import { ConstraintFields, constraintFieldNames, constraintsOf } from './constraint-fields.tsx';
 import { ExpiryField } from './expiry-field.tsx';
 import { ScopePicker } from './scope-picker.tsx';
-import { defaultScopes } from './scopes.ts';
 import { SecretPanel } from './secret-panel.tsx';
 
 export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
@@ -45,14 +45,14 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
   const isAdmin = useIsAdmin();
   const [name, setName] = useState('');
   const [type, setType] = useState<KeyType>('inference');
-  const [scopes, setScopes] = useState<string[]>(() => defaultScopes('inference', isAdmin));
+  const [scopes, setScopes] = useState<string[]>(() => [...defaultScopes('inference', isAdmin)]);
   const [expiresAt, setExpiresAt] = useState<string | null>(null);
   const [constraints, setConstraints] = useState({ models: '', addresses: '', cap: '' });
   const create = useAction<CreatedKey>({ stale: ['/api-keys'], onSuccess: onCreated });
   const chooseType = (next: string) => {
     const keyType = next as KeyType;
     setType(keyType);
-    setScopes(defaultScopes(keyType, isAdmin));
+    setScopes([...defaultScopes(keyType, isAdmin)]);
     if (keyType === 'management') setConstraints({ ...constraints, models: '', cap: '' });
   };
   const submit = () => {

@@ -1,8 +1,9 @@
+import { defaultScopes } from '#shared/scopes.ts';
 import { useIsAdmin } from '../../api/hooks.ts';
 import type { KeyType } from '../../api/types.ts';
 import { Checkbox } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
-import { scopeGroups } from './scopes.ts';
+import { allows, grouped } from './scopes.ts';
 
 type ScopePickerProps = {
   type: KeyType;
@@ -14,12 +15,8 @@ type ScopePickerProps = {
 /** Scopes by group, each with what it allows. Scopes that are not in the list (retired names) are kept and shown. */
 export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps) {
   const isAdmin = useIsAdmin();
-  const offered = scopeGroups[type].map((group) => ({
-    ...group,
-    scopes: group.scopes.filter(({ name, adminOnly }) => isAdmin || adminOnly !== true || chosen.includes(name)),
-  }));
-  const known = new Set(offered.flatMap(({ scopes }) => scopes.map(({ name }) => name)));
-  const retired = chosen.filter((name) => !known.has(name));
+  const offered = defaultScopes(type, isAdmin || chosen.includes('usage:read_breakdown'));
+  const retired = chosen.filter((name) => !(offered as readonly string[]).includes(name));
   const set = (names: readonly string[], on: boolean) =>
     onChange(on ? [...new Set([...chosen, ...names])] : chosen.filter((name) => !names.includes(name)));
   return (
@@ -31,16 +28,15 @@ export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps)
           {error}
         </p>
       )}
-      {offered.map(({ name, scopes }) => {
-        const names = scopes.map((scope) => scope.name);
-        const all = names.every((scope) => chosen.includes(scope));
+      {[...grouped(offered)].map(([name, scopes]) => {
+        const all = scopes.every((scope) => chosen.includes(scope));
         return (
           <div key={name} className="rounded-lg border border-line p-3">
             <div className="mb-2 flex items-center justify-between">
               <span className="text-sm font-medium">{name}</span>
               <button
                 type="button"
-                onClick={() => set(names, !all)}
+                onClick={() => set(scopes, !all)}
                 className="min-h-6 text-sm text-accent hover:underline"
               >
                 {all ? 'None' : 'All'}
@@ -50,11 +46,11 @@ export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps)
             <div className="grid gap-2">
               {scopes.map((scope) => (
                 <Checkbox
-                  key={scope.name}
-                  checked={chosen.includes(scope.name)}
-                  onChange={(on) => set([scope.name], on)}
-                  label={<code className="font-mono text-sm">{scope.name}</code>}
-                  hint={scope.does}
+                  key={scope}
+                  checked={chosen.includes(scope)}
+                  onChange={(on) => set([scope], on)}
+                  label={<code className="font-mono text-sm">{scope}</code>}
+                  hint={allows(scope)}
                 />
               ))}
             </div>

@@ -1,69 +1,47 @@
-import type { KeyType } from '../../api/types.ts';
+import type { Scope } from '#shared/scopes.ts';
 
-type ScopeGroup = { name: string; scopes: readonly { name: string; does: string; adminOnly?: boolean }[] };
-
-/** The scopes of service.md (Scopes), in words. Retired names are not offered, but keys that have one keep it. */
-export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {
-  inference: [
-    {
-      name: 'Inference',
-      scopes: [
-        { name: 'inference:chat', does: 'Chat completions, streamed or not' },
-        { name: 'inference:completions', does: 'Text completions' },
-        { name: 'inference:embeddings', does: 'Embeddings' },
-        { name: 'inference:images', does: 'Image generation' },
-        { name: 'inference:audio', does: 'Transcription, translation, speech and the realtime socket' },
-      ],
-    },
-    {
-      name: 'Models',
-      scopes: [
-        { name: 'models:list', does: 'List models and announced retirements' },
-        { name: 'models:retrieve', does: 'Look up one model' },
-      ],
-    },
-    {
-      name: 'Background jobs',
-      scopes: [
-        { name: 'jobs:read_own', does: 'Read own jobs and their results' },
-        { name: 'jobs:stats_own', does: 'Count own jobs' },
-        { name: 'jobs:cancel_own', does: 'Cancel own jobs' },
-      ],
-    },
-  ],
-  management: [
-    {
-      name: 'Usage',
-      scopes: [
-        { name: 'usage:read_current', does: 'This month so far' },
-        { name: 'usage:read_history', does: 'Single requests' },
-        { name: 'usage:read_summary', does: 'Totals over a range' },
-        { name: 'usage:read_report', does: 'Reports over time, and analytics of a key' },
-        { name: 'usage:read_breakdown', does: 'Usage of each user in the organization', adminOnly: true },
-      ],
-    },
-    {
-      name: 'Billing',
-      scopes: [
-        { name: 'billing:read_current', does: 'Plan; wallet and commitment for admins and owners' },
-        { name: 'billing:read_invoices', does: 'Invoices and transactions, for admins and owners' },
-      ],
-    },
-    {
-      name: 'Account',
-      scopes: [
-        { name: 'profile:read', does: 'Own profile' },
-        { name: 'rate_limits:read', does: 'Rate limits and what is left of them' },
-        { name: 'budgets:read_own', does: 'Personal limit and pay-as-you-go cap' },
-        { name: 'budgets:update_own', does: 'Change the personal limit; the cap for admins and owners' },
-      ],
-    },
-  ],
+/** What each scope of service.md allows. A scope without words does not compile. Retired names are not offered, but keys that have one keep it. */
+const words: Readonly<Record<Scope, string>> = {
+  'inference:chat': 'Chat completions, streamed or not',
+  'inference:completions': 'Text completions',
+  'inference:embeddings': 'Embeddings',
+  'inference:images': 'Image generation',
+  'inference:audio': 'Transcription, translation, speech and the realtime socket',
+  'models:list': 'List models and announced retirements',
+  'models:retrieve': 'Look up one model',
+  'jobs:stats_own': 'Count own jobs',
+  'jobs:read_own': 'Read own jobs and their results',
+  'jobs:cancel_own': 'Cancel own jobs',
+  'usage:read_current': 'This month so far',
+  'usage:read_history': 'Single requests',
+  'usage:read_summary': 'Totals over a range',
+  'usage:read_report': 'Reports over time, and analytics of a key',
+  'usage:read_breakdown': 'Usage of each user in the organization',
+  'billing:read_current': 'Plan; wallet and commitment for admins and owners',
+  'billing:read_invoices': 'Invoices and transactions, for admins and owners',
+  'profile:read': 'Own profile',
+  'rate_limits:read': 'Rate limits and what is left of them',
+  'budgets:read_own': 'Personal limit and pay-as-you-go cap',
+  'budgets:update_own': 'Change the personal limit; the cap for admins and owners',
 };
 
-/** The scopes that a new key starts with: all that its owner may use. */
-export function defaultScopes(type: KeyType, isAdmin: boolean): string[] {
-  return scopeGroups[type].flatMap((group) =>
-    group.scopes.filter(({ adminOnly }) => isAdmin || adminOnly !== true).map(({ name }) => name),
-  );
-}
+type Subject = Scope extends `${infer Subject}:${string}` ? Subject : never;
+
+/** The group of each scope, by the part before its colon. */
+const groups: Readonly<Record<Subject, string>> = {
+  inference: 'Inference',
+  models: 'Models',
+  jobs: 'Background jobs',
+  usage: 'Usage',
+  billing: 'Billing',
+  profile: 'Account',
+  rate_limits: 'Account',
+  budgets: 'Account',
+};
+
+/** Scopes by the names of their groups. */
+export const grouped = (scopes: readonly Scope[]): ReadonlyMap<string, readonly Scope[]> =>
+  Map.groupBy(scopes, (scope) => groups[scope.split(':', 1)[0] as Subject]);
+
+/** What a scope allows. */
+export const allows = (scope: Scope): string => words[scope];

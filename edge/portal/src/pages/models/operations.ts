@@ -1,5 +1,7 @@
-/** The operations in words; unknown ones are shown as they are. */
-const names: Readonly<Record<string, string>> = {
+import type { OperationName } from '#shared/operations.ts';
+
+/** The operations in words. One without words does not compile. */
+const names: Readonly<Record<OperationName, string>> = {
   chat_completions: 'Chat',
   completions: 'Completions',
   embeddings: 'Embeddings',
@@ -13,4 +15,5 @@ const names: Readonly<Record<string, string>> = {
 /** The operations that a model can have. */
 export const operations = Object.keys(names);
 
-export const operationName = (operation: string): string => names[operation] ?? operation;
+/** An operation in words; one that a newer gateway names is shown as it is. */
+export const operationName = (operation: string): string => names[operation as OperationName] ?? operation;

@@ -1,9 +1,11 @@
+import type { OperationName } from '#shared/operations.ts';
+
 export type Language = 'curl' | 'python' | 'node';
 
 /** A first call of an operation, ready to paste; the key comes from the environment. */
 export function snippet(language: Language, operation: string, model: string, origin: string): string {
   const base = `${origin}/v1`;
-  const call = calls[operation] ?? calls.chat_completions!;
+  const call = calls[operation as OperationName] ?? calls.chat_completions;
   switch (language) {
     case 'curl':
       return call.curl(base, model);
@@ -37,7 +39,7 @@ function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
 const fileCurl = (path: string) => (base: string, model: string) =>
   `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  -F model='${model.replaceAll("'", "'\\''")}'`;
 
-const calls: Readonly<Record<string, Call>> = {
+const calls: Readonly<Record<OperationName, Call>> = {
   chat_completions: {
     curl: jsonCurl('/chat/completions', { messages: [{ role: 'user', content: 'Say hello.' }], stream: true }),
     python: (model) =>
