@@ -77,20 +77,6 @@ test("the event of a job's success keeps the id that it was given at its end", (
   expect(decoded(meteredEventCodec.encodeEnd(success, meteredEventCodec.encode(call)))).toEqual(success);
 });
 
-test('events journaled by earlier versions are read: by names, and in one list', () => {
-  const named = { ...metered, costNanoUsd: String(metered.costNanoUsd) };
-  expect(decoded(JSON.stringify(named))).toEqual(metered);
-  const { id, tenantId, userId, apiKeyId, sessionId, model, deploymentId, endpoint, operation, ...outcome } = named;
-  const { success, status, errorCode, latencyMs, ttftMs, streamed, requestId, jobId, leaseIds, ...used } = outcome;
-  const { inputTokens, cachedInputTokens, outputTokens, images, audioMs, characters, ...price } = used;
-  const list = [
-    ...[id, tenantId, userId, apiKeyId, sessionId, model, deploymentId, endpoint, operation],
-    ...[success, status, errorCode, inputTokens, cachedInputTokens, outputTokens, images, audioMs, characters],
-    ...[price.costNanoUsd, price.priceVersionId, latencyMs, ttftMs, streamed, requestId, jobId, leaseIds],
-  ];
-  expect(decoded(JSON.stringify(list))).toEqual(metered);
-});
-
 test.each([null, 7, 'text', {}, [], [7], [id], [[]], [[id]]])('what is not an event is refused: %j', (json) => {
   expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
 });

@@ -82,23 +82,6 @@ const notEnded = {
   ttftMs: null,
 } as const satisfies Pick<MeteredEvent, (typeof ended)[number]>;
 
-/** The single list that was used until 24 November 2026. */
-const formerPlaces = [
-  ...['id', 'tenantId', 'userId', 'apiKeyId', 'sessionId', 'model', 'deploymentId', 'endpoint', 'operation'],
-  ...['success', 'status', 'errorCode', 'inputTokens', 'cachedInputTokens', 'outputTokens', 'images', 'audioMs'],
-  ...[
-    'characters',
-    'costNanoUsd',
-    'priceVersionId',
-    'latencyMs',
-    'ttftMs',
-    'streamed',
-    'requestId',
-    'jobId',
-    'leaseIds',
-  ],
-];
-
 /** A MeteredEvent with money as text. */
 type Journaled = Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
 type Fields<Names extends readonly (keyof Journaled)[]> = { -readonly [Place in keyof Names]: Journaled[Names[Place]] };
@@ -147,7 +130,13 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 
   decode(json) {
-    const stored: Partial<Journaled> = { ...notEnded, costNanoUsd: '0', ...named(json) };
+    const [first, last] = Array.isArray(json) ? json : [];
+    const stored: Partial<Journaled> = {
+      ...notEnded,
+      costNanoUsd: '0',
+      ...byName(admitted, first),
+      ...byName(ended, last),
+    };
     if (typeof stored.id !== 'string' || typeof stored.tenantId !== 'string')
       throw new TypeError('not a metered event');
     return { ...(stored as Journaled), costNanoUsd: BigInt(stored.costNanoUsd!) };
@@ -169,15 +158,8 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 };
 
-/** The fields of a journaled event by name, as in journals from before 22 November 2026. */
-function named(json: unknown): object {
-  if (!Array.isArray(json)) return json as object;
-  if (!Array.isArray(json[0])) return byName(formerPlaces, json);
-  return { ...byName(admitted, json[0]), ...(Array.isArray(json[1]) && byName(ended, json[1])) };
-}
-
-const byName = (names: readonly string[], values: readonly unknown[]): object =>
-  Object.fromEntries(names.map((name, place) => [name, values[place]]));
+const byName = (names: readonly string[], values: unknown): object =>
+  Array.isArray(values) ? Object.fromEntries(names.map((name, place) => [name, values[place]])) : {};
 
 /** What an event used, in the form of messages. */
 export const meteredUsage = (event: Readonly<MeteredEvent>): MeteredUsage => ({
