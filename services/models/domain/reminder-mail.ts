@@ -1,9 +1,7 @@
 import { ReminderPoint } from '#gen/modelgateway/models/v1/reminder_pb.ts';
-import { escapeHtml, oneLine } from '#shared/safe-text.ts';
+import { type Letter, letter } from '#shared/letter.ts';
+import { oneLine } from '#shared/safe-text.ts';
 import type { RetirementSchedule } from './retirement.ts';
-
-/** A mail's words. */
-export type ReminderMail = { subject: string; text: string; html: string };
 
 /** The mail to the users of a model, the same for all of them; `schedule` has a date. */
 export function reminderMail(options: {
@@ -11,7 +9,7 @@ export function reminderMail(options: {
   schedule: RetirementSchedule;
   point: ReminderPoint;
   publicUrl: string;
-}): ReminderMail {
+}): Letter {
   const { schedule, point, publicUrl } = options;
   const model = oneLine(options.model);
   const moment = new Date(schedule.sunsetAtMs!).toISOString();
@@ -40,18 +38,5 @@ export function reminderMail(options: {
   const link = `${publicUrl}/retirements/${encodeURIComponent(options.model.toWellFormed())}`;
   const why =
     'You are receiving this email because your organization used the model in the last 90 days, or has it on the allowlist of an API key.';
-  const paragraphs = [...lines, next].map((line) => `<p>${escapeHtml(line)}</p>`).join('\n');
-  return {
-    subject: subject.slice(0, 255),
-    text: `${[...lines, next, link, why].join('\n\n')}\n`,
-    html: [
-      '<!doctype html>',
-      `<html lang="en"><head><meta charset="utf-8"><title>${escapeHtml(subject)}</title></head><body>`,
-      paragraphs,
-      `<p><a href="${escapeHtml(link)}">${escapeHtml(link)}</a></p>`,
-      `<p>${escapeHtml(why)}</p>`,
-      '</body></html>',
-      '',
-    ].join('\n'),
-  };
+  return { ...letter({ subject, before: [...lines, next], link, after: [why] }), subject: subject.slice(0, 255) };
 }
