@@ -2,6 +2,7 @@ import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
+import { isBareUrl } from './bare-url.ts';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
 import { makeFolder } from './make-folder.ts';
@@ -154,15 +155,9 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
 function readUpstreamUrl(source: Source, name: string): string | undefined {
   const text = readUrl(source, name, ['http:', 'https:']);
   if (text === undefined) return undefined;
-  if (!isAddressAlone(text))
+  if (!isBareUrl(text))
     throw bad(name, 'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1');
   return text.replace(/\/+$/, '');
-}
-
-/** Whether a URL is only an address, so that the path of a call can be appended. */
-function isAddressAlone(url: string): boolean {
-  const { username, password, search, hash } = new URL(url);
-  return username + password + search + hash === '';
 }
 
 /** libpq accepts several hosts separated by commas and tries each; pg accepts one. */
@@ -259,7 +254,7 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
     const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
       throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
-    if (!isAddressAlone(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query or fragment');
+    if (!isBareUrl(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query or fragment');
     if (!rpcNames.includes(match[1]!) || urls.has(match[1]!))
       throw bad('RPC_URLS', `only the names ${rpcNames.join(', ')}, each at most once`);
     urls.set(match[1]!, match[2]!);

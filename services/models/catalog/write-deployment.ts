@@ -7,6 +7,7 @@ import {
   UpstreamDialect,
   UpstreamDialectSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { isBareUrl } from '#shared/bare-url.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
@@ -61,9 +62,7 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
   if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl: sandboxBaseUrl, upstreamModel };
   const baseUrl = settings.baseUrl ?? '';
   if (baseUrl === '') throw invalidRequest('base_url', 'A deployment needs a `base_url`.', 'missing_required_field');
-  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
-  const isPlain = url !== null && url.username + url.password + url.search + url.hash === '';
-  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
+  if (!isBareUrl(baseUrl)) {
     throw invalidRequest(
       'base_url',
       '`base_url` must be an http or https URL without user name, password, query or fragment. Name the API key in `secret_reference`.',

@@ -1,0 +1,6 @@
+/** Whether a text is an http or https URL and nothing but an address, so that the path of a call can be appended. */
+export function isBareUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, search, hash } = new URL(text);
+  return (protocol === 'http:' || protocol === 'https:') && username + password + search + hash === '';
+}
