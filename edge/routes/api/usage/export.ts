@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { csvLine } from './csv.ts';
-import { eventJson } from './event-json.ts';
+import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls, requiredRange } from './query.ts';
 
 /** All events of a range as CSV, streamed page by page, for sessions of admin and owner. */
@@ -39,28 +39,9 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
   );
 };
 
+/** Those of an event in JSON, in the same order. */
 const columns = [
-  'id',
-  'occurred_at',
-  'api_key_id',
-  'user_id',
-  'model',
-  'endpoint',
-  'operation',
-  'success',
-  'status',
-  'error_code',
-  'input_tokens',
-  'cached_input_tokens',
-  'output_tokens',
-  'total_tokens',
-  'images',
-  'audio_seconds',
-  'characters',
-  'latency_ms',
-  'ttft_ms',
-  'cost_usd',
-  'request_id',
+  ...(Object.keys(eventSchema.properties) as (keyof Static<typeof eventSchema>)[]),
   'api_key_name',
 ] as const;
 
