@@ -5,9 +5,10 @@ import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runt
 import { canTranscriptUse } from '../inference/usage-bound.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
-import { type Backend, type BackendContext, utteranceMsMin } from './backend.ts';
+import type { Backend, BackendContext } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { sampleBytesOf, sampleRateOf } from './pcm.ts';
+import { RelayedAudio } from './relayed-audio.ts';
 import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
@@ -51,24 +52,11 @@ export class RelayBackend implements Backend {
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
   #config: SessionConfig = initialConfig;
-  /** Audio since the last commit, for upstreams that do not say how long an item is. */
-  #appendedMs = 0;
-  /** The client's commits that the upstream has not answered, in order, each with the length of its audio. */
-  readonly #commits: { eventId: string; audioMs: number }[] = [];
-  /** All audio appended, and how much of it belongs to no item yet: no item can have more, whatever the upstream says. */
-  #heardMs = 0;
-  #unclaimedMs = 0;
-  /** Whether the upstream detects speech, or did, and so commits by itself. */
-  #isListenedTo = false;
-  /** How often the client has committed, and how many items were begun. */
-  #commitsSent = 0;
-  #itemsBegun = 0;
+  readonly #audio = new RelayedAudio();
   /** Whether it was logged that the upstream reported items that nobody committed. */
   #isUncommittedLogged = false;
   /** The number of events sent, to name those to which the client gave no id. */
   #sent = 0;
-  /** Whether the client has appended audio since its last commit. */
-  #isAppended = false;
   /** Events are handled one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
   #closed = false;
@@ -115,43 +103,33 @@ export class RelayBackend implements Backend {
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
     const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
-    const audioMs = audio.length / bytesPerMs;
-    this.#appendedMs += audioMs;
-    this.#heardMs += audioMs;
-    this.#unclaimedMs += audioMs;
-    this.#isListenedTo ||= this.#config.turnDetection !== null;
+    this.#audio.append(audio.length / bytesPerMs, this.#config.turnDetection !== null);
     // Serialized anew: if a member occurred twice, the upstream could read the other one.
     this.#send({ type: 'input_audio_buffer.append', audio: audio.toString('base64') }, causeId);
-    this.#isAppended = true;
     await this.#room();
   }
 
   commit(causeId: string | null): Promise<void> {
-    this.#isAppended = false;
-    const eventId = this.#send({ type: 'input_audio_buffer.commit' }, causeId);
-    this.#commits.push({ eventId, audioMs: this.#appendedMs });
-    this.#commitsSent += 1;
-    this.#appendedMs = 0;
+    this.#audio.commit(this.#send({ type: 'input_audio_buffer.commit' }, causeId));
     return this.#room();
   }
 
   clear(causeId: string | null): Promise<void> {
-    this.#appendedMs = 0;
-    this.#isAppended = false;
+    this.#audio.clear();
     this.#speechStarts.clear();
     this.#send({ type: 'input_audio_buffer.clear' }, causeId);
     return this.#room();
   }
 
   get hasUncommitted(): boolean {
-    if (this.#config.turnDetection === null) return this.#isAppended;
+    if (this.#config.turnDetection === null) return this.#audio.isAppended;
     // Where the upstream detects speech, everything else that was appended is silence.
-    return this.#speechStarts.size > 0 && this.#commits.length === 0;
+    return this.#speechStarts.size > 0 && this.#audio.commitsWaiting === 0;
   }
 
   finish(): Promise<void> {
     const expired = AbortSignal.timeout(finishTimeoutMs);
-    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#commits.length === 0));
+    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#audio.commitsWaiting === 0));
   }
 
   async close(): Promise<void> {
@@ -281,42 +259,20 @@ export class RelayBackend implements Backend {
   #commitItem(item: Item): void {
     if (item.isCommitted) return;
     item.isCommitted = true;
-    const audioMs = this.#committedMs();
+    const audioMs = this.#audio.committed();
     if (item.audioMs === 0) this.#claim(item, Math.round(audioMs));
   }
 
-  /** Assigns an item its audio, as far as that much was appended and belongs to no other. */
   #claim(item: Item, audioMs: number): void {
-    // The rest of a begun millisecond belongs to it.
-    item.audioMs = Math.min(audioMs, Math.ceil(this.#unclaimedMs));
-    this.#unclaimedMs = Math.max(0, this.#unclaimedMs - item.audioMs);
+    item.audioMs = this.#audio.claim(audioMs);
     if (!canTranscriptUse({ audioMs }, item.audioMs, 0)) item.metered.disbelieve({ audioMs });
   }
 
-  /** The audio of the upstream's next commit: that of the client's oldest commit, or all appended since, if the upstream commits by itself. */
-  #committedMs(): number {
-    const ofClient = this.#commits.shift();
-    if (ofClient !== undefined) return ofClient.audioMs;
-    const audioMs = this.#appendedMs;
-    this.#appendedMs = 0;
-    return audioMs;
-  }
-
-  /**
-   * The upstream has refused something: a commit, if it says so or does not say what. The audio of that commit counts with the next one, so
-   * that none goes unmetered in case something else was refused. Returns the error in the client's words.
-   */
+  /** The upstream has refused something. Returns the error in the client's words. */
   #refused(event: UpstreamEvent): UpstreamEvent {
     const error = isObject(event.error) ? event.error : {};
     const eventId = typeof error.event_id === 'string' ? error.event_id : null;
-    const at = eventId === null ? 0 : this.#commits.findIndex((commit) => commit.eventId === eventId);
-    if (at >= 0) {
-      const [commit] = this.#commits.splice(at, 1);
-      const next = this.#commits[at];
-      const audioMs = commit?.audioMs ?? 0;
-      if (next === undefined) this.#appendedMs += audioMs;
-      else next.audioMs += audioMs;
-    }
+    this.#audio.refused(eventId);
     const isOwnName = eventId?.startsWith(ownNamePrefix) === true;
     return isOwnName ? { ...event, error: { ...error, event_id: null } } : event;
   }
@@ -342,9 +298,7 @@ export class RelayBackend implements Backend {
   #item(itemId: string): Item | null {
     const begun = this.#items.get(itemId);
     if (begun !== undefined) return begun;
-    // An item that the upstream commits by itself also has at least some audio.
-    const heard = this.#isListenedTo ? this.#heardMs / utteranceMsMin : 0;
-    if (this.#itemsBegun >= this.#commitsSent + heard) {
+    if (!this.#audio.mayBegin) {
       this.#logUncommitted();
       return null;
     }
@@ -353,7 +307,7 @@ export class RelayBackend implements Backend {
       this.lost('it leaves too many items without a transcript', { kind: 'none' });
       return null;
     }
-    this.#itemsBegun += 1;
+    this.#audio.begin();
     const item = { metered: this.#context.newItem(), audioMs: 0, isCommitted: false };
     item.metered.call.deploymentId = this.#deployment.id;
     this.#items.set(itemId, item);
@@ -394,7 +348,7 @@ export class RelayBackend implements Backend {
   /** Resolves once there is room for more, or nobody is left to take it. */
   async #room(): Promise<void> {
     const hasRoom = (bytesMax: number): boolean =>
-      this.#socket.waitingBytes <= bytesMax && this.#items.size + this.#commits.length < itemsMax / 2;
+      this.#socket.waitingBytes <= bytesMax && this.#items.size + this.#audio.commitsWaiting < itemsMax / 2;
     if (!hasRoom(waitingBytesMax)) await this.#until(() => hasRoom(waitingBytesMax / 2));
   }
 
