@@ -35,7 +35,7 @@ const dialects = spelled<UpstreamDialect>(UpstreamDialect);
 const nameOf = (values: ReadonlyMap<string, number>) =>
   Type.String({ maxLength: 64, description: `One of \`${[...values.keys()].join('`, `')}\`.` });
 
-export const operationsSchema = Type.Array(nameOf(operations), { minItems: 1, maxItems: 8 });
+export const operationsSchema = Type.Array(nameOf(operations), { minItems: 1, maxItems: operations.size });
 export const dialectSchema = nameOf(dialects);
 
 export const operationsNamed = (names: readonly string[] | undefined): Operation[] => [

@@ -1,11 +1,18 @@
+import type { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ApiError } from '../../api/error.ts';
 import { type Choice, fieldError, TextField } from '../../ui/field.tsx';
 
-/** The servers whose peculiarities the gateway knows. */
-export const serverChoices: readonly Choice[] = ['openai', 'vllm', 'llama_cpp', 'ollama', 'local_ai'].map((value) => ({
-  value,
-  label: value.replace('_', '.'),
-}));
+type Server = Lowercase<Exclude<keyof typeof UpstreamDialect, 'UNSPECIFIED' | 'SANDBOX'>>;
+
+/** The servers whose peculiarities the gateway knows. One without a name does not compile. */
+const names: Readonly<Record<Server, string>> = {
+  openai: 'OpenAI',
+  vllm: 'vLLM',
+  llama_cpp: 'llama.cpp',
+  ollama: 'Ollama',
+  local_ai: 'LocalAI',
+};
+export const serverChoices: readonly Choice[] = Object.entries(names).map(([value, label]) => ({ value, label }));
 
 /** Where an upstream is, and where its key is found. */
 type UpstreamAddress = { baseUrl: string; secret: string };
