@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { owner, startTestGateway } from './support/gateway.ts';
@@ -24,6 +24,15 @@ test('every variable that the environment reads is in the configuration table, a
     [...section('Configuration').matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, names]) => names!.match(/[A-Z_]{3,}/g)!),
   );
   expect([...read].sort()).toEqual([...documented].sort());
+});
+
+test('every metric that it names exists', () => {
+  const root = new URL('..', import.meta.url);
+  const files = globSync('{edge,services}/**/*.ts', { cwd: root, exclude: ['edge/portal/**', '**/*.test.ts'] });
+  const sources = files.map((name) => readFileSync(new URL(name, root), 'utf8')).join();
+  const named = readme.match(/\bgateway_[a-z_]+[a-z]/g)!;
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((name) => !sources.includes(`'${name}'`))).toEqual([]);
 });
 
 test('the five minutes work as written: in one shell, and in the JavaScript started from it', async () => {
