@@ -19,7 +19,7 @@ export type BillingDeps = {
   prices: PriceBook;
   recalls: Recalls;
   rateLimits: Pick<RateLimitFeed, 'watch'>;
-  /** Tells which organizations exist. */
+  /** Tells which organizations exist, and their names. */
   auth: Pick<Client<typeof AuthService>, 'getTenants'>;
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;

@@ -26,7 +26,7 @@ type BillingOptions = {
   registry: Registry;
   /** Tells the rates of price versions. */
   models: Pick<Client<typeof ModelsService>, 'getPrices'>;
-  /** Chains audit events, and tells which organizations exist. */
+  /** Chains audit events, and tells which organizations exist, and their names. */
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'getTenants'>;
   /** Signs the webhooks of the provider `stripe`; undefined: none are accepted. */
   paymentWebhookSecret: string | undefined;

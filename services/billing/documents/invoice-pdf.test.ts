@@ -41,7 +41,7 @@ test('quantities are in the units named in their line, so that multiplied by the
   ).map(([unit, quantity, unitPriceNanoUsd, amountNanoUsd]) => {
     return { tenantId, month, model: 'a', unit, quantity, unitPriceNanoUsd, amountNanoUsd };
   });
-  const texts = textsOf(await invoicePdf(invoice, lines)).join(' | ');
+  const texts = textsOf(await invoicePdf(invoice, lines, '')).join(' | ');
   for (const line of [
     'a: input tokens | 1234567 | 1 per million | 1.234567',
     'a: images | 3 | 0.04 | 0.12',
@@ -50,6 +50,15 @@ test('quantities are in the units named in their line, so that multiplied by the
   ]) {
     expect(texts).toContain(line);
   }
+});
+
+test('an invoice names its organization, unless its font lacks a letter of the name, and always has its id', async () => {
+  const named = async (name: string) => textsOf(await invoicePdf(invoice, [], name));
+  expect(await named('Müller & Söhne – ‘Æon’ €')).toContain(
+    `Organization: M\xfcller & S\xf6hne \x96 \x91\xc6on\x92 \x80, ${tenantId}`,
+  );
+  for (const name of ['Łódź Sp. z o.o.', '株式会社', ''])
+    expect(await named(name)).toContain(`Organization: ${tenantId}`);
 });
 
 test('an invoice of several pages breaks no amount, keeps its totals together, and says on each page which one it is and what its columns are', async () => {
@@ -61,7 +70,7 @@ test('an invoice of several pages breaks no amount, keeps its totals together, a
       model: `m-${index}`,
     }));
   for (let count = 80; count < 96; count += 1) {
-    const texts = textsOf(await invoicePdf(invoice, lines(count)));
+    const texts = textsOf(await invoicePdf(invoice, lines(count), ''));
     const heads = texts.filter((text) => text === 'USD per unit').length;
     const footers = texts.filter((text) => text.startsWith('Invoice INV-000007, page '));
     expect(footers).toEqual(
@@ -77,12 +86,12 @@ test('an invoice of several pages breaks no amount, keeps its totals together, a
 test('a long invoice is drawn in many turns of the event loop, so that other calls continue meanwhile', async () => {
   const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n, amountNanoUsd: 120n };
   const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, model: `model-${index}` }));
-  await invoicePdf(invoice, []);
+  await invoicePdf(invoice, [], '');
   let turns = 0;
   const watch = setInterval(() => {
     turns += 1;
   });
-  const pdf = await invoicePdf(invoice, lines);
+  const pdf = await invoicePdf(invoice, lines, '');
   clearInterval(watch);
   expect(turns).toBeGreaterThan(20);
   expect(textsOf(pdf)).toContain('model-999: images');

@@ -21,12 +21,24 @@ const totalsHeight = 80;
 /** This many take a few milliseconds to draw. */
 const linesPerTurn = 20;
 
-/** An invoice as an A4 document: header, line items, totals. Amounts are the exact decimals of the ledger. */
-export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
+/** The characters of the fonts that every reader has. */
+const drawable = new Set(new TextDecoder('windows-1252').decode(Uint8Array.from({ length: 256 }, (_, code) => code)));
+
+/**
+ * An invoice as an A4 document: header, line items, totals. Amounts are the exact decimals of the ledger. A name that is empty or cannot be
+ * drawn is left out.
+ */
+export async function invoicePdf(
+  invoice: InvoiceRow,
+  lines: readonly InvoiceLineRow[],
+  organizationName: string,
+): Promise<Buffer> {
   // Large, and seldom needed.
   const { default: PDFDocument } = await import('pdfkit');
   const number = invoiceNumber(invoice.number);
   const title = number === '' ? 'Draft invoice' : `Invoice ${number}`;
+  const name = organizationName.normalize();
+  const isNamed = name !== '' && [...name].every((character) => drawable.has(character));
   const issuedAt = invoice.issuedAt ?? new Date(`${invoice.month}T00:00:00Z`);
   const document = new PDFDocument({
     size: 'A4',
@@ -46,14 +58,14 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   const isVoided = invoice.status === InvoiceStatus.VOIDED;
   if (isVoided) document.fontSize(12).text('Voided: no payment is due.');
   document.font('Helvetica').fontSize(10).moveDown();
-  for (const [name, value] of [
+  for (const [field, value] of [
     ['Period', invoice.month.slice(0, 7)],
-    ['Organization', invoice.tenantId],
+    ['Organization', isNamed ? `${name}, ${invoice.tenantId}` : invoice.tenantId],
     ['Issued', invoice.issuedAt?.toISOString().slice(0, 10) ?? 'not yet'],
     ['Due', isVoided ? '' : (invoice.dueDate ?? '')],
     ['Paid', invoice.paidAt?.toISOString().slice(0, 10) ?? ''],
   ] as const) {
-    if (value !== '') document.text(`${name}: ${value}`);
+    if (value !== '') document.text(`${field}: ${value}`);
   }
   document.moveDown(2);
   columnHeads(document);
