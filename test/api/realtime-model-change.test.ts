@@ -99,3 +99,17 @@ test('a relayed session changes its model while its upstream hears no speech, no
   expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
   await bench.event({ success: true, model: 'relay', audio_seconds: 0.7 });
 });
+
+test('a relayed session changes its model once the speech that its upstream hears was cleared', async () => {
+  await using session = await talk();
+  session.say(sessionUpdate('relay'));
+  session.say(append(tone(1_000)));
+  await session.event('session.updated');
+  const started = { type: 'input_audio_buffer.speech_started', item_id: 'item_1', audio_start_ms: 0 };
+  bench.openai.connections.at(-1)!.socket.send(JSON.stringify({ event_id: 'event_upstream', ...started }));
+  await session.event('input_audio_buffer.speech_started');
+  session.say({ type: 'input_audio_buffer.clear' });
+  session.say(sessionUpdate('relay/two:x'));
+  await session.event('session.updated', 2);
+  expect(session.events.filter(({ type }) => type === 'error')).toEqual([]);
+});

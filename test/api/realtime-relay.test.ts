@@ -270,8 +270,31 @@ describe('a relayed session', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say({ type: 'input_audio_buffer.commit', event_id: 'mine' });
-    expect((await session.event('error')).error).toMatchObject({ message: 'empty', event_id: 'mine' });
+    expect((await session.event('error')).error).toMatchObject({ message: 'too short', event_id: 'mine' });
     expect(session.closed).toBeNull();
+  });
+
+  test('is charged for the audio of a refused commit with the next one, whether that was sent before the refusal or after', async () => {
+    const { usage } = bench.openai;
+    bench.openai.usage = null;
+    try {
+      await using session = await talk();
+      session.say(sessionUpdate('relay', manual));
+      session.say(append(tone(50)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      expect((await session.event('error')).error).toMatchObject({ message: 'too short', event_id: null });
+      for (const ms of [1_950, 50, 1_950]) {
+        session.say(append(tone(ms)));
+        session.say({ type: 'input_audio_buffer.commit' });
+      }
+      await waitFor(() => session.events.filter(({ type }) => type === completed).length === 2, {
+        description: 'both transcripts',
+      });
+      for (const event of session.events.filter(({ type }) => type === completed))
+        expect(event.usage).toEqual({ type: 'duration', seconds: 2 });
+    } finally {
+      bench.openai.usage = usage;
+    }
   });
 
   test('passes on every spoken word, but never the key or address of the upstream', async () => {

@@ -91,6 +91,9 @@ export async function startRealtimeBench(options?: TestGatewayOptions): Promise<
   });
 }
 
+/** 100 ms of PCM at 24 kHz. */
+const commitBytesMin = 4_800;
+
 function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {
   let bytes = 0;
   return (event) => {
@@ -111,8 +114,9 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
         say({ type: 'input_audio_buffer.cleared' });
         return;
       case 'input_audio_buffer.commit': {
-        if (bytes === 0) {
-          say({ type: 'error', error: { type: 'invalid_request_error', message: 'empty', event_id: event.event_id } });
+        // As OpenAI's: what was heard stays for the next commit.
+        if (bytes < commitBytesMin) {
+          say({ type: 'error', error: { type: 'invalid_request_error', message: 'too short', event_id: event.event_id } });
           return;
         }
         const item_id = `item_${randomUUID()}`;
