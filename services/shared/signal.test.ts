@@ -8,6 +8,7 @@ const never = new AbortController().signal;
 test('a wait ends by its signal, its time or its abort', async () => {
   const signal = new Signal();
   const raised = Promise.all([signal.next(60_000, never), signal.next(60_000, never)]);
+  expect(await Promise.race([raised, new Promise((resolve) => setImmediate(resolve, 'waiting'))])).toBe('waiting');
   signal.raise();
   await raised;
   await signal.next(1, never);

@@ -274,7 +274,7 @@ describe('a relayed session', () => {
     expect(session.closed).toBeNull();
   });
 
-  test('is charged for the audio of a refused commit with the next one, whether that was sent before the refusal or after', async () => {
+  test('is charged for the audio of a refused commit with the next one, and not for cleared audio', async () => {
     const { usage } = bench.openai;
     bench.openai.usage = null;
     try {
@@ -287,8 +287,12 @@ describe('a relayed session', () => {
         session.say(append(tone(ms)));
         session.say({ type: 'input_audio_buffer.commit' });
       }
-      await waitFor(() => session.events.filter(({ type }) => type === completed).length === 2, {
-        description: 'both transcripts',
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.clear' });
+      session.say(append(tone(2_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      await waitFor(() => session.events.filter(({ type }) => type === completed).length === 3, {
+        description: 'all transcripts',
       });
       for (const event of session.events.filter(({ type }) => type === completed))
         expect(event.usage).toEqual({ type: 'duration', seconds: 2 });
@@ -348,6 +352,20 @@ describe('a relayed session', () => {
     socket.send(JSON.stringify({ type: 'session.created', padding: 'x'.repeat(4 * 1024 * 1024) }));
     expect((await session.close()).code).toBe(1013);
     expect((await session.event('error', 2)).error.code).toBe('upstream_error');
+  });
+
+  test('is charged for what was delivered of an utterance during which its client leaves', async () => {
+    const session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(1_000)));
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const delta = 'conversation.item.input_audio_transcription.delta';
+    const item_id = 'item_left';
+    tell({ type: 'input_audio_buffer.committed', item_id }, { type: delta, item_id, content_index: 0, delta: 'half' });
+    await session.event(delta);
+    session.socket.terminate();
+    const left = { success: false, error_code: 'client_closed_request' };
+    await bench.event({ ...left, model: 'relay', output_tokens: 1, audio_seconds: 1 });
   });
 
   test('closes its upstream when the client leaves', async () => {

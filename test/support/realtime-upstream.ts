@@ -116,7 +116,10 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
       case 'input_audio_buffer.commit': {
         // As OpenAI's: what was heard stays for the next commit.
         if (bytes < commitBytesMin) {
-          say({ type: 'error', error: { type: 'invalid_request_error', message: 'too short', event_id: event.event_id } });
+          say({
+            type: 'error',
+            error: { type: 'invalid_request_error', message: 'too short', event_id: event.event_id },
+          });
           return;
         }
         const item_id = `item_${randomUUID()}`;
