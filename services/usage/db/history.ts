@@ -12,6 +12,8 @@ type EventQuery = {
   /** The bounds of the range; null where it is open. */
   startMs: number | null;
   endMs: number | null;
+  /** Only calls that succeeded, or only those that failed; all if undefined. */
+  success: boolean | undefined;
 };
 
 /** Events, newest first. */
@@ -20,7 +22,8 @@ export async function listEvents(
   query: EventQuery & { limit: number; offset: number },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
-  const where = narrowing(parameters, query.subject, query.filter);
+  const outcome = query.success === undefined ? '' : `and success = ${parameters.add(query.success, 'boolean')}`;
+  const where = `${narrowing(parameters, query.subject, query.filter)} ${outcome}`;
   const start = parameters.add(query.startMs === null ? firstIdAt(0) : firstIdAt(query.startMs), 'uuid');
   const end = parameters.add(query.endMs === null ? MAX : firstIdAt(query.endMs), 'uuid');
   const limit = parameters.add(query.limit, 'bigint');
@@ -41,12 +44,14 @@ export async function countEvents(database: Pick<ServiceDatabase, 'query'>, quer
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
   const startMs = Math.max(query.startMs ?? 0, await keptFromMs(database));
+  const all = query.success === undefined;
+  const counted = all ? 'requests' : query.success ? 'successful_requests' : 'requests - successful_requests';
   const { text, parts } = rolledUp(parameters, {
     where,
     cutsMs: [startMs, Math.max(startMs, query.endMs ?? farFutureMs)],
     columns: [],
-    measures: ['requests'],
-    sums: 'coalesce(sum(requests), 0)::bigint as requests',
+    measures: all ? ['requests'] : ['requests', 'successful_requests'],
+    sums: `coalesce(sum(${counted}), 0)::bigint as requests`,
   });
   const { rows } = await database.query<{ part: number; requests: bigint }>({ text, values: parameters.values });
   let total = 0n;

@@ -18,6 +18,7 @@ export const listHistory =
     const query = {
       subject,
       filter: request.filter,
+      success: request.success,
       startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
       endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
     };

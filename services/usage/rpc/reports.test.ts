@@ -140,6 +140,19 @@ describe('on a random workload with duplicates and reorderings', () => {
     expect(lookedUp.at(-1)?.toSorted()).toEqual([userId, otherUser].toSorted());
   });
 
+  test('calls that succeeded and calls that failed can each be listed and counted', async () => {
+    for (const success of [true, false]) {
+      const expected = ofJuly.filter((event) => event.success === success);
+      const list = await usage.client.listHistory(
+        { scope: UsageScope.TENANT, range: july, success, limit: 500 },
+        admin,
+      );
+      expect(list.pageInfo?.total).toBe(BigInt(expected.length));
+      const newest = expected.map(({ id }) => id).sort();
+      expect(list.events.map(({ id }) => id)).toEqual(newest.reverse().slice(0, 500));
+    }
+  });
+
   test('a member sees only their own', async () => {
     const summary = await usage.client.getSummary({ range: july }, member);
     expect(plain(summary.totals)).toEqual(truth(mine));

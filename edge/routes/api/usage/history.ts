@@ -23,6 +23,9 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
         response: { 200: pageOf(eventSchema) },
         querystring: Type.Object({
           ...callsQuery,
+          success: Type.Optional(
+            Type.Boolean({ description: 'Only calls that succeeded, or only those that failed; all by default.' }),
+          ),
           limit: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),
@@ -39,6 +42,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
       const answer = await usage.listHistory(
         {
           ...readCalls(query),
+          success: query.success,
           limit,
           offset: readOffset(query, limit),
         },

@@ -68,6 +68,14 @@ test('filtering by endpoint works with either prefix, since calls under both are
   expect((await json('/usage/history?endpoint=/api/v1/embeddings')).pagination.total).toBe(0);
 });
 
+test('only calls that succeeded, or only those that failed, are listed', async () => {
+  const outcomes = async (query: string) =>
+    (await json(`/usage/history?${query}`)).data.map(({ success }: { success: boolean }) => success);
+  expect(await outcomes('success=true')).toEqual([true]);
+  expect(await outcomes('success=false')).toEqual([false]);
+  expect((await edge.get('/usage/history?success=maybe')).status).toBe(400);
+});
+
 test('the current month, under both paths', async () => {
   const current = await json('/usage/current');
   expect(current).toMatchObject({
