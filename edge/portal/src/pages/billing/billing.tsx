@@ -121,12 +121,12 @@ function Overview() {
   );
 }
 
-/** Says whether calls go on without credit, which a balance of zero makes one doubt. */
+/** Says so where calls go on without credit, which a balance of zero makes one doubt. */
 function NoCredit() {
   const plan = useGet<Plan>('/plan/current');
   return (
     <EmptyState icon="card" title="No credit left">
-      {plan.data?.payg_enabled && 'Calls continue, and are invoiced. '}Redeem a coupon, or ask the operator for credit.
+      {plan.data?.payg_enabled && 'Usage beyond credit is invoiced. '}Redeem a coupon, or ask the operator for credit.
     </EmptyState>
   );
 }
