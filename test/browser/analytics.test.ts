@@ -259,6 +259,25 @@ test('requests are filtered by a model and a key, and an exported file is about 
   await close();
 });
 
+test('whoever wonders why a call failed is two clicks from its id, its HTTP status and its cost, with a mouse or a keyboard', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage');
+  const failed = page.getByRole('link', { name: /^\d+ failed$/ });
+  const count = Number.parseInt((await failed.textContent())!, 10);
+  await failed.press('Enter');
+  const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+  await expect.poll(() => rows.count()).toBe(count);
+  expect(await rows.getByText('Success').count()).toBe(0);
+  await rows.filter({ hasText: 'upstream_timeout' }).first().getByRole('button').press('Enter');
+  const shown = page.getByRole('dialog', { name: 'Request' });
+  await shown.getByText(/^req_/).waitFor();
+  expect(await shown.textContent()).toMatch(/upstream_timeout.*HTTP status502.*Cost\$0\.00/);
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Status', { exact: true }).selectOption('Success');
+  await expect.poll(() => rows.getByText('Success').count()).toBeGreaterThan(count);
+  await close();
+});
+
 test('a deleted key and a teammate’s key are shown by their names', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);

@@ -1,7 +1,7 @@
-import { type ReactNode, useState } from 'react';
+import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
-import { formatCount, formatQuantity } from '../../format/number.ts';
+import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
@@ -9,11 +9,11 @@ import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { figuresOf } from '../usage/figures.tsx';
 import { CancelJob, hasEnded, JobStatus } from './job-parts.tsx';
 
 const refreshMs = 2000;
@@ -118,23 +118,6 @@ export function JobPage({ parameters }: PageParameters) {
     </Page>
   );
 }
-
-/** What a job used, and what that cost. */
-const figuresOf = (usage: NonNullable<Job['usage']>): readonly (readonly [string, ReactNode])[] => [
-  ...measured.flatMap(([measure, name]) =>
-    usage[measure] > 0 ? [[name, formatQuantity(usage[measure])] as const] : [],
-  ),
-  ['Cost', <Money key="cost" exact usd={usage.cost_usd} />],
-];
-
-const measured = [
-  ['input_tokens', 'Input tokens'],
-  ['cached_input_tokens', 'Of which cached'],
-  ['output_tokens', 'Output tokens'],
-  ['images', 'Images'],
-  ['audio_seconds', 'Seconds of audio'],
-  ['characters', 'Characters'],
-] as const;
 
 /** A base64 image would keep the browser busy for seconds. */
 const shownLengthMax = 200_000;

@@ -1,9 +1,9 @@
+import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
-import { usePageParameter, useSearchParameter } from '../../router/router.ts';
-import { Status } from '../../ui/badge.tsx';
+import { searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -14,6 +14,7 @@ import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { RequestDialog, RequestStatus } from './request-dialog.tsx';
 
 const rowsPerPage = 25;
 const csvColumns = [
@@ -32,6 +33,13 @@ const csvColumns = [
   'api_key_name',
 ] as const;
 
+const outcomeParameter = 'status';
+const failedOutcome = 'failed';
+
+/** The query of the address, with which the usage page shows the requests that failed. */
+export const failedRequests = (): string =>
+  searchWith({ by: 'request', [outcomeParameter]: failedOutcome, page: null });
+
 type HistoryProps = {
   range: DayRange;
   scope: string;
@@ -46,7 +54,9 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
   const [model, setModel] = useSearchParameter('model', '');
   const [key, setKey] = useSearchParameter('key', '');
   const [endpoint, setEndpoint] = useSearchParameter('endpoint', '');
-  const isNarrowed = model !== '' || key !== '' || endpoint !== '';
+  const [outcome, setOutcome] = useSearchParameter(outcomeParameter, '');
+  const [open, setOpen] = useState<UsageEvent | null>(null);
+  const isNarrowed = [model, key, endpoint, outcome].some((filter) => filter !== '');
   const events = useGet<List<UsageEvent>>('/usage/history', {
     start_date: range.start,
     end_date: range.end,
@@ -54,24 +64,28 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
     model,
     api_key_id: key,
     endpoint,
+    success: outcome === '' ? undefined : outcome === 'success',
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
   });
   const columns: readonly Column<UsageEvent>[] = [
-    { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
+    {
+      name: 'Time',
+      sortBy: (event) => event.occurred_at,
+      cell: (event) => (
+        <button type="button" className="text-left font-medium hover:underline" onClick={() => setOpen(event)}>
+          <span className="sr-only">Request of </span>
+          <Time value={event.occurred_at} />
+        </button>
+      ),
+    },
     { name: 'Model', cell: (event) => <Mono name={event.model} /> },
     { name: 'Endpoint', cell: (event) => <Mono name={event.endpoint} /> },
     { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
     {
       name: 'Status',
-      cell: (event) => (
-        <span title={`Request ${event.request_id}`}>
-          <Status wraps tone={event.success ? 'good' : 'danger'}>
-            {event.success ? 'Success' : (event.error_code ?? 'Failed')}
-          </Status>
-        </span>
-      ),
+      cell: (event) => <RequestStatus event={event} />,
     },
     {
       name: 'Tokens',
@@ -111,6 +125,16 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
                 onChange={setEndpoint}
                 values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
               />
+              <Select
+                aria-label="Status"
+                value={outcome}
+                onChange={setOutcome}
+                choices={[
+                  { value: '', label: 'All statuses' },
+                  { value: 'success', label: 'Success' },
+                  { value: failedOutcome, label: 'Failed' },
+                ]}
+              />
               <CsvButton
                 file="requests.csv"
                 columns={csvColumns}
@@ -140,6 +164,7 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
             pagination={list.pagination}
           />
           <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
+          {open !== null && <RequestDialog event={open} by={keyName(open.api_key_id)} onClose={() => setOpen(null)} />}
         </Card>
       )}
     </Loaded>

@@ -1,9 +1,14 @@
 import type { UsageSummary } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
+import { usePlace } from '../../router/router.ts';
 import { Tile, TileRow } from '../../ui/card.tsx';
+import { failedRequests } from './history.tsx';
 
 /** The totals of a range. */
 export function SummaryTiles({ summary }: { summary: UsageSummary }) {
+  // By this it renders again when the address changes, which the link continues.
+  const { path } = usePlace();
   return (
     <TileRow>
       <Tile label="Cost" value={formatUsd(summary.cost_usd)} title={formatUsdExact(summary.cost_usd)} />
@@ -11,7 +16,15 @@ export function SummaryTiles({ summary }: { summary: UsageSummary }) {
         label="Requests"
         value={formatCompact(summary.requests)}
         title={formatCount(summary.requests)}
-        detail={`${formatCount(summary.failed_requests)} failed`}
+        detail={
+          summary.failed_requests === 0 ? (
+            '0 failed'
+          ) : (
+            <Link href={path + failedRequests()} className="underline hover:text-ink">
+              {formatCount(summary.failed_requests)} failed
+            </Link>
+          )
+        }
       />
       <Tile
         label="Input tokens"

@@ -1,0 +1,46 @@
+import type { UsageEvent } from '../../api/types.ts';
+import { formatDurationMs } from '../../format/number.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Facts, Figures } from '../../ui/card.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Time } from '../../ui/time.tsx';
+import { figuresOf } from './figures.tsx';
+
+/** Everything that is known of one request: by whom, how it ended, what it used and what that cost. */
+export function RequestDialog({ event, by, onClose }: { event: UsageEvent; by: string; onClose: () => void }) {
+  return (
+    <Dialog open onClose={onClose} title="Request">
+      <div className="grid gap-5">
+        <Facts
+          facts={[
+            [
+              'Request id',
+              <span key="id" className="flex flex-wrap items-center gap-2">
+                <code className="font-mono text-xs select-all wrap-anywhere">{event.request_id}</code>
+                <CopyButton text={event.request_id} />
+              </span>,
+            ],
+            ['Time', <Time key="time" value={event.occurred_at} />],
+            ['Model', <Code key="model" text={event.model} />],
+            ['Endpoint', <Code key="endpoint" text={event.endpoint} />],
+            ['Key', by],
+            ['Status', <RequestStatus key="status" event={event} />],
+            ['HTTP status', event.status],
+            ['First byte after', event.ttft_ms === null ? '—' : formatDurationMs(event.ttft_ms)],
+            ['Latency', formatDurationMs(event.latency_ms)],
+          ]}
+        />
+        <Figures figures={figuresOf(event)} />
+      </div>
+    </Dialog>
+  );
+}
+
+export const RequestStatus = ({ event }: { event: UsageEvent }) => (
+  <Status wraps tone={event.success ? 'good' : 'danger'}>
+    {event.success ? 'Success' : (event.error_code ?? 'Failed')}
+  </Status>
+);
+
+const Code = ({ text }: { text: string }) => <code className="font-mono text-xs wrap-anywhere">{text}</code>;
