@@ -160,15 +160,35 @@ test('invitations of long addresses, sent eleven minutes ago, show all their col
   await close();
 });
 
-test('on a phone no field of a coupon is beside one with a longer label, which would push it out of line', async () => {
+test('on the narrowest phone fields side by side are in line, and no label is wider than its field', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 320, height: 700 } });
-  await signIn(page, portal.url, users.operator, '/operator/coupons');
-  await page.getByRole('button', { name: 'Create coupon' }).click();
-  const place = async (label: string) => (await page.getByLabel(label).boundingBox())!;
-  const [amount, count] = [await place('Amount in USD'), await place('For how many organizations')];
-  expect([count.x, count.y > amount.y + amount.height]).toEqual([amount.x, true]);
+  await signIn(page, portal.url, users.operator);
+  const { model, people } = portal.world;
+  const modelPage = `/operator/models/${encodeURIComponent(model)}`;
+  for (const [path, button] of [
+    ['/operator/coupons', 'Create coupon'],
+    ['/operator/plans', 'Create plan'],
+    [modelPage, 'Set price'],
+    [modelPage, 'Add deployment'],
+    [`/operator/organizations/${people.tenantId}?tab=commitments`, null],
+  ] as const) {
+    await goWithin(page, path);
+    await settled(page);
+    if (button !== null) await page.getByRole('button', { name: button }).click();
+    expect([path, button, await page.evaluate(fieldsOutOfLine)]).toEqual([path, button, []]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+  }
   await close();
 });
+
+/** The labels of fields that begin higher or lower than one beside them, or are narrower than their label. */
+const fieldsOutOfLine = `[...document.querySelectorAll('label[for]')].filter((label, _, all) => {
+  const box = (one) => document.getElementById(one.htmlFor).getBoundingClientRect();
+  const own = box(label);
+  const isBeside = ({ top, bottom }) => top < own.bottom && bottom > own.top;
+  return label.scrollWidth > label.clientWidth || all.map(box).some((other) => isBeside(other) && other.top !== own.top);
+}).map(({ textContent }) => textContent)`;
 
 test('on the narrowest phone a key’s cap of a billion is not wider than the screen', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });

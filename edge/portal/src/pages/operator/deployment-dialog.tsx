@@ -98,7 +98,7 @@ export function DeploymentDialog({
           onChange={setUpstream}
           error={fieldError(error, 'upstream_model')}
         />
-        <div className="grid grid-cols-3 gap-3">
+        <div className="grid min-[22rem]:grid-cols-3 gap-3">
           <TextField
             label="Priority"
             inputMode="numeric"

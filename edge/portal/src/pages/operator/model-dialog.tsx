@@ -76,7 +76,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
             error={fieldError(save.error, 'name')}
           />
         )}
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[22rem]:grid-cols-2 gap-3">
           <TextField
             label="Display name"
             value={displayName}

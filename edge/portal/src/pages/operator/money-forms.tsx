@@ -41,7 +41,7 @@ export function CreditForm({ path }: { path: string }) {
     <Card title="Grant credit">
       <Form onSubmit={submit}>
         <FormError error={grant.error} fields={['amount_usd', 'source', 'expires_at', 'description']} />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[22rem]:grid-cols-2 gap-3">
           <TextField
             label="Amount in USD"
             inputMode="decimal"
@@ -120,7 +120,7 @@ export function CommitmentForm({ path }: { path: string }) {
           onChange={setAmount}
           error={fieldError(create.error, 'amount_usd')}
         />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid gap-3 sm:grid-cols-2">
           <TextField
             label="From (UTC)"
             type="date"

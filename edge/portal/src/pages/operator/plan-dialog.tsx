@@ -66,7 +66,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
     >
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={fields} />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[22rem]:grid-cols-2 gap-3">
           {plan === undefined && (
             <TextField
               label="Code"

@@ -51,7 +51,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
     >
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={['effective_from', ...rates.map(([field]) => field)]} />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[22rem]:grid-cols-2 gap-3">
           {rates.map(([field, label]) => (
             <TextField
               key={field}
