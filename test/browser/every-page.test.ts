@@ -82,3 +82,14 @@ test('a dialog opens with the focus on its first field, or on the button that do
   await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Cancel');
   await close();
 });
+
+test('the first Tab on a loaded page reaches the link past the navigation, and that link leads to the content', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/health');
+  await settled(page);
+  await page.keyboard.press('Tab');
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('content');
+  await close();
+});

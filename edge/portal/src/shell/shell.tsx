@@ -84,7 +84,17 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
 }
 
 /** An operator has more pages than fit into a laptop's height. */
-const bringIntoSight = (element: HTMLElement | null): void => element?.scrollIntoView({ block: 'nearest' });
+function bringIntoSight(item: HTMLElement | null): void {
+  const list = item?.closest('nav');
+  if (item === null || list == null) return;
+  const own = item.getBoundingClientRect();
+  const shown = list.getBoundingClientRect();
+  // Not by scrollIntoView: Tab would then continue from here, and never come by the link past the navigation.
+  list.scrollTop += Math.min(0, own.top - distance - shown.top) + Math.max(0, own.bottom + distance - shown.bottom);
+}
+
+/** From the edge of what is in sight, in pixels. */
+const distance = 16;
 
 function SideBar({ path, profile, onSearch }: { path: string; profile: Profile | undefined; onSearch: () => void }) {
   const claims = useClaims();
@@ -118,7 +128,7 @@ function SideBar({ path, profile, onSearch }: { path: string; profile: Profile |
               {group.items.map((item) => {
                 const current = isCurrent(item.href, path);
                 return (
-                  <li key={item.href} ref={current ? bringIntoSight : undefined} className="scroll-my-4">
+                  <li key={item.href} ref={current ? bringIntoSight : undefined}>
                     <Link
                       href={item.href}
                       aria-current={current ? 'page' : undefined}
