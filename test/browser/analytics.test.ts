@@ -249,9 +249,9 @@ test('requests are filtered by a model and a key, and an exported file is about 
     const place = lines[0]!.split(',').indexOf(column);
     return new Set(lines.slice(1).map((line) => line.split(',')[place]));
   };
-  const usersIn = () => valuesIn('Export events', 'user_id');
+  const usersIn = () => valuesIn('Export requests', 'user_id');
   expect(await valuesIn('CSV of this page', 'api_key_name')).toEqual(new Set(['Nightly evaluation']));
-  expect(await valuesIn('Export events', 'api_key_name')).toContain('Nightly evaluation');
+  expect(await valuesIn('Export requests', 'api_key_name')).toContain('Nightly evaluation');
   const { owner, admin, member } = portal.world.people;
   expect(await usersIn()).toEqual(new Set([owner.id]));
   await page.getByRole('button', { name: 'Organization', exact: true }).click();

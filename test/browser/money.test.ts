@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
@@ -43,6 +44,21 @@ test('usage says in which time zone its days are cut, since an invoice’s month
   await page.getByText('Days in America/Los_Angeles (invoices use UTC) · at most 90 days').waitFor();
   await page.getByRole('button', { name: 'Weekly' }).click();
   await page.getByText('at most 365 days').waitFor();
+  await close();
+});
+
+test('the requests exported from an invoice’s page are those of its UTC month, by everyone, and add up to its subtotal', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'Pacific/Auckland' });
+  await signIn(page, portal.url, users.admin, `/billing/invoices/${portal.world.invoiceId}`);
+  const subtotal = page.locator('dt', { hasText: 'Subtotal' }).locator('xpath=following-sibling::dd');
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export requests' }).click();
+  const [head, ...rows] = readFileSync(await (await download).path(), 'utf8')
+    .trim()
+    .split('\r\n');
+  const place = head!.split(',').indexOf('cost_usd');
+  const sum = rows.reduce((total, row) => total + nano(row.split(',')[place]!), 0n);
+  expect(nano(await subtotal.textContent())).toBe(sum);
   await close();
 });
 

@@ -1,7 +1,7 @@
 import { useGet } from '../../api/hooks.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
-import { formatUtcDay, formatUtcRange } from '../../format/time.ts';
+import { formatUtcDay, formatUtcRange, utcDay } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -10,6 +10,7 @@ import { decimalsMax, Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { ExportButton } from '../usage/export-button.tsx';
 import { invoiceMonth, PaymentStatus } from './invoices.tsx';
 import { PdfButton } from './pdf-button.tsx';
 import { Transactions } from './transactions.tsx';
@@ -24,12 +25,25 @@ export function InvoicePage({ parameters }: PageParameters) {
       parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
       badge={data === undefined ? undefined : <PaymentStatus invoice={data} />}
       description={data === undefined ? undefined : invoiceMonth(data)}
-      actions={data === undefined ? undefined : <PdfButton invoice={data} />}
+      actions={
+        data && (
+          <>
+            <ExportButton range={daysOf(data)} timezone="UTC" scope="tenant" size="small" />
+            <PdfButton invoice={data} />
+          </>
+        )
+      }
     >
       <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} />}</Loaded>
     </Page>
   );
 }
+
+/** The UTC days that an invoice covers, the last one included. */
+const daysOf = ({ period_start, period_end }: InvoiceWithLines) => ({
+  start: utcDay(new Date(period_start)),
+  end: utcDay(new Date(Date.parse(period_end) - 1)),
+});
 
 type Line = InvoiceWithLines['line_items'][number];
 
