@@ -1,0 +1,183 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wavHeader } from '../../services/models/audio/wav-header.ts';
+import { goWithin, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launchBrowser();
+  portal = await startPortal();
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+/** The events that a page sends over its realtime socket. */
+function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
+  const sent: { type: string; audio?: string; url: string }[] = [];
+  page.on('websocket', (socket) =>
+    socket.on('framesent', ({ payload }) => sent.push({ ...JSON.parse(String(payload)), url: socket.url() })),
+  );
+  return sent;
+}
+
+test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its transcript shown', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const sent = sentOver(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
+  // The sandbox's model says what it heard: how long, and how loud.
+  await page
+    .getByRole('log', { name: 'Transcript' })
+    .getByText(/second/i)
+    .waitFor();
+  expect(sent[0]!.url).toContain('intent=transcription');
+  expect(sent[0]).toMatchObject({
+    type: 'session.update',
+    session: {
+      type: 'transcription',
+      audio: {
+        input: { format: { type: 'audio/pcm', rate: 24_000 }, transcription: { model: 'sandbox-transcribe' } },
+      },
+    },
+  });
+  const bytes = bytesOf(sent);
+  // One second of 16-bit samples at 24 kHz, whatever the file's own rate was.
+  expect(bytes).toBeGreaterThan(47_000);
+  expect(bytes).toBeLessThan(49_000);
+  expect(sent.at(-1)?.type).toBe('input_audio_buffer.commit');
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a file longer than an utterance may be is transcribed to its end', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'long.wav', mimeType: 'audio/wav', buffer: wavOf(130, 8000) });
+  const log = page.getByRole('log', { name: 'Transcript' });
+  await log.getByText('Seconds 115 to 120').waitFor();
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect(await page.getByRole('alert').allTextContents()).toEqual([]);
+  expect(await log.textContent()).toMatch(/Seconds 115 to 120 .*Seconds 5 to 10 /);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('over plain HTTP, where browsers refuse the microphone, Speak says that it needs HTTPS', async () => {
+  const { page, close } = await openPage(browser);
+  await signInByForm(page, await overPlainHttp(page, portal.url), users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  expect(await page.getByRole('alert').textContent()).toBe(
+    'The microphone cannot be used. Browsers allow it only on pages served over HTTPS.',
+  );
+  await close();
+});
+
+test('the microphone is heard, and what was said until it stopped is shown', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  const sent = sentOver(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  // Chromium's fake microphone beeps too often for the gateway to hear a pause, so the end is when it stops.
+  await expect.poll(() => bytesOf(sent), { timeout: 30_000 }).toBeGreaterThan(24_000);
+  await page.getByRole('button', { name: 'Stop listening' }).click();
+  await page
+    .getByRole('log', { name: 'Transcript' })
+    .getByText(/second/i)
+    .waitFor();
+  await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+/** Makes `window.grant()` answer the request for the microphone in place of a person, and keeps its tracks in `window.tracks`. */
+const askForMicrophone = (page: Page) =>
+  page.addInitScript(`
+    const granted = Promise.withResolvers();
+    const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+    window.grant = granted.resolve;
+    navigator.mediaDevices.getUserMedia = async (wanted) => {
+      window.tracks = [];
+      await granted.promise;
+      const stream = await open(wanted);
+      window.tracks = stream.getTracks();
+      return stream;
+    };
+  `);
+
+const tracksOf = (page: Page): Promise<string[]> => page.evaluate('window.tracks?.map(({ readyState }) => readyState)');
+
+test.each([
+  ['Stop', (page: Page) => page.getByRole('button', { name: 'Stop listening' }).click()],
+  ['the page was left', (page: Page) => goWithin(page, '/jobs')],
+])('a microphone granted only after %s is released', async (_, stop) => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await expect.poll(() => tracksOf(page)).toEqual([]);
+  await stop(page);
+  await page.getByRole('button', { name: 'Stop listening' }).waitFor({ state: 'detached' });
+  await page.evaluate('window.grant()');
+  await expect.poll(() => tracksOf(page)).toEqual(['ended']);
+  expect(await page.getByRole('alert').count()).toBe(0);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a session that ends releases the microphone, and whoever signs in again can speak again', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.evaluate('window.grant()');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await expect.poll(() => tracksOf(page)).toEqual(['live']);
+  await page.route(/\/api\/v1\/(?!auth\/login)/, (route) => route.fulfill({ status: 401, json: {} }));
+  await page.evaluate("['offline', 'online'].forEach((type) => window.dispatchEvent(new Event(type)))");
+  await page.getByText('Sign in to continue where you left off.').waitFor();
+  await expect.poll(() => tracksOf(page)).toEqual(['ended']);
+  await page.unrouteAll();
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByRole('textbox', { name: 'Password' }).fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a microphone that cannot be listened to is released', async () => {
+  const { page, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  // Playwright does not see requests of worklets.
+  await page.addInitScript(`
+    const { addModule } = AudioWorklet.prototype;
+    AudioWorklet.prototype.addModule = function () { return addModule.call(this, '/api/v1/no-such-module'); };
+  `);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.evaluate('window.grant()');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await page.getByRole('alert').getByText('The microphone cannot be used.').waitFor();
+  expect(await tracksOf(page)).toEqual(['ended']);
+  await close();
+});
+
+const bytesOf = (sent: readonly { type: string; audio?: string }[]): number =>
+  sent
+    .filter(({ type }) => type === 'input_audio_buffer.append')
+    .reduce((sum, { audio }) => sum + Buffer.from(audio ?? '', 'base64').length, 0);
+
+/** A tone as 16-bit mono WAV. */
+function wavOf(seconds: number, rateHz: number): Buffer {
+  const samples = Buffer.alloc(seconds * rateHz * 2);
+  for (let at = 0; at < samples.length; at += 2) samples.writeInt16LE(Math.round(8000 * Math.sin(at / 10)), at);
+  return Buffer.concat([wavHeader(samples.length, rateHz), samples]);
+}

@@ -1,0 +1,113 @@
+import type OpenAI from 'openai';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, renewBehindSuccess, startInferenceBench } from '../support/inference.ts';
+import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
+
+let bench: InferenceBench;
+let simulator: UpstreamSimulator;
+let client: OpenAI;
+
+beforeAll(async () => {
+  bench = await startInferenceBench();
+  ({ simulator } = bench);
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await renewBehindSuccess(bench);
+  client = bench.client;
+});
+
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+const chat = (sim: BehaviourName) => client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim } });
+const stream = (sim: BehaviourName, extra: object = {}) =>
+  client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim }, stream: true, ...extra });
+
+/** The usage event of the last request, once it is stored. */
+const lastEvent = (error_code: string | null) => bench.event({ error_code });
+
+describe('usage', () => {
+  test.each([
+    ['plain', 'as the upstream says'],
+    ['continuous-usage', 'the last of cumulative counts, never their sum'],
+    ['zeroes-first', 'the last count, not the zeroes before it'],
+  ] as const)('%s: %s', async (sim, _rule) => {
+    await Array.fromAsync(await stream(sim));
+    const event = await lastEvent(null);
+    const [truth] = simulator.requests;
+    expect(event).toMatchObject({
+      input_tokens: truth!.promptTokens,
+      output_tokens: truth!.generatedTokens,
+      success: true,
+    });
+  });
+
+  test('a reported zero is a zero', async () => {
+    await Array.fromAsync(await stream('zero-usage'));
+    expect(await lastEvent(null)).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
+  });
+
+  test('a zero reported after the last words is a zero, even if the stream then broke off', async () => {
+    // The role, four words, the finish_reason and the usage, but no [DONE].
+    const usageReported = { prompt_tokens: 0, completion_tokens: 0 };
+    simulator.next({ usage: 'always', usageReported, tokens: 4, fault: { kind: 'cut', afterChunks: 7 } });
+    const chunks = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(chunks)).rejects.toThrow();
+    expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
+  });
+
+  test.each([
+    '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
+    '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',
+  ])('impossibly high counts are ignored, and the gateway counts itself: %s', async (usage) => {
+    const choice = '{"index":0,"message":{"role":"assistant","content":"Hello there."},"finish_reason":"stop"}';
+    const body = `{"choices":[${choice}],"usage":${usage}}`;
+    simulator.next({ instead: { status: 200, contentType: 'application/json', body } });
+    await client.chat.completions.create({ model: 'sim-chat', messages });
+    const event = await lastEvent(null);
+    for (const tokens of [event.input_tokens, event.output_tokens]) {
+      expect(tokens).toBeGreaterThan(0);
+      expect(tokens).toBeLessThan(20);
+    }
+    // The key's tokens for the minute are not used up either.
+    await chat('plain');
+  });
+
+  test('what an upstream never reports is counted', async () => {
+    const chunks = await Array.fromAsync(await stream('no-usage'));
+    expect(chunks.length).toBeGreaterThan(3);
+    const event = await lastEvent(null);
+    expect(event.output_tokens).toBeGreaterThan(0);
+    expect(event.input_tokens).toBeGreaterThan(0);
+  });
+
+  test('what an upstream never reports is told as metered to a client that asks', async () => {
+    const chunks = await Array.fromAsync(await stream('no-usage', { stream_options: { include_usage: true } }));
+    const { input_tokens, output_tokens } = await lastEvent(null);
+    expect(chunks.filter(({ usage }) => usage !== null)).toEqual([chunks.at(-1)]);
+    expect(chunks.at(-1)).toMatchObject({
+      choices: [],
+      usage: {
+        prompt_tokens: input_tokens,
+        completion_tokens: output_tokens,
+        total_tokens: Number(input_tokens) + Number(output_tokens),
+      },
+    });
+  });
+
+  test.each([
+    ['usage at its end alone', {}],
+    ['zeroes until its end', { usage: 'zeroes-first' }],
+  ] as const)('of an upstream that tells %s a client that leaves pays for what it got', async (_what, behaviour) => {
+    simulator.next({ chunkDelayMs: 20, tokens: 1_000, ...behaviour });
+    let received = 0;
+    for await (const chunk of await client.chat.completions.create({ model: 'sim-chat', messages, stream: true })) {
+      if (chunk.choices[0]?.delta.content) received += 1;
+      if (received === 5) break;
+    }
+    const truth = await simulator.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
+    const event = await lastEvent('client_closed_request');
+    expect(event.output_tokens).toBeGreaterThanOrEqual(5);
+    expect(event.output_tokens).toBeLessThanOrEqual(truth.generatedTokens);
+    expect(event.input_tokens).toBeGreaterThan(0);
+  });
+});
