@@ -14,12 +14,12 @@ import { entities } from './db/entities.ts';
 import { mailsWaiting } from './db/mail.repository.ts';
 import { authEvents } from './feed/auth-events.ts';
 import { createKeyRefreshes, type KeysClient } from './feed/key-refreshes.ts';
-import { startHousekeeping } from './housekeeping.ts';
 import { authService } from './index.ts';
 import { createMailOutbox } from './mail/outbox.ts';
 import { createLoginThrottle } from './passwords/login-throttle.ts';
 import { createPasswordHasher } from './passwords/password-hasher.ts';
 import { openSigningKeys } from './tokens/signing-keys.ts';
+import { startHousekeeping } from './workers/housekeeping.ts';
 
 export type AuthOptions = {
   connection: DatabaseUrl;

@@ -8,7 +8,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createSessionCredentials } from '../../edge/snapshots/sessions.ts';
-import { tidyUp } from '../../services/auth/housekeeping.ts';
+import { tidyUp } from '../../services/auth/workers/housekeeping.ts';
 import {
   anonymous,
   ownerEmail,

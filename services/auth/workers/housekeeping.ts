@@ -7,8 +7,8 @@ import { transaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
-import { invitationLifetimeMs } from './domain/invitation-status.ts';
-import { recordChange } from './feed/changes.ts';
+import { invitationLifetimeMs } from '../domain/invitation-status.ts';
+import { recordChange } from '../feed/changes.ts';
 
 const everyMs = 10 * 60_000;
 const dayMs = 86_400_000;

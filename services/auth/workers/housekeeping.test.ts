@@ -4,8 +4,8 @@ import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { createLogger } from '#shared/logger.ts';
-import { startTestAuth, type TestAuth } from '../../test/support/auth.ts';
-import { asTableOwner, operatorOf, ownerOf } from '../../test/support/people.ts';
+import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { tidyUp } from './housekeeping.ts';
 
 const logger = createLogger({ level: 'silent', name: 'test' });
