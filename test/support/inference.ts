@@ -1,4 +1,5 @@
 import type OpenAI from 'openai';
+import { operationName, operationsByPath } from '#shared/operations.ts';
 import type { ClockAhead } from './clock-ahead.ts';
 import { type Answer, startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from './upstream-simulator.ts';
@@ -84,15 +85,7 @@ export async function renewBehindSuccess(bench: InferenceBench): Promise<void> {
 }
 
 /** The operations that consist of a single call: all but realtime sessions. */
-export const operationsOfCalls = [
-  'chat_completions',
-  'completions',
-  'embeddings',
-  'images_generations',
-  'audio_speech',
-  'audio_transcriptions',
-  'audio_translations',
-] as const;
+export const operationsOfCalls = [...operationsByPath('json', 'form').values()].map(operationName);
 
 /** Raises the organization's rate limits so far that none of a test's calls is refused for them. */
 export async function liftRateLimits(bench: InferenceBench): Promise<void> {

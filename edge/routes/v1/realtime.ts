@@ -1,6 +1,8 @@
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import { Type } from 'typebox';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { pathOf, scopeOf } from '#shared/operations.ts';
 import type { Routes } from '../../app.ts';
 import { clientAddress } from '../../client-address.ts';
 import { admit } from '../../guards/admit.ts';
@@ -14,6 +16,8 @@ import { ClientSecrets, type SecretContent } from '../../realtime/client-secret.
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { MessageMemory } from '../../realtime/message-memory.ts';
 import { admitSession } from '../../realtime/session.ts';
+
+const operation = Operation.REALTIME_TRANSCRIPTION;
 
 const schema: FastifySchema = {
   summary: 'Transcribe in real time',
@@ -37,9 +41,9 @@ export const realtimeRoutes: Routes = (app, deps) => {
   for (const prefix of inferencePrefixes) {
     app.route({
       method: 'GET',
-      url: `${prefix}/realtime`,
+      url: prefix + pathOf(operation),
       config: {
-        access: { surface: 'api', scope: 'inference:audio' },
+        access: { surface: 'api', scope: scopeOf(operation) },
         startsWork: true,
         authenticate,
       },

@@ -1,6 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { scopeOf } from '#shared/operations.ts';
 import type { Routes } from '../../../app.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
 import { noStore } from '../../../http/no-store.ts';
@@ -42,7 +44,7 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
     app.post(
       `${prefix}/realtime/client_secrets`,
       {
-        config: { access: { surface: 'api', scope: 'inference:audio' }, startsWork: true },
+        config: { access: { surface: 'api', scope: scopeOf(Operation.REALTIME_TRANSCRIPTION) }, startsWork: true },
         schema: {
           ...(prefix === '/v1' && {
             summary: 'Create a client secret',
