@@ -10,7 +10,7 @@ import { changeLeases, type LeaseRow, lockLeases, readLeases } from '../leasing/
 import { addPosted, SpendSums } from '../leasing/spend.ts';
 import { lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
-import { giveCreditIfDue } from '../ledger/monthly-credit.ts';
+import { giveDueCredit } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
 import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
 import { DayTexts, fundedAtMs, madeAtMs, periodsOf, usagePosting } from './usage-posting.ts';
@@ -29,7 +29,7 @@ export async function chargeBatch(
   const accounts = await lockAccounts(sql, tenantIds);
   // Read after the locks were taken, since waiting for them may have lasted into another day.
   const nowMs = await now();
-  for (const account of accounts.values()) await giveCreditIfDue(sql, account, nowMs);
+  await giveDueCredit(sql, [...accounts.values()], nowMs);
   const fresh = await notYetCharged(sql, events);
   const leasesById = await leasesOf(sql, fresh);
   const charges = fresh.map((event) => {

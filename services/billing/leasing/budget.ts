@@ -6,7 +6,7 @@ import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart, startOfPeriod
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type CreditNote, lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds } from '../ledger/funds.ts';
-import { giveCreditIfDue } from '../ledger/monthly-credit.ts';
+import { giveDueCredit } from '../ledger/monthly-credit.ts';
 import { type BudgetKey, lockSpends, readMonths } from './spend.ts';
 
 /** What limits an organization and one of its users. */
@@ -121,7 +121,7 @@ async function lockOrganizations(
   const budgets = new Map<string, BudgetState>();
   if (termsOf.size === 0) return budgets;
   const accounts = await lockAccounts(sql, [...termsOf.keys()]);
-  for (const account of accounts.values()) await giveCreditIfDue(sql, account, nowMs);
+  await giveDueCredit(sql, [...accounts.values()], nowMs);
   const month = monthOf(nowMs);
   const endOfLastMs = startOfPeriodMs(month) - 1;
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });

@@ -2,9 +2,9 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { idempotencyKeyReused } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
-import { postingDefaults, transfer } from '../domain/ledger.ts';
+import { type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { type Account, requireRoomInAccount } from './accounts.ts';
 import { type Posted, post } from './post.ts';
 
@@ -35,23 +35,51 @@ export async function giveCredit(
   credit: NewCredit,
   nowMs: number,
 ): Promise<{ lotId: string; posted: Posted }> {
+  requireRoomInAccount(account, credit.amountNanoUsd);
+  const lotId = await addToLot(sql, account, credit);
+  const [given] = await postGifts(
+    sql,
+    lotId === null ? await openLots(sql, [{ account, credit }], nowMs) : [{ account, credit, lotId }],
+    nowMs,
+  );
+  return given!;
+}
+
+/** Credit for a locked organization whose account has room for it. */
+export type Gift = { account: Account; credit: NewCredit };
+
+/** Gives each of some organizations a lot of its own, all in the same statements. */
+export async function giveLots(sql: Sql, gifts: readonly Gift[], nowMs: number): Promise<void> {
+  if (gifts.length > 0) await postGifts(sql, await openLots(sql, gifts, nowMs), nowMs);
+}
+
+type GiftInLot = Gift & { lotId: string };
+
+async function postGifts(
+  sql: Sql,
+  gifts: readonly GiftInLot[],
+  nowMs: number,
+): Promise<{ lotId: string; posted: Posted }[]> {
+  const posted = await post(
+    sql,
+    gifts.map((gift) => ({ account: gift.account, postings: [giftPosting(gift)] })),
+    nowMs,
+  );
+  return gifts.map(({ lotId }, index) => ({ lotId, posted: posted[index]! }));
+}
+
+function giftPosting({ credit, lotId }: GiftInLot): Posting {
   const { source, amountNanoUsd, description, requestId } = credit;
-  requireRoomInAccount(account, amountNanoUsd);
-  const lotId = (await addToLot(sql, account, credit)) ?? (await openLot(sql, account, credit, nowMs));
-  const isBought = source === LotSource.PURCHASE;
-  const posting = {
+  const from = credit.from ?? (source === LotSource.PURCHASE ? 'funding' : 'grantedCredit');
+  return {
     ...postingDefaults,
     type: credit.type ?? typeOfCredit(source),
     amountNanoUsd,
     description,
     requestId,
     reversesId: credit.reversesId ?? null,
-    entries: transfer(amountNanoUsd, credit.from ?? (isBought ? 'funding' : 'grantedCredit'), accountOfLot(source), {
-      credited: lotId,
-    }),
+    entries: transfer(amountNanoUsd, from, accountOfLot(source), { credited: lotId }),
   };
-  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
-  return { lotId, posted: posted! };
 }
 
 /**
@@ -73,28 +101,27 @@ async function addToLot(sql: Sql, { tenantId }: Account, { source, amountNanoUsd
   return rows[0]?.id ?? null;
 }
 
-async function openLot(
-  sql: Sql,
-  { tenantId }: Account,
-  { source, amountNanoUsd, startsAtMs, expiresAtMs }: NewCredit,
-  nowMs: number,
-): Promise<string> {
-  const id = uuidv7();
+async function openLots(sql: Sql, gifts: readonly Gift[], nowMs: number): Promise<GiftInLot[]> {
+  const opened = gifts.map((gift) => ({ ...gift, lotId: uuidv7() }));
+  const isoOrNull = (ms: number | null | undefined) => (ms == null ? null : new Date(ms).toISOString());
   await sql.query({
+    name: 'open-lots',
     text: `
       insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, starts_at, expires_at, created_at)
-      values ($1, $2, $3, $4, $4, $5, $6, $7)`,
+      select tenant_id, id, source, amount, amount, starts_at, expires_at, $7
+      from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::timestamptz[], $6::timestamptz[])
+        as opened (tenant_id, id, source, amount, starts_at, expires_at)`,
     values: [
-      tenantId,
-      id,
-      source,
-      amountNanoUsd,
-      startsAtMs === undefined ? null : new Date(startsAtMs),
-      expiresAtMs === null ? null : new Date(expiresAtMs),
+      plainArray(opened.map(({ account }) => account.tenantId)),
+      plainArray(opened.map(({ lotId }) => lotId)),
+      plainArray(opened.map(({ credit }) => credit.source)),
+      plainArray(opened.map(({ credit }) => credit.amountNanoUsd)),
+      plainArray(opened.map(({ credit }) => isoOrNull(credit.startsAtMs))),
+      plainArray(opened.map(({ credit }) => isoOrNull(credit.expiresAtMs))),
       new Date(nowMs),
     ],
   });
-  return id;
+  return opened;
 }
 
 /** What a request with an id is about, to tell a repeat from another request with the same id. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import {
   as,
@@ -11,6 +12,8 @@ import {
   toNextMonth,
   usageEvent,
 } from '../fixtures/test-billing.ts';
+import { lockAccounts } from './accounts.ts';
+import { giveDueCredit } from './monthly-credit.ts';
 
 const usd = 1_000_000_000n;
 
@@ -45,5 +48,37 @@ test('what a plan is changed to include pays for the next call, even if that is 
     const { invoices } = await billing.listInvoices({}, as(owner));
     expect(invoices).toMatchObject([{ creditsNanoUsd: 3n * usd, totalNanoUsd: 0n }]);
   }
+  await sound(started);
+});
+
+test('many organizations are given credit in as many statements as one, since their calls wait meanwhile', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const included = { monthlyCreditNanoUsd: 5n };
+  for (const code of ['developer', 'team', 'prepaid'])
+    await billing.putPlan({ plan: { code, name: code, included } }, operator);
+  const owners = Array.from({ length: 9 }, () => person());
+  for (const { tenantId } of owners.slice(0, 3)) await billing.assignPlan({ tenantId, planCode: 'team' }, operator);
+  await billing.putPlan({ plan: { code: 'team', name: 'team', included: { monthlyCreditNanoUsd: 7n } } }, operator);
+  await billing.assignPlan({ tenantId: owners[8]!.tenantId, planCode: 'prepaid' }, operator);
+  const statements = (given: typeof owners) =>
+    sqlTransaction(deps.database, async (sql) => {
+      const accounts = await lockAccounts(
+        sql,
+        given.map(({ tenantId }) => tenantId),
+      );
+      let count = 0;
+      const query: typeof sql.query = (...statement: unknown[]) => {
+        count += 1;
+        return (sql.query as (...args: unknown[]) => never)(...statement);
+      };
+      await giveDueCredit({ query: query.bind(sql) }, [...accounts.values()], await deps.databaseNow(sql));
+      return count;
+    });
+  const forOne = await statements(owners.slice(3, 4));
+  expect(await statements(owners)).toBe(forOne);
+  expect(await statements(owners)).toBe(0);
+  const balances = owners.map(async (owner) => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd);
+  expect(await Promise.all(balances)).toEqual([7n, 7n, 7n, 5n, 5n, 5n, 5n, 5n, 5n]);
   await sound(started);
 });

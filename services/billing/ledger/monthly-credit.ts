@@ -1,11 +1,11 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, type CreditNote, hasRoomInAccount, lockAccounts, readAccount } from './accounts.ts';
-import { giveCredit } from './credit.ts';
+import { type Gift, giveLots } from './credit.ts';
 
 /**
  * SQL of the request id of a month's credit beyond what was given before; with it that credit is given only once. A name, not a secret.
@@ -24,37 +24,54 @@ const creditOfMonth = (tenantId: string, month: string): string => `(
   select max(total) from gifts)`;
 
 /**
- * Gives a locked organization what its plan includes for this month, beyond what it was given already; returns whether there was anything.
- * If a plan includes less than before, nothing is taken back.
+ * Gives locked organizations what their plans include for this month, beyond what they were given already, all in the same statements; returns
+ * to how many. If a plan includes less than before, nothing is taken back.
  */
-export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: number): Promise<boolean> {
-  const { tenantId } = account;
+export async function giveMonthlyCredit(sql: Sql, accounts: readonly Account[], nowMs: number): Promise<number> {
+  if (accounts.length === 0) return 0;
   const month = monthOf(nowMs);
-  const { rows } = await sql.query<{ included: bigint; credit: bigint; plan: string; requestId: string }>({
+  const { rows } = await sql.query<{
+    place: bigint;
+    included: bigint;
+    credit: bigint;
+    plan: string;
+    requestId: string;
+  }>({
     name: 'ask-for-monthly-credit',
     text: `
-      with asked as (
+      with asking as (
+        select tenant_id, place, monthly_credit_nano_usd, name
+        from unnest($1::uuid[], $2::text[]) with ordinality as given (tenant_id, code, place) join plans using (code)),
+      asked as (
         insert into credit_months (tenant_id, month, included_nano_usd)
-        select $1::uuid, $2::text::date, monthly_credit_nano_usd from plans where code = $3
+        select tenant_id, $3::text::date, monthly_credit_nano_usd from asking order by tenant_id
         on conflict (tenant_id) do update set month = excluded.month, included_nano_usd = excluded.included_nano_usd)
-      select monthly_credit_nano_usd as included, monthly_credit_nano_usd - given as credit, name as plan, ${creditId('$1::uuid', '$2::text', 'given')} as "requestId"
-      from plans, ${creditOfMonth('$1::uuid', '$2::text')} as credit_of_month (given)
-      where code = $3`,
-    values: [tenantId, month, account.planCode ?? defaultPlanCode],
+      select place, monthly_credit_nano_usd as included, monthly_credit_nano_usd - given as credit, name as plan,
+        ${creditId('asking.tenant_id', '$3::text', 'given')} as "requestId"
+      from asking cross join lateral ${creditOfMonth('asking.tenant_id', '$3::text')} as credit_of_month (given)`,
+    values: [
+      plainArray(accounts.map(({ tenantId }) => tenantId)),
+      accounts.map(({ planCode }) => planCode ?? defaultPlanCode),
+      month,
+    ],
   });
-  const { included, credit, plan, requestId } = rows[0]!;
-  Object.assign(account, { monthlyCreditNanoUsd: included, creditMonth: month, includedNanoUsd: included });
-  if (credit <= 0n || !hasRoomInAccount(account, credit)) return false;
-  const lot = {
-    source: LotSource.PROMOTION,
-    amountNanoUsd: credit,
-    startsAtMs: startOfPeriodMs(month),
-    expiresAtMs: nextMonthMs(nowMs),
-    description: `Included in plan ${plan}`,
-    requestId,
-  };
-  await giveCredit(sql, account, lot, nowMs);
-  return true;
+  const gifts: Gift[] = [];
+  for (const { place, included, credit, plan, requestId } of rows) {
+    const account = accounts[Number(place) - 1]!;
+    Object.assign(account, { monthlyCreditNanoUsd: included, creditMonth: month, includedNanoUsd: included });
+    if (credit <= 0n || !hasRoomInAccount(account, credit)) continue;
+    const lot = {
+      source: LotSource.PROMOTION,
+      amountNanoUsd: credit,
+      startsAtMs: startOfPeriodMs(month),
+      expiresAtMs: nextMonthMs(nowMs),
+      description: `Included in plan ${plan}`,
+      requestId,
+    };
+    gifts.push({ account, credit: lot });
+  }
+  await giveLots(sql, gifts, nowMs);
+  return gifts.length;
 }
 
 /** Whether a plan includes something for which it was not yet asked in this month. */
@@ -64,11 +81,15 @@ export const isCreditDue = (
 ): boolean => creditMonth !== monthOf(nowMs) || includedNanoUsd !== monthlyCreditNanoUsd;
 
 /**
- * The same, if it is due. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that now includes
- * more must neither be refused nor billed while the credit is still to come.
+ * The same, for those for whom it is due. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that
+ * now includes more must neither be refused nor billed while the credit is still to come.
  */
-export async function giveCreditIfDue(sql: Sql, account: Account, nowMs: number): Promise<void> {
-  if (isCreditDue(account, nowMs)) await giveMonthlyCredit(sql, account, nowMs);
+export async function giveDueCredit(sql: Sql, accounts: readonly Account[], nowMs: number): Promise<void> {
+  await giveMonthlyCredit(
+    sql,
+    accounts.filter((account) => isCreditDue(account, nowMs)),
+    nowMs,
+  );
 }
 
 /** The same for organizations that are not locked. */
@@ -79,7 +100,7 @@ export async function giveDueCreditTo(
   settings: Readonly<Record<string, number>> = {},
 ): Promise<void> {
   const give = async (sql: Sql): Promise<void> => {
-    for (const account of (await lockAccounts(sql, tenantIds)).values()) await giveCreditIfDue(sql, account, nowMs);
+    await giveDueCredit(sql, [...(await lockAccounts(sql, tenantIds)).values()], nowMs);
   };
   await sqlTransaction(database, give, { settings });
 }

@@ -25,7 +25,7 @@ export const assignPlan =
         text: 'update accounts set plan_code = $2 where tenant_id = $1',
         values: [tenantId, planCode],
       });
-      await giveMonthlyCredit(sql, { ...account, planCode }, nowMs);
+      await giveMonthlyCredit(sql, [{ ...account, planCode }], nowMs);
       await touchRateLimits(sql);
       const change: Audited = {
         tenantId,

@@ -16,7 +16,7 @@ import { postingDefaults } from '../domain/ledger.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit } from '../ledger/credit.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
-import { giveCreditIfDue } from '../ledger/monthly-credit.ts';
+import { giveDueCredit } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
 
 export const postAdjustment =
@@ -64,7 +64,7 @@ async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: n
 
 /** Takes credit back in the order in which usage would draw it. */
 async function take(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
-  await giveCreditIfDue(sql, account, nowMs);
+  await giveDueCredit(sql, [account], nowMs);
   const funds = await lockFunds(sql, [account.tenantId], nowMs);
   const taken = funds.get(account.tenantId)!.drawLots(-adjustment.amountNanoUsd);
   if (taken === null)

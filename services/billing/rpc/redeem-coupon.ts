@@ -21,7 +21,7 @@ import { dayMs } from '../domain/period.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { giveCredit } from '../ledger/credit.ts';
 import { lockFunds } from '../ledger/funds.ts';
-import { giveCreditIfDue } from '../ledger/monthly-credit.ts';
+import { giveDueCredit } from '../ledger/monthly-credit.ts';
 
 /** How many codes a user may try in an hour: a random code has 130 bits, so guessing is hopeless anyway. */
 const attemptsPerHourMax = 20;
@@ -59,7 +59,7 @@ async function redeem(
       const account = await lockAccount(sql, tenantId);
       requireRedeemable(coupon, nowMs);
       // Otherwise the balance would lack what the next look at the wallet adds.
-      await giveCreditIfDue(sql, account, nowMs);
+      await giveDueCredit(sql, [account], nowMs);
       const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
       const { lotId } = await giveCredit(
         sql,

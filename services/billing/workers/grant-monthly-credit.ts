@@ -22,6 +22,6 @@ export async function grantMonthlyCredit(deps: WorkerDeps): Promise<number> {
   });
   return eachOrganization(deps, rows, async (sql, { tenant_id }) => {
     const account = await lockAccount(sql, tenant_id);
-    return Number(await giveMonthlyCredit(sql, account, await databaseNow(sql)));
+    return giveMonthlyCredit(sql, [account], await databaseNow(sql));
   });
 }
