@@ -5,7 +5,7 @@ import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type CreditNote, lockAccounts } from '../ledger/accounts.ts';
-import { lockFunds } from '../ledger/funds.ts';
+import { readFunds } from '../ledger/funds.ts';
 import { giveDueCredit } from '../ledger/monthly-credit.ts';
 import { type BudgetKey, lockSpends, readMonths } from './spend.ts';
 
@@ -126,7 +126,7 @@ async function lockOrganizations(
   const endOfLastMs = startOfPeriodMs(month) - 1;
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });
   const areHeldSinceLast = [...spends.values()].some(({ heldSinceLastNanoUsd }) => heldSinceLastNanoUsd > 0n);
-  const funds = await lockFunds(sql, [...termsOf.keys()], nowMs, areHeldSinceLast ? endOfLastMs : nowMs);
+  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, areHeldSinceLast ? endOfLastMs : nowMs);
   for (const [tenantId, terms] of termsOf) {
     const { postedNanoUsd, heldNanoUsd, heldSinceLastNanoUsd } = spends.get(tenantId)!;
     const own = funds.get(tenantId)!;

@@ -21,34 +21,49 @@ type CommitmentRow = {
 };
 
 /**
- * What locked organizations can draw on now, and could since `sinceMs`, written off or not; the rows are locked, by id. Only `draw`
- * distinguishes the two: for everything else pass the current time as `sinceMs`.
+ * What locked organizations can draw on now, and could since `sinceMs`, written off or not; the rows are locked, by id. Only `draw` and
+ * `usable` distinguish the two: for everything else pass the current time as `sinceMs`.
  */
-export async function lockFunds(
+export const lockFunds = (
   sql: Sql,
   tenantIds: readonly string[],
   nowMs: number,
   sinceMs = nowMs,
+): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: true });
+
+/** The same, only to be read: nobody changes what locked organizations have, and locking a row writes it. */
+export const readFunds = (
+  sql: Sql,
+  tenantIds: readonly string[],
+  nowMs: number,
+  sinceMs: number,
+): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: false });
+
+async function selectFunds(
+  sql: Sql,
+  tenantIds: readonly string[],
+  { nowMs, sinceMs, toChange }: { nowMs: number; sinceMs: number; toChange: boolean },
 ): Promise<Map<string, Funds>> {
+  const [verb, lock] = toChange ? ['lock', 'for update'] : ['read', ''];
   const values = [plainArray(tenantIds), new Date(sinceMs)];
   const { rows: commitments } = await sql.query<CommitmentRow>({
-    name: 'lock-commitments',
+    name: `${verb}-commitments`,
     text: `
       select tenant_id, id, amount_nano_usd - consumed_nano_usd - expired_nano_usd as remaining_nano_usd,
         expired_nano_usd, period_start, period_end
       from commitments
       where tenant_id = any($1::uuid[]) and period_end > $2 and period_start <= $3
         and consumed_nano_usd < amount_nano_usd
-      order by tenant_id, id for update`,
+      order by tenant_id, id ${lock}`,
     values: [...values, new Date(nowMs)],
   });
   const { rows: lots } = await sql.query<LotRow>({
-    name: 'lock-lots',
+    name: `${verb}-lots`,
     text: `
       select tenant_id, id, source, remaining_nano_usd, expired_nano_usd, starts_at, expires_at from lots
       where tenant_id = any($1::uuid[]) and (remaining_nano_usd > 0 or expired_nano_usd > 0)
         and (expires_at is null or expires_at > $2)
-      order by tenant_id, id for update`,
+      order by tenant_id, id ${lock}`,
     values,
   });
   const commitmentsOf = Map.groupBy(commitments, (row) => row.tenant_id);
