@@ -95,6 +95,20 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     );
   });
 
+  test('but once admitted, a session in which nobody speaks holds no room in the cap of its key', async () => {
+    await bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, { spend_cap_usd: 5 });
+    const leases = async () =>
+      Number(/^gateway_budget_leases (\d+)$/m.exec((await bench.gateway.call('GET', '/metrics')).text)![1]);
+    await waitFor(
+      async () => {
+        (await talk()).socket.terminate();
+        return (await leases()) > 0;
+      },
+      { description: 'a lease' },
+    );
+    await waitFor(async () => (await leases()) === 0, { description: 'its return' });
+  });
+
   test('for another intent', async () => {
     expect((await refusal({ key: bench.key.key, query: '?intent=chat' })).body.error.param).toBe('intent');
   });

@@ -266,6 +266,45 @@ describe('a relayed session', () => {
     expect(session.events.filter(({ type }) => type === 'input_audio_buffer.committed')).toHaveLength(1_000);
   });
 
+  test('holds back its client while its upstream owes 500 transcripts', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    await session.event('session.updated');
+    const { said, socket } = bench.openai.connections[0]!;
+    session.say(append(quiet(60_000)));
+    await waitFor(() => said.length === 2, { description: 'the audio upstream' });
+    for (let item = 0; item < 500; item += 1) tell({ type: 'input_audio_buffer.committed', item_id: `item_${item}` });
+    await session.event('input_audio_buffer.committed', 500);
+    session.say(append(tone(10)));
+    session.say(append(tone(10)));
+    await waitFor(() => said.length === 3, { description: 'the first of two appends' });
+    // There and back once more, so that the second would have come.
+    const pong = once(socket, 'pong');
+    socket.ping();
+    await pong;
+    expect(said).toHaveLength(3);
+    tell(transcriptOf('item_0'));
+    await waitFor(() => said.length === 4, { description: 'the second append' });
+  });
+
+  test('counts its tokens towards the limit of its key', async () => {
+    await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { tokens_per_minute: 10 });
+    const refused = await waitFor(
+      async () => {
+        const session = await talk().catch((thrown) => thrown);
+        if (session instanceof UpgradeRefused) return session;
+        session.say(sessionUpdate('relay', manual));
+        session.say(append(tone(1_000)));
+        session.say({ type: 'input_audio_buffer.commit' });
+        await session.event(completed);
+        session.socket.terminate();
+        return false;
+      },
+      { description: 'a refusal' },
+    );
+    expect(refused).toMatchObject({ status: 429, body: { error: { type: 'tokens' } } });
+  });
+
   test('passes on errors of the upstream, and stays open', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
