@@ -44,7 +44,14 @@ describe('a relayed session', () => {
     });
     expect((await session.event('session.updated')).session.audio.input.transcription.model).toBe('relay');
     expect(session.events.filter(({ type }) => type === 'session.created')).toHaveLength(1);
-    await bench.event({ model: 'relay', input_tokens: 10, output_tokens: 5, audio_seconds: 1, success: true });
+    await bench.event({
+      model: 'relay',
+      input_tokens: 10,
+      output_tokens: 5,
+      audio_seconds: 1,
+      success: true,
+      status: 200,
+    });
   });
 
   test.each([
@@ -297,6 +304,9 @@ describe('a relayed session', () => {
         session.say(append(tone(1_000)));
         session.say({ type: 'input_audio_buffer.commit' });
         await session.event(completed);
+        // What another model used counts too.
+        session.say(sessionUpdate('relay/two:x', manual));
+        await session.event('session.updated', 2);
         session.socket.terminate();
         return false;
       },
@@ -393,19 +403,26 @@ describe('a relayed session', () => {
     expect((await session.event('error', 2)).error.code).toBe('upstream_error');
   });
 
-  test('is charged for what was delivered of an utterance during which its client leaves', async () => {
-    const session = await talk();
-    session.say(sessionUpdate('relay'));
-    session.say(append(tone(1_000)));
-    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
-    const delta = 'conversation.item.input_audio_transcription.delta';
-    const item_id = 'item_left';
-    tell({ type: 'input_audio_buffer.committed', item_id }, { type: delta, item_id, content_index: 0, delta: 'half' });
-    await session.event(delta);
-    session.socket.terminate();
-    const left = { success: false, error_code: 'client_closed_request' };
-    await bench.event({ ...left, model: 'relay', output_tokens: 1, audio_seconds: 1 });
-  });
+  test.each([
+    [1, 1],
+    [500, 450],
+  ])(
+    'is charged for %d words delivered before its client left, at most what can be said in that time: %d',
+    async (words, output_tokens) => {
+      const session = await talk();
+      session.say(sessionUpdate('relay'));
+      session.say(append(tone(1_000)));
+      await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+      const delta = 'conversation.item.input_audio_transcription.delta';
+      const item_id = 'item_left';
+      tell({ type: 'input_audio_buffer.committed', item_id });
+      for (let word = 0; word < words; word += 1) tell({ type: delta, item_id, content_index: 0, delta: 'word ' });
+      await session.event(delta, words);
+      session.socket.terminate();
+      const left = { success: false, status: 499, error_code: 'client_closed_request' };
+      await bench.event({ ...left, model: 'relay', output_tokens, audio_seconds: 1 });
+    },
+  );
 
   test('closes its upstream when the client leaves', async () => {
     const session = await talk();

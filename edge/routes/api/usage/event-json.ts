@@ -19,7 +19,9 @@ export const eventSchema = Type.Object(
     }),
     operation: Type.String({ description: 'Such as `chat_completions`.' }),
     success: Type.Boolean(),
-    status: Type.Integer({ description: 'The HTTP status; 101 for a realtime session.' }),
+    status: Type.Integer({
+      description: 'The HTTP status; for an utterance of a realtime session, that of a call for it: 200, 499 or 502.',
+    }),
     error_code: orNull(Type.String()),
     ...quantitiesSchema.properties,
     latency_ms: Type.Integer({ description: 'From admission to the last byte of the response.' }),
