@@ -265,6 +265,8 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   const failed = page.getByRole('link', { name: /^\d+ failed$/ });
   const count = Number.parseInt((await failed.textContent())!, 10);
   await failed.press('Enter');
+  // As after one with an unknown model, which appears in no list.
+  await page.getByText('refused before').waitFor();
   const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
   await expect.poll(() => rows.count()).toBe(count);
   expect(await rows.getByText('Success').count()).toBe(0);

@@ -108,6 +108,7 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
         <Card
           flush
           title="Requests"
+          description="Calls that reached a model. One that was refused before, for its key, its model or a limit, is not listed; its answer says why."
           action={
             <div className="flex flex-wrap items-center gap-2">
               <Narrowing
@@ -157,7 +158,7 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
                 <EmptyState icon="search" title="No requests match these filters" />
               ) : (
                 <EmptyState icon="pulse" title="No requests in this range">
-                  Each call by a key or from the playground appears here within two seconds.
+                  Each call that reaches a model, by a key or from the playground, appears here within two seconds.
                 </EmptyState>
               )
             }
