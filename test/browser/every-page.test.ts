@@ -93,3 +93,21 @@ test('the first Tab on a loaded page reaches the link past the navigation, and t
   await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('content');
   await close();
 });
+
+test('a screen reader is told how many items a search has found, none included', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const found = page.getByRole('main').getByRole('status');
+  await found.filter({ hasText: 'Members: 3' }).waitFor();
+  // Only a change within an element that was there before is announced.
+  const before = await found.elementHandle();
+  for (const [text, count] of [
+    ['admin@', 1],
+    ['nobody like this', 0],
+  ] as const) {
+    await page.getByLabel('Search members').fill(text);
+    await found.filter({ hasText: `Members: ${count}` }).waitFor();
+  }
+  expect(await before!.evaluate((element) => element.isConnected)).toBe(true);
+  await close();
+});

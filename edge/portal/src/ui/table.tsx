@@ -1,6 +1,7 @@
 import { createSortedRowModel, rowSortingFeature, sortFn_basic, tableFeatures, useTable } from '@tanstack/react-table';
 import { type ReactNode, useMemo } from 'react';
 import type { Pagination } from '../api/types.ts';
+import { formatCount } from '../format/number.ts';
 import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
 import { decimalsMax, Money } from './money.tsx';
@@ -61,7 +62,19 @@ function filled<Row>({ name, usd, exact = false }: MoneyColumn<Row>, rows: reado
 }
 
 /** A table whose columns sort on click. Where they do not fit, each row becomes a card. Place it inside a flush Card. */
-export function Table<Row>({ label, rows, columns: given, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
+export function Table<Row>(props: TableProps<Row>) {
+  return (
+    <>
+      {/* Tells screen readers how much a search or filter has found. */}
+      <p role="status" className="sr-only">
+        {props.label}: {formatCount(props.pagination?.total ?? props.rows.length)}
+      </p>
+      <Shown {...props} />
+    </>
+  );
+}
+
+function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
   const columns = useMemo(
     () => given.map((column) => ('usd' in column ? filled(column, rows) : column)),
     [given, rows],
