@@ -201,6 +201,22 @@ describe('a session that the gateway splits into utterances', () => {
     expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 1 });
   });
 
+  test('aborts its upstream within a second when its client leaves', async () => {
+    const deployment = { model: 'left', base_url: bench.simulator.url, upstream_model: 'sim-transcribe' };
+    await bench.admin('POST', '/models', { name: 'left', operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', deployment);
+    const session = await talk();
+    session.say(sessionUpdate('left', manual));
+    await session.event('session.updated');
+    bench.simulator.next('hang-before-head');
+    session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    await bench.simulator.waitFor(({ operation, model }) => operation === 'transcriptions' && model !== '');
+    session.socket.terminate();
+    await bench.simulator.waitFor(({ outcome }) => outcome === 'client-left', { timeoutMs: 1_000 });
+    await bench.event({ success: false, error_code: 'client_closed_request', audio_seconds: 0 });
+  });
+
   test('reports when an item fails, and continues', async () => {
     await bench.admin('POST', '/models', { name: 'files', operations: ['realtime_transcription'] });
     await bench.admin('POST', '/deployments', {
@@ -303,6 +319,15 @@ describe('vLLM', () => {
     expect(deltas.length).toBeGreaterThanOrEqual(3);
     expect(bench.vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
     await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
+  });
+
+  test('is left when what it hears is cleared', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('vllm', manual));
+    session.say(append(tone(500)));
+    await waitFor(() => bench.vllm.connections.length === 1, { description: 'a connection' });
+    session.say({ type: 'input_audio_buffer.clear' });
+    await waitFor(() => bench.vllm.connections[0]!.closed, { description: 'its end' });
   });
 
   test('gets every utterance of its sessions, even if its model also has deployments of another dialect', async () => {

@@ -30,7 +30,6 @@ class FileUtterance implements Utterance {
   readonly #context: BackendContext;
   readonly #options: UtteranceOptions;
   readonly #pieces: Int16Array[] = [];
-  readonly #aborted = new AbortController();
 
   constructor(context: BackendContext, options: UtteranceOptions) {
     this.#context = context;
@@ -41,23 +40,21 @@ class FileUtterance implements Utterance {
     this.#pieces.push(samples);
   }
 
-  abort(): void {
-    this.#aborted.abort();
-  }
+  /** Nothing was begun: an upstream gets the whole file. */
+  abort(): void {}
 
   async finish(): Promise<Transcript> {
     const { config, item, onDelta } = this.#options;
     const { signal } = this.#context;
     const samples = joinSamples(this.#pieces);
     const audioMs = Math.round((samples.length * 1000) / sampleRateOf(config.format));
-    const stopped = AbortSignal.any([signal, this.#aborted.signal]);
     const call = transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config);
-    const attempts = new Attempts(this.#context.model(), call, item.call, stopped, Operation.AUDIO_TRANSCRIPTIONS);
+    const attempts = new Attempts(this.#context.model(), call, item.call, signal, Operation.AUDIO_TRANSCRIPTIONS);
     let isGood = false;
     try {
       let answered = await attempts.answered();
       for (;;) {
-        const body = await wholeBody(answered.exchange, stopped);
+        const body = await wholeBody(answered.exchange, signal);
         const transcript = readAnswer(body, audioMs);
         if (transcript !== null) {
           isGood = true;
@@ -70,7 +67,7 @@ class FileUtterance implements Utterance {
         );
       }
     } finally {
-      attempts.finish(isGood || stopped.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
+      attempts.finish(isGood || signal.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
     }
   }
 }

@@ -36,7 +36,6 @@ export class UtteranceBackend implements Backend {
   readonly #context: BackendContext;
   readonly #transcriber: Transcriber;
   readonly #pending = new Set<Promise<void>>();
-  readonly #running = new Set<Spoken>();
   #config: SessionConfig;
   #activity: VoiceActivity | null = null;
   #current: Spoken | null = null;
@@ -122,9 +121,9 @@ export class UtteranceBackend implements Backend {
     await Promise.all(this.#pending);
   }
 
+  /** What is still being transcribed was ended with the session's signal, or waited for before a change of the model. */
   async close(): Promise<void> {
     this.#drop();
-    for (const { utterance } of this.#running) utterance.abort();
     await Promise.all(this.#pending);
   }
 
@@ -245,7 +244,6 @@ export class UtteranceBackend implements Backend {
         },
       }),
     };
-    this.#running.add(spoken);
     return spoken;
   }
 
@@ -261,7 +259,6 @@ export class UtteranceBackend implements Backend {
     this.#previousItemId = spoken.itemId;
     const pending = this.#transcribe(spoken).finally(() => {
       this.#pending.delete(pending);
-      this.#running.delete(spoken);
     });
     this.#pending.add(pending);
   }
@@ -288,7 +285,6 @@ export class UtteranceBackend implements Backend {
     this.#tail = new Int16Array(0);
     if (spoken === null) return;
     spoken.utterance.abort();
-    this.#running.delete(spoken);
     const ending = spoken.item
       .fail(cancelled(), this.#msOf(spoken.samples))
       .finally(() => this.#pending.delete(ending));
