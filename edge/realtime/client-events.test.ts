@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { ClientEvents } from './client-events.ts';
+
+test('a socket is not read while more than 1 MiB of its events waits, and again once that much does not', async () => {
+  const events = new ClientEvents({});
+  let rooms = 0;
+  events.onRoom = () => {
+    rooms += 1;
+  };
+  const half = 'x'.repeat(512 * 1024);
+  expect([half, half, half, 'x'].map((event) => events.push(event))).toEqual([true, true, false, false]);
+  const reader = events[Symbol.asyncIterator]();
+  await reader.next();
+  await reader.next();
+  // 1 MiB and a character.
+  expect(rooms).toBe(0);
+  await reader.next();
+  expect(rooms).toBe(1);
+  await reader.next();
+  expect(rooms).toBe(1);
+});
