@@ -382,6 +382,7 @@ describe('a wrong address', () => {
     ['one that is no more', 501, `${post}transfer-encoding: identity, chunked\r\n`, noChunk],
     ['a transfer coding of HTTP/1.0', 400, `${post.replace('1.1', '1.0')}transfer-encoding: chunked\r\n`, noChunk],
     ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
+    ['a head of more than 16 KiB', 431, `${get}host: gateway\r\nx-long: ${'x'.repeat(16 * 1024)}\r\n`],
     ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
   ])('%s is answered in the documented shape: %i', async (_what, status, lines, rest = '') => {
     const raw = await rawRequest(

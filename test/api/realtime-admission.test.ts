@@ -146,15 +146,6 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     );
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
-
-  test('an upgrade to a WebSocket without a key of its own is answered with a 400', async () => {
-    const answer = await rawRequest(
-      bench.gateway.url,
-      `GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${bench.key.key}\r\n` +
-        'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\r\n',
-    );
-    expect(answer).toMatch(/^HTTP\/1\.1 400 .*"type":"invalid_request_error"/s);
-  });
 });
 
 test('a page of another origin may not use a key, only a client secret', async () => {
