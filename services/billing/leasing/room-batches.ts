@@ -20,6 +20,8 @@ const runningMax = 4;
 const batchMax = 64;
 /** How long requests of several organizations wait for a lock together, in milliseconds; their callers wait for three seconds. */
 const waitTogetherMs = 500;
+/** The same for those of one organization, after that: long enough for an account that is not busy. */
+const waitAloneMs = 50;
 /** The most transactions, besides, that wait for longer. */
 const apartMax = 2;
 
@@ -58,7 +60,12 @@ export function createRoomBatches(deps: Deps): RoomBatches {
       const answers = await takeForAll(deps, requests, { lock_timeout: lockTimeoutMs });
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
     } catch (error) {
-      if (isLockTimeout(error)) return waitApart(batch);
+      if (isLockTimeout(error)) {
+        const byTenant = Map.groupBy(batch, tenantOf);
+        if (byTenant.size === 1) return waitApart(batch);
+        for (const own of byTenant.values()) await answer(own, waitAloneMs);
+        return;
+      }
       // The lease was given up while it was being written: asking again will show that.
       const isGivenUp = isUniqueViolation(error, 'leases_by_id');
       const isFinal = batch.length === 1 ? !isGivenUp : hasReason(error, ErrorReason.OVERLOADED);
@@ -67,19 +74,20 @@ export function createRoomBatches(deps: Deps): RoomBatches {
     }
   }
 
+  /** For requests of one organization. */
   function waitApart(batch: readonly Waiting[]): void {
-    for (const [tenantId, own] of Map.groupBy(batch, tenantOf)) {
-      const line = apart.get(tenantId);
-      if (line !== undefined) {
-        line.push(...own);
-        continue;
-      }
-      apart.set(tenantId, own);
-      void apartTurns(async () => {
-        while (own.length > 0) await answer(own.splice(0, batchMax), 0);
-        apart.delete(tenantId);
-      });
+    const tenantId = tenantOf(batch[0]!);
+    const line = apart.get(tenantId);
+    if (line !== undefined) {
+      line.push(...batch);
+      return;
     }
+    const own = [...batch];
+    apart.set(tenantId, own);
+    void apartTurns(async () => {
+      while (own.length > 0) await answer(own.splice(0, batchMax), 0);
+      apart.delete(tenantId);
+    });
   }
 
   return {
