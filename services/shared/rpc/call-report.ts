@@ -32,7 +32,12 @@ export type CallReport = {
 export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?: RpcMetrics }): CallReport {
   const { logger, clock, metrics } = deps;
   const logsSuccess = logger.isLevelEnabled('debug');
-  const answering = new RepeatedFailures('answering calls', logger);
+  const answering = new Map<DescMethod, RepeatedFailures>();
+  const answeringOf = (method: DescMethod): RepeatedFailures => {
+    const kept = answering.get(method) ?? new RepeatedFailures(`answering ${nameOf(method)}`, logger);
+    answering.set(method, kept);
+    return kept;
+  };
   return {
     now: clock.monotonic,
     succeeded(call) {
@@ -53,9 +58,9 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
       // The caller has left, as followers of a stream eventually do.
       else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
-      // While the database is away every call fails alike, and a line for each could fill the disk that it needs.
+      // While the database is away all calls of a method fail alike, and a line for each could fill the disk that it needs.
       else if (error.reason === ErrorReason.OVERLOADED) {
-        answering.failed(error, 'fails; callers are told to try again');
+        answeringOf(call.method).failed(error, 'fails; callers are told to try again');
         logger.debug(fields, error.message);
       } else logger.info(fields, error.message);
       return publicPart(error);
@@ -73,8 +78,10 @@ function failureOf(call: ReportedCall, thrown: unknown): GatewayError {
   return abort.reason === ErrorReason.INTERNAL ? cancelled(abort) : abort;
 }
 
+const nameOf = (method: DescMethod): string => `${method.parent.typeName}/${method.name}`;
+
 const callFields = (call: ReportedCall, latencyMs: number) => ({
-  method: `${call.method.parent.typeName}/${call.method.name}`,
+  method: nameOf(call.method),
   latencyMs: Math.round(latencyMs * 1000) / 1000,
   ...callerFields(callerAmong(call.values)),
 });

@@ -193,12 +193,20 @@ test('each call is measured once, by service, method and code', async () => {
   ]);
 });
 
-test('while the database is away, its absence is logged and not every call that fails for it', async () => {
+test('while the database is away, its absence is logged once for each method, and not for every call', async () => {
   const { logger, lines } = logCollector('info');
   const report = createCallReport({ logger, clock: systemClock });
   const away = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' });
-  const service = rpcService(KeysService, { getKey: () => Promise.reject(away) });
+  const fail = () => Promise.reject(away);
+  const service = rpcService(KeysService, { getKey: fail, deleteKey: fail });
   const keys = createRpcClient(KeysService, createLocalTransport([service], { report, validate: validateMessage }));
-  for (let call = 0; call < 5; call += 1) await expect(keys.getKey({ keyId })).rejects.toThrow();
-  expect(lines).toMatchObject([{ level: 40, err: { internal: expect.stringContaining('connect ECONNREFUSED') } }]);
+  for (let call = 0; call < 5; call += 1) {
+    await expect(keys.getKey({ keyId })).rejects.toThrow();
+    await expect(keys.deleteKey({ keyId })).rejects.toThrow();
+  }
+  const internal = expect.stringContaining('connect ECONNREFUSED');
+  expect(lines).toMatchObject([
+    { level: 40, msg: expect.stringContaining('KeysService/GetKey'), err: { internal } },
+    { level: 40, msg: expect.stringContaining('KeysService/DeleteKey'), err: { internal } },
+  ]);
 });
