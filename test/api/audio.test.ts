@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { fastify } from 'fastify';
 import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -389,6 +391,28 @@ describe('limits', () => {
     await waitFor(() => spooled().length === 1, { description: 'the upload on disk' });
     upload.destroy();
     await nothingIsLeft();
+  });
+
+  test('a client that has left before there was a file of its upload leaves none either', async () => {
+    const folder = join(directory, 'uploads');
+    const edge = fastify();
+    await spooledForms(edge as unknown as EdgeApp, folder);
+    const form = '--b\r\ncontent-disposition: form-data; name="model"\r\n\r\na\r\n--b--\r\n';
+    // The form has arrived whole, and its reading begins when the client has left.
+    edge.addHook('preParsing', async (request, reply) => {
+      const left = once(reply.raw, 'close');
+      request.raw.socket.destroy();
+      await left;
+      return Readable.from([Buffer.from(form)]);
+    });
+    const spooledTo = new Promise<string | null>((resolve) => {
+      edge.post('/', async (request) => resolve(request.spooledTo));
+    });
+    const upload = open(await edge.listen({ port: 0 }));
+    upload.on('error', () => {});
+    upload.end(form);
+    expect(existsSync((await spooledTo)!)).toBe(false);
+    await edge.close();
   });
 
   test('a client that leaves before its transcript arrives aborts the upstream within a second', async () => {

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { Interceptor, Transport } from '@connectrpc/connect';
+import type { HandlerContext, Interceptor, Transport } from '@connectrpc/connect';
 import { createClient } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { describe, expect, test } from 'vitest';
@@ -45,26 +45,36 @@ test('messages are passed on as they are, not copied', async () => {
   expect(received).toBe(request);
 });
 
-test('headers and trailers are there for those who read them', async () => {
+test('headers and trailers are there for those who read them, of streams too', async () => {
+  const answer = ({ requestHeader, responseHeader, responseTrailer }: HandlerContext) => {
+    responseHeader.set('x-echo', requestHeader.get('x-ask') ?? '');
+    responseTrailer.set('x-after', '2');
+  };
   const transport = localTransport([
     rpcService(KeysService, {
       getKey(_request, context) {
-        context.responseHeader.set('x-echo', context.requestHeader.get('x-ask') ?? '');
-        context.responseTrailer.set('x-after', '2');
+        answer(context);
         return {};
       },
     }),
+    rpcService(
+      InferenceService,
+      {
+        async *invoke(_request, context) {
+          answer(context);
+          yield {};
+        },
+      },
+      { validateLocally: false },
+    ),
   ]);
-  const seen: (string | null)[] = [];
-  await createRpcClient(KeysService, transport).getKey(
-    { keyId },
-    {
-      headers: { 'x-ask': '1' },
-      onHeader: (header) => void seen.push(header.get('x-echo')),
-      onTrailer: (trailer) => void seen.push(trailer.get('x-after')),
-    },
-  );
-  expect(seen).toEqual(['1', '2']);
+  const seen: Headers[] = [];
+  const see = (headers: Headers) => void seen.push(headers);
+  const options = { headers: { 'x-ask': '1' }, onHeader: see, onTrailer: see };
+  await createRpcClient(KeysService, transport).getKey({ keyId }, options);
+  for await (const _piece of createRpcClient(InferenceService, transport).invoke({}, options));
+  const [one, two] = [{ 'x-echo': '1' }, { 'x-after': '2' }];
+  expect(seen.map((headers) => Object.fromEntries(headers))).toEqual([one, two, one, two]);
 });
 
 describe('interceptors', () => {
