@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { dropEmptyBuckets } from '../db/rate-limit-buckets.ts';
 import { keyId, tenantId, testId, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
 
@@ -77,6 +80,20 @@ test('unset limits are the platform’s, and a session’s count for its user', 
   const answer = await usage.client.getRateLimits({ limits: {} }, asPerson({ tenantId, userId }));
   expect(answer.limits).toMatchObject({ requestsPerMinute: 600, tokensPerMinute: 200_000, concurrentRequests: 100 });
   expect(answer.subject).toMatchObject({ kind: RateLimitSubjectKind.USER, id: userId });
+});
+
+test('a bucket whose requests have leaked out is kept until its tokens have too', async () => {
+  const { logger } = logCollector();
+  await using stack = new AsyncDisposableStack();
+  const connection = usage.databaseUrl;
+  const database = await openServiceDatabase({ service: 'usage', connection, entities: [], poolMax: 1, logger });
+  stack.defer(() => database.close());
+  const other = { kind: RateLimitSubjectKind.API_KEY, id: testId(63) };
+  const ask = { subject: other, limits, tokens: 60_000n };
+  await usage.client.quota({ replicaId: first, demands: [ask] }, asService());
+  await dropEmptyBuckets(database);
+  const { shares } = await usage.client.quota({ replicaId: second, demands: [ask] }, asService());
+  expect(shares[0]!.tokens).toBeLessThan(60_000n);
 });
 
 test('only services may ask for grants', async () => {

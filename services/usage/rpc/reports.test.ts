@@ -220,6 +220,27 @@ describe('on a random workload with duplicates and reorderings', () => {
   });
 });
 
+test('a use counts among those since a moment of its quarter hour, also once an earlier one arrives late', async () => {
+  const at = (minute: number) => Date.UTC(2026, 4, 20, 10, minute);
+  for (const minute of [44, 1]) {
+    await usage.client.record({ events: [testEvent(at(minute), { model: 'quarterly' })] }, asService());
+  }
+  const usersSince = async (ms: number) => {
+    const since = { seconds: BigInt(ms / 1000) };
+    return (await Array.fromAsync(usage.client.listModelUsers({ model: 'quarterly', since }, asService()))).length;
+  };
+  expect([await usersSince(at(40)), await usersSince(at(45))]).toEqual([1, 0]);
+});
+
+test('pages of a history follow its offset, which need not be a multiple of the limit', async () => {
+  const [one, two, three] = [1, 2, 3].map((day) => testEvent(Date.UTC(2026, 3, day)));
+  await usage.client.record({ events: [one!, two!, three!] }, asService());
+  const range = { startDate: '2026-04-01', endDate: '2026-04-30' };
+  const { events, pageInfo } = await usage.client.listHistory({ range, offset: 1, limit: 2 }, member);
+  expect(events.map(({ id }) => id)).toEqual([two!.id, one!.id]);
+  expect(pageInfo).toMatchObject({ total: 3n, hasPrev: true, hasNext: false });
+});
+
 describe('roles', () => {
   const insufficient = { reason: ErrorReason.INSUFFICIENT_ROLE };
 
