@@ -36,9 +36,16 @@ const csvColumns = [
 const outcomeParameter = 'status';
 const failedOutcome = 'failed';
 
-/** The query of the address, with which the usage page shows the requests that failed. */
+/** The query of the address, with which the usage page shows all requests of the range that failed. */
 export const failedRequests = (): string =>
-  searchWith({ by: 'request', [outcomeParameter]: failedOutcome, page: null });
+  searchWith({
+    by: 'request',
+    [outcomeParameter]: failedOutcome,
+    model: null,
+    key: null,
+    endpoint: null,
+    page: null,
+  });
 
 type HistoryProps = {
   range: DayRange;
