@@ -148,8 +148,13 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   await signIn(page, portal.url, users.operator, '/operator/keys');
   const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
   await first.getByRole('link', { name: 'Northwind Robotics' }).waitFor();
-  await first.getByRole('button', { name: 'Actions for Checkout production' }).click();
+  // Another key may have the same name.
+  const name = `Checkout production (${await first.locator('code').textContent()})`;
+  await first.getByRole('button', { name: `Actions for ${name}` }).click();
   await page.getByRole('menuitem', { name: 'Revoke' }).click();
+  await dialog(page)
+    .getByRole('heading', { name: `Revoke ${name}?` })
+    .waitFor();
   await dialog(page).getByRole('button', { name: 'Revoke key' }).click();
   await first.getByText('revoked').waitFor();
   expect(await page.content()).not.toMatch(/sk-proj-\w{5}/);

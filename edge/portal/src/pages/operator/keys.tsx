@@ -93,7 +93,7 @@ export function OperatorKeys() {
       cell: (key) =>
         key.status === 'revoked' ? null : (
           <Menu
-            trigger={<IconButton icon="more" label={`Actions for ${key.name}`} />}
+            trigger={<IconButton icon="more" label={`Actions for ${distinctName(key)}`} />}
             items={[
               { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
               'line',
@@ -123,6 +123,9 @@ export function OperatorKeys() {
   );
 }
 
+/** Keys of one organization, and of several, can have the same name. */
+const distinctName = ({ name, key_preview }: AdminKey): string => `${name} (${key_preview})`;
+
 function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
   const toast = useToast();
   const revoke = useAction({
@@ -134,7 +137,7 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => vo
   });
   return (
     <ConfirmDialog
-      title={`Revoke ${apiKey.name}?`}
+      title={`Revoke ${distinctName(apiKey)}?`}
       description="Every call with it is refused from now on. This cannot be undone."
       act="Revoke key"
       onAct={() => revoke.run({ method: 'POST', path: `/admin/keys/${apiKey.id}/revoke` })}
