@@ -28,6 +28,8 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
     .waitFor();
   await dialog(page).getByLabel("Owner's email").fill('first@fabrikam.example');
   await dialog(page).getByRole('button', { name: 'Create and invite' }).click();
+  const passItOn = page.getByText('pass on the link in the mail outbox');
+  await passItOn.first().waitFor();
   await page.getByRole('link', { name: 'Fabrikam' }).click();
 
   await page.getByLabel('Requests / min').fill('many');
@@ -56,7 +58,9 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await page.getByRole('button', { name: 'Invite someone' }).click();
   await dialog(page).getByLabel('Email').fill('second@fabrikam.example');
   await dialog(page).getByLabel('Role').selectOption('Owner');
+  await passItOn.first().waitFor({ state: 'detached' });
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
+  await passItOn.first().waitFor();
   const second = page.getByRole('row').filter({ hasText: 'second@fabrikam.example' });
   await second.getByText('pending').waitFor();
   await second.getByText('owner', { exact: true }).waitFor();

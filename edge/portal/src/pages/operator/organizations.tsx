@@ -15,6 +15,7 @@ import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { passItOn } from '../organization/invite.tsx';
 import type { AdminOrganization } from './types.ts';
 
 export function Organizations() {
@@ -83,7 +84,7 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   const create = useAction({
     stale: ['/admin/organizations', '/admin/mail'],
     onSuccess: () => {
-      toast.say(`${email.trim()} was invited. The email is sent as soon as the mail server takes it.`);
+      toast.say(`${email.trim()} was invited. ${passItOn}`);
       onClose();
     },
   });

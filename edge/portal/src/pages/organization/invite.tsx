@@ -1,11 +1,14 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { useAction, useClaims } from '../../api/hooks.ts';
 import type { Invitation } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+
+/** What an operator has to do where no email leaves. */
+export const passItOn = 'If no mail server is set up, pass on the link in the mail outbox.';
 
 /** Sends an invitation to the organization whose invitations are at `path`. */
 export function InviteDialog({
@@ -18,12 +21,14 @@ export function InviteDialog({
   onClose: () => void;
 }) {
   const toast = useToast();
+  const { operator } = useClaims();
   const [email, setEmail] = useState('');
   const [role, setRole] = useState('member');
   const invite = useAction<Invitation>({
     stale: [path],
     onSuccess: () => {
-      toast.say(`${email.trim()} was invited. The email is sent as soon as the platform's mail server takes it.`);
+      const what = operator ? passItOn : "The email is sent as soon as the platform's mail server takes it.";
+      toast.say(`${email.trim()} was invited. ${what}`);
       onClose();
     },
   });
