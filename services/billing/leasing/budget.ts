@@ -109,8 +109,8 @@ const unlimited = 2_000_000_000_000_000_000n;
 
 /**
  * What organizations can still pay, as budgets: commitment and lots, and PAYG up to its cap. The limit is what is left, so nothing counts as
- * posted. Room held since last month will be paid first from what could pay then, even if that has ended: only the rest of it is room of this
- * month.
+ * posted. Room held over from last month is taken from what could pay then, including credit that has ended since; only what that does not
+ * cover counts as PAYG of this month.
  */
 async function lockOrganizations(
   sql: Sql,
@@ -125,18 +125,18 @@ async function lockOrganizations(
   const month = monthOf(nowMs);
   const endOfLastMs = startOfPeriodMs(month) - 1;
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });
-  const areHeldSinceLast = [...spends.values()].some(({ heldSinceLastNanoUsd }) => heldSinceLastNanoUsd > 0n);
-  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, areHeldSinceLast ? endOfLastMs : nowMs);
+  const isAnyHeldOver = [...spends.values()].some(({ heldOverNanoUsd }) => heldOverNanoUsd > 0n);
+  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, isAnyHeldOver ? endOfLastMs : nowMs);
   for (const [tenantId, terms] of termsOf) {
-    const { postedNanoUsd, heldNanoUsd, heldSinceLastNanoUsd } = spends.get(tenantId)!;
+    const { postedNanoUsd, heldNanoUsd, heldOverNanoUsd } = spends.get(tenantId)!;
     const own = funds.get(tenantId)!;
     // Once the invoice of last month is final, what no credit pays is PAYG of this month.
-    const { paygNanoUsd } = own.draw(heldSinceLastNanoUsd, endOfLastMs);
+    const { paygNanoUsd } = own.draw(heldOverNanoUsd, endOfLastMs);
     const creditNanoUsd = own.usable(nowMs, nowMs);
     budgets.set(tenantId, {
       limitNanoUsd: creditNanoUsd + paygRoom(terms, postedNanoUsd + paygNanoUsd),
       postedNanoUsd: 0n,
-      heldNanoUsd: heldNanoUsd - heldSinceLastNanoUsd,
+      heldNanoUsd: heldNanoUsd - heldOverNanoUsd,
       endingNanoUsd: creditNanoUsd - own.usable(nowMs, untilMs),
     });
   }

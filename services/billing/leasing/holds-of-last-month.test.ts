@@ -21,10 +21,10 @@ const dayMs = 86_400_000;
 test.each([
   { title: "last month's included credit", included: 10n, held: 10n, room: 10n },
   { title: 'the wallet', bought: 10n, held: 8n, room: 2n },
-  { title: 'the one, and the wallet for the rest', included: 5n, bought: 5n, held: 8n, room: 7n },
+  { title: "last month's included credit, and the wallet for the rest", included: 5n, bought: 5n, held: 8n, room: 7n },
   { title: 'a commitment that goes on', included: 5n, commitment: 5n, held: 4n, room: 6n },
 ])(
-  'a job that waits since last month takes only room of what will pay for it: $title',
+  'a job that has waited since last month takes room only from what will pay for it: $title',
   async ({ included = 0n, bought = 0n, commitment = 0n, held, room }) => {
     await using started = await startTestBilling();
     const { billing, deps } = started;

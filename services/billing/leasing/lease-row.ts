@@ -57,7 +57,7 @@ const leaseRow = (row: Stored): LeaseRow => ({
   expiresAtMs: row.expires_at.getTime(),
 });
 
-/** Reads leases without locking them: their budget and period never change. */
+/** Reads leases without locking them. Whose budget they are part of never changes. */
 export async function readLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'read-leases',

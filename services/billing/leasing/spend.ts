@@ -109,21 +109,21 @@ export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
   return rows[0]?.posted_nano_usd ?? 0n;
 }
 
-/** An organization's spend in a month, and the room held in all months, of which a part since the month before. */
-type MonthSpend = Spend & { heldSinceLastNanoUsd: bigint };
+/** An organization's spend in a month, and the room held for all months; a part of it was held over from the month before. */
+type MonthSpend = Spend & { heldOverNanoUsd: bigint };
 
-/** Reads those of organizations whose accounts are locked, so that they do not change. */
+/** Reads these for organizations whose accounts are locked, so nothing changes meanwhile. */
 export async function readMonths(
   sql: Sql,
   tenantIds: readonly string[],
   { month, lastMonth }: { month: PeriodStart; lastMonth: PeriodStart },
 ): Promise<Map<string, MonthSpend>> {
-  const { rows } = await sql.query<{ tenant_id: string; posted: bigint; held: bigint; held_since_last: bigint }>({
+  const { rows } = await sql.query<{ tenant_id: string; posted: bigint; held: bigint; held_over: bigint }>({
     name: 'read-months',
     text: `
       select asked.tenant_id, coalesce(sum(posted_nano_usd) filter (where period_start = $2), 0)::bigint as posted,
         coalesce(sum(held_nano_usd), 0)::bigint as held,
-        coalesce(sum(held_nano_usd) filter (where period_start = $3), 0)::bigint as held_since_last
+        coalesce(sum(held_nano_usd) filter (where period_start = $3), 0)::bigint as held_over
       from unnest($1::uuid[]) as asked (tenant_id)
       left join spend on spend.tenant_id = asked.tenant_id and kind = ${BudgetKind.ORGANIZATION} and subject_id = asked.tenant_id
       group by asked.tenant_id`,
@@ -132,7 +132,7 @@ export async function readMonths(
   return new Map(
     rows.map((row) => [
       row.tenant_id,
-      { postedNanoUsd: row.posted, heldNanoUsd: row.held, heldSinceLastNanoUsd: row.held_since_last },
+      { postedNanoUsd: row.posted, heldNanoUsd: row.held, heldOverNanoUsd: row.held_over },
     ]),
   );
 }

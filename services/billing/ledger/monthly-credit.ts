@@ -81,7 +81,7 @@ export const isCreditDue = (
 ): boolean => creditMonth !== monthOf(nowMs) || includedNanoUsd !== monthlyCreditNanoUsd;
 
 /**
- * The same, for those for whom it is due. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that
+ * Gives it only to those who are due it. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that
  * now includes more must neither be refused nor billed while the credit is still to come.
  */
 export async function giveDueCredit(sql: Sql, accounts: readonly Account[], nowMs: number): Promise<void> {
