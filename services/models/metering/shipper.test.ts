@@ -144,6 +144,21 @@ test('a close that ships nothing says so, with the cause', async () => {
   expect(logger.lines.at(-1)).toMatch(/connection refused.*failed to the end/);
 });
 
+test('a close after which nothing is left does not say otherwise, though Usage was away before it refused the last event', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const logger = testLogger();
+  let calls = 0;
+  const record = () => Promise.reject(new Error(++calls < 3 ? 'connection refused' : 'not an event'));
+  const isRefused = (error: unknown) => error instanceof Error && error.message === 'not an event';
+  const shipper = createShipper({ journal, record, isRefused, logger });
+  await written(journal, event(1));
+  await until(() => expect(shipper.stats().refusedEvents).toBe(1));
+  await shipper.close(1000);
+  await journal.close();
+  expect(logger.lines.join()).not.toContain('failed to the end');
+});
+
 test('close gives up at its deadline, and the next process ships the rest', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);

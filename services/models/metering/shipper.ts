@@ -53,7 +53,11 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
         return true;
       } catch (error) {
         counts.failedCalls += 1;
-        if (options.isRefused?.(error) === true) return setAside(events, error);
+        if (options.isRefused?.(error) === true) {
+          // Usage answers, so it is not away.
+          storing.succeeded();
+          return setAside(events, error);
+        }
         storing.failed(error, 'failed; they wait in the journal');
         const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
         await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
