@@ -201,6 +201,27 @@ describe('a session that the gateway splits into utterances', () => {
     expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 1 });
   });
 
+  test('transcribes four utterances at a time, and hears no further one before one of them is done', async () => {
+    const deployment = { model: 'four', base_url: bench.simulator.url, upstream_model: 'sim-transcribe' };
+    await bench.admin('POST', '/models', { name: 'four', operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', deployment);
+    await using session = await talk();
+    session.say(sessionUpdate('four', manual));
+    await session.event('session.updated');
+    const released = Promise.withResolvers<void>();
+    bench.simulator.next({ hold: { until: released.promise } }, 6);
+    for (let utterance = 0; utterance < 6; utterance++) {
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+    }
+    const transcribing = () => bench.simulator.requests.filter(({ operation }) => operation === 'transcriptions');
+    await waitFor(() => transcribing().length === 4, { description: 'four transcriptions' });
+    released.resolve();
+    await session.event(completed, 6);
+    const ends = session.events.map(({ type }) => type).filter((type) => /committed|completed/.test(type));
+    expect(ends.indexOf(completed)).toBe(4);
+  });
+
   test('aborts its upstream within a second when its client leaves', async () => {
     const deployment = { model: 'left', base_url: bench.simulator.url, upstream_model: 'sim-transcribe' };
     await bench.admin('POST', '/models', { name: 'left', operations: ['realtime_transcription'] });
