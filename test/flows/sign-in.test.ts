@@ -89,6 +89,7 @@ test.each<Record<string, string>>([
   { 'sec-fetch-site': 'same-site' },
   { origin: 'https://elsewhere.example' },
   { origin: 'null' },
+  { 'sec-fetch-site': 'none', origin: 'https://elsewhere.example' },
 ])('a page with %o can neither refresh nor end a session with the portal’s cookie', async (foreign) => {
   const own = { 'sec-fetch-site': 'same-origin' };
   const answer = await post('/api/v1/auth/login', { email: ownerEmail, password: ownerPassword }, own);
@@ -101,6 +102,14 @@ test.each<Record<string, string>>([
   }
   expect((await profile(answer.json().access_token)).statusCode).toBe(200);
   expect((await post('/api/v1/auth/refresh', undefined, { cookie, ...own })).statusCode).toBe(200);
+});
+
+test('what no page has asked for, as a browser says, may come with the portal’s cookie', async () => {
+  const own = { 'sec-fetch-site': 'same-origin' };
+  const answer = await post('/api/v1/auth/login', { email: ownerEmail, password: ownerPassword }, own);
+  const cookie = (answer.headers['set-cookie'] as string).split(';')[0]!;
+  const refreshed = await post('/api/v1/auth/refresh', undefined, { cookie, 'sec-fetch-site': 'none' });
+  expect(refreshed.statusCode).toBe(200);
 });
 
 test('a wrong password is 401 invalid_credentials; a megabyte of it is refused unread', async () => {
