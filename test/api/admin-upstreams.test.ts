@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -189,5 +190,15 @@ describe('a later start', () => {
     const request = { models: ['both-1', 'both-2', 'both-3'].map((name) => ({ name, settings: {} })), onlyNew: true };
     const counts = await Promise.all([1, 2, 3, 4].map(() => models.importCatalog(request, self)));
     expect(counts.map(({ modelsCreated }) => modelsCreated).sort()).toEqual([0, 0, 0, 3]);
+  });
+
+  test('is a right of no other service', async () => {
+    const models = gateway.gateway.switchboard.client('edge', ModelsService);
+    const edge = { contextValues: callerContext(serviceCaller('edge')) };
+    const insufficient = { reason: ErrorReason.INSUFFICIENT_ROLE };
+    await expect(models.registerUpstream({ baseUrl: simulator.url }, edge)).rejects.toMatchObject(insufficient);
+    await expect(models.importCatalog({ models: [{ name: 'of-an-edge', settings: {} }] }, edge)).rejects.toMatchObject(
+      insufficient,
+    );
   });
 });

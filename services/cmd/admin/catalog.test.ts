@@ -155,6 +155,16 @@ test('an import changes of a deployment only what it names, and keeps the rest a
   expect(await deployment()).toMatchObject({ id, weight: 5, status: 'Pending', ...tuned });
 });
 
+test('an import sets a price unless it is the one in force, whatever price is to follow', async () => {
+  const file = (rate: number) =>
+    catalogFile(JSON.stringify({ models: [{ name: 'acme/dear', price: { per_request_usd: rate } }] }));
+  await json('models', 'import', file(1));
+  const next = { model: 'acme/dear', effective_from: '2999-01-01T00:00:00Z', per_request_usd: 2 };
+  expect((await gateway.call('POST', '/api/v1/admin/prices', session, next)).status).toBe(201);
+  expect(await json('models', 'import', file(1))).toMatchObject({ prices_created: 0 });
+  expect(await json('models', 'import', file(2))).toMatchObject({ prices_created: 1 });
+});
+
 test('the catalog that README.md shows can be imported', async () => {
   const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
   const shown = /```yaml\n(models:\n.*?)```/s.exec(readme)![1]!;
