@@ -32,13 +32,8 @@ export async function admitSession(
   const stream = inference
     .transcribe(events, { signal: gone.signal, contextValues: callerContext(callerOfRequest(request)) })
     [Symbol.asyncIterator]();
-  try {
-    const first = await stream.next();
-    return { events, responses: withFirst(first, stream), abort: () => gone.abort() };
-  } catch (refusal) {
-    gone.abort();
-    throw refusal;
-  }
+  const first = await stream.next();
+  return { events, responses: withFirst(first, stream), abort: () => gone.abort() };
 }
 
 async function* withFirst(
