@@ -6,6 +6,7 @@ import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-eve
 import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 import { bucketedSums } from './bucketed-sums.ts';
 import { groupedSums } from './grouped-sums.ts';
+import { listEvents } from './history.ts';
 import { latenciesOfKey, latestEventsOfKey, onOneSnapshot, volumesOfKey } from './key-analytics.ts';
 
 type Statement = { text: string; values?: unknown[] };
@@ -85,6 +86,13 @@ test('latencies and recent activity of a key read no other key’s events', asyn
     expect(plan).toMatch(/Index .* events_\d+_\d+_tenant_id_api_key_id/);
   }
   expect(plans[0]).toContain('Index Only Scan');
+});
+
+test('a few failed calls are found without reading those that succeeded', async () => {
+  const query = { subject: { tenantId, userId: null }, filter: undefined, ...range, success: false };
+  const plan = await planOf((database) => listEvents(database, { ...query, limit: 25, offset: 0 }));
+  expect(plan).toMatch(/Index Scan/);
+  expect(plan).not.toMatch(/Seq Scan|success/);
 });
 
 test('an unknown and a foreign key take the same path as one with calls: plans never depend on the values', async () => {

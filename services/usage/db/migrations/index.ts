@@ -8,6 +8,7 @@ import { ShareRateLimitBuckets } from './0006-share-rate-limit-buckets.ts';
 import { SumDaysLater } from './0007-sum-days-later.ts';
 import { AddWeeklyRollups } from './0008-add-weekly-rollups.ts';
 import { DropMonthsByName } from './0009-drop-months-by-name.ts';
+import { FindFailedEvents } from './0010-find-failed-events.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -20,4 +21,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0007-sum-days-later', class: SumDaysLater },
   { name: '0008-add-weekly-rollups', class: AddWeeklyRollups },
   { name: '0009-drop-months-by-name', class: DropMonthsByName },
+  { name: '0010-find-failed-events', class: FindFailedEvents },
 ];
