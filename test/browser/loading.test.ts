@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -145,5 +145,27 @@ test('a change made in another tab is shown as soon as one returns to this one',
   // Headless pages are always visible, so only the event tells that this one is returned to.
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))');
   await page.getByText('Made elsewhere').waitFor({ timeout: 5000 });
+  await close();
+});
+
+test('what never changes is not read again when one returns to its tab: the API’s description, and a job that has ended', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  const paths: string[] = [];
+  page.on('request', (request) => paths.push(new URL(request.url()).pathname));
+  const job = `/jobs/${portal.world.jobId}`;
+  for (const [path, read] of [
+    ['/reference', '/openapi.json'],
+    [job, `/api/v1${job}`],
+  ] as const) {
+    await goWithin(page, path);
+    await settled(page);
+    expect(paths).toContain(read);
+    paths.length = 0;
+    const profile = page.waitForResponse('**/api/v1/profile');
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))');
+    await profile;
+    expect(paths).not.toContain(read);
+  }
   await close();
 });

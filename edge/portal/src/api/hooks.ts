@@ -43,7 +43,7 @@ const askAgainMs = (error: ApiError | null, intervalMs: number | null | undefine
 
 export type GetOptions<Answer> = {
   enabled?: boolean;
-  /** How often to ask again; as a function, decided by the last answer: null when none will follow. */
+  /** How often to ask again; as a function, decided by the last answer: null when it is final. */
   refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
   keepPrevious?: boolean;
 };
@@ -59,13 +59,14 @@ export function useGet<Answer>(
 ): UseQueryResult<Answer, ApiError> {
   const api = useApi();
   const { refetchIntervalMs: interval } = options;
+  const intervalAfter = (answer: Answer | undefined) => (typeof interval === 'function' ? interval(answer) : interval);
   return useQuery<Answer, ApiError>({
     queryKey: query === undefined ? [path] : [path, query],
     queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
-    refetchInterval: ({ state }) =>
-      askAgainMs(state.error, typeof interval === 'function' ? interval(state.data) : interval),
+    refetchInterval: ({ state }) => askAgainMs(state.error, intervalAfter(state.data)),
+    refetchOnWindowFocus: ({ state }) => (intervalAfter(state.data) === null ? false : 'always'),
   });
 }
 

@@ -18,6 +18,7 @@ export function Reference() {
     queryKey: ['/openapi.json'],
     queryFn: ({ signal }) => api.request<ApiDescription>('/openapi.json', { signal }),
     staleTime: Number.POSITIVE_INFINITY,
+    refetchOnWindowFocus: true,
   });
   return (
     <Page
