@@ -178,6 +178,26 @@ describe('deployments', () => {
     expect((await admin('GET', `/deployments?model=${encodeURIComponent(name)}`)).json.data).toEqual([]);
   });
 
+  test('a deployment shows each setting as it was given, and keeps it when another changes', async () => {
+    const given = {
+      upstream_model: 'sandbox-chat',
+      secret_reference: 'env:UPSTREAM_TEST_SECRET',
+      weight: 2,
+      priority: 3,
+      concurrency_limit: 4,
+      connect_timeout_ms: 5,
+      first_byte_timeout_ms: 6,
+      idle_timeout_ms: 7,
+      total_timeout_ms: 8,
+      dialect: 'sandbox',
+      sandbox: { latency_ms: 9, chunk_delay_ms: 10, error_per_million: 11, cut_after_chunks: 12 },
+    };
+    const added = await admin('POST', '/deployments', { model: await createModel(), ...given });
+    expect(added.json).toMatchObject(given);
+    const changed = await admin('PATCH', `/deployments/${added.json.id}`, { idle_timeout_ms: 13 });
+    expect(changed.json).toMatchObject({ ...given, idle_timeout_ms: 13 });
+  });
+
   test('a deployment shows the defaults that apply wherever it is shown', async () => {
     const model = await createModel();
     const added = await admin('POST', '/deployments', { model, base_url: simulator.url, concurrency_limit: 0 });

@@ -103,13 +103,14 @@ test('an operator gives an owner to an organization that has none', async () => 
   const becomesOwner = async (email: string) => {
     const invited = await admin('POST', invitations, { email, role: 'owner' });
     expect([invited.status, invited.json]).toMatchObject([201, { email, role: 'owner', status: 'pending' }]);
-    const { data } = (await gateway.call('GET', `/api/v1/admin/mail?search=${email}`, operator)).json;
+    const mail = await gateway.call('GET', `/api/v1/admin/mail?search=${email}`, operator);
     const accepted = await gateway.call('POST', '/api/v1/auth/accept-invite', undefined, {
-      token: /\?token=([\w-]+)/.exec(data[0].text)![1],
+      token: /\?token=([\w-]+)/.exec(mail.json.data[0].text)![1],
       password: 'Str0ng-password',
       first_name: 'An',
       last_name: 'Owner',
     });
+    for (const withSecret of [mail, accepted]) expect(withSecret.headers.get('cache-control')).toBe('no-store');
     expect([accepted.status, accepted.json]).toMatchObject([
       201,
       { organization: { id: organization.id, role: 'owner' } },

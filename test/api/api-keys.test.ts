@@ -346,7 +346,7 @@ describe('rotation', () => {
   test('creates a new secret; the old one ends at once, or with its grace period', async () => {
     const { id, key } = await gateway.createKey(session);
     const graced = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
-    expect(graced.status).toBe(200);
+    expect([graced.status, graced.headers.get('cache-control')]).toEqual([200, 'no-store']);
     expect(Date.parse(graced.json.previous_key_expires_at)).toBeGreaterThan(Date.now() + 50_000);
     expect((await get('/v1/models', key)).status).toBe(200);
     const ended = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session);

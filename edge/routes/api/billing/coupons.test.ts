@@ -10,10 +10,12 @@ afterEach(() => edge[Symbol.asyncDispose]());
 
 test('a coupon gives its credit once, however its code is written, and lists do not show the code', async () => {
   const made = await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5, credit_lifetime_days: 30 });
-  expect(made.status, made.text).toBe(201);
+  expect([made.status, made.headers['cache-control']], made.text).toEqual([201, 'no-store']);
   const { code } = made.json as { code: string };
   const redeemed = await edge.call('POST', '/billing/coupons/redeem', 'member', { code: ` ${code.toLowerCase()} ` });
   expect(redeemed.json).toMatchObject({ lot: { source: 'coupon', granted_usd: 5 } });
+  const { lot } = redeemed.json as { lot: { created_at: string; expires_at: string } };
+  expect(Date.parse(lot.expires_at) - Date.parse(lot.created_at)).toBe(30 * 86_400_000);
   // Members may not see the wallet.
   expect(redeemed.json).not.toHaveProperty('balance_usd');
   for (const wrong of [code, 'NO-SUCH-CODE']) {
