@@ -44,9 +44,12 @@ afterAll(async () => {
 const edge = asService('edge');
 
 /** The feed's events up to the first heartbeat, which says that there are no more at present. */
-async function news(afterVersion: bigint): Promise<{ events: WatchKeysResponse[]; version: bigint }> {
+async function news(
+  afterVersion: bigint,
+  from: TestKeys['keys'] = keys,
+): Promise<{ events: WatchKeysResponse[]; version: bigint }> {
   const events: WatchKeysResponse[] = [];
-  for await (const event of keys.watchKeys({ edgeId: uuidv7(), afterVersion }, edge)) {
+  for await (const event of from.watchKeys({ edgeId: uuidv7(), afterVersion }, edge)) {
     if (event.event.case === 'heartbeat') return { events, version: event.version };
     events.push(event);
   }
@@ -132,6 +135,20 @@ test('an edge that knew more than a failover kept starts over, whether its conne
   expect(cases((await news(known)).events)).toEqual(['cacheReset']);
 });
 
+test('after a failover an edge starts over even if what it knew was kept: it may have heard of what was not', async () => {
+  await using other = await createTestDatabase();
+  let version: bigint;
+  {
+    await using before = await startTestKeys(other.url);
+    await before.keys.createKey({ name: 'kept' }, as(sessionOf()));
+    ({ version } = await news(0n, before.keys));
+    expect((await news(version, before.keys)).events).toEqual([]);
+  }
+  await rowsOf(other.url, `update keys.feed set timeline = 'before'`);
+  await using after = await startTestKeys(other.url);
+  expect(cases((await news(version, after.keys)).events)).toEqual(['cacheReset']);
+});
+
 test('on a server that reports no timeline the feed works the same', async () => {
   await using other = await createTestDatabase();
   await rowsOf(other.url, 'revoke execute on function pg_walfile_name(pg_lsn) from public');
@@ -169,6 +186,19 @@ test('a lease begins only with the current version, so that nobody waits for an 
   expect(answered).toBe(false);
   await keys.acknowledgeKeys({ edgeId, version: removedVersion }, edge);
   await deletion;
+});
+
+test('the lease of an edge that still lacks a change after a second is not renewed, so that nobody waits for it', async () => {
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  expect(await keys.acknowledgeKeys({ edgeId, version }, edge)).toMatchObject({ leaseMs: 2_000 });
+  await keys.createKey({ name: 'unheard of' }, as(sessionOf()));
+  await database.query({
+    text: `update changes set changed_at = changed_at - interval '1 second' where version > $1`,
+    values: [version],
+  });
+  expect(await keys.acknowledgeKeys({ edgeId, version }, edge)).toMatchObject({ leaseMs: 0, rewatch: false });
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 
 test('a repeat of a deletion, revocation or update is answered only when no edge goes by the old state any more', async () => {
