@@ -295,6 +295,25 @@ describe('prices', () => {
     expect(same.status).toBe(409);
   });
 
+  test('each rate is kept as it was given, and without one of their own cached tokens cost what others do', async () => {
+    const rates = {
+      input_per_million_tokens_usd: 1,
+      output_per_million_tokens_usd: 2,
+      per_image_usd: 3,
+      per_audio_second_usd: 4,
+      per_million_characters_usd: 5,
+      per_request_usd: 6,
+    };
+    for (const [given, cached] of [
+      [{}, 1],
+      [{ cached_input_per_million_tokens_usd: null }, 1],
+      [{ cached_input_per_million_tokens_usd: 0 }, 0],
+    ] as const) {
+      const set = await admin('POST', '/prices', { model: await createModel(), ...rates, ...given });
+      expect(set.json).toMatchObject({ ...rates, cached_input_per_million_tokens_usd: cached });
+    }
+  });
+
   test.each([
     [{ input_per_million_tokens_usd: -1 }, 'input_per_million_tokens_usd'],
     [{ input_per_million_tokens_usd: 0.0000000001 }, 'input_per_million_tokens_usd'],
