@@ -141,10 +141,13 @@ test('a change made in another tab is shown as soon as one returns to this one',
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await settled(page);
+  const told = await page.getByRole('main').getByRole('status').allTextContents();
   await portal.gateway.call('POST', '/api/v1/api-keys', portal.world.people.owner.token, { name: 'Made elsewhere' });
   // Headless pages are always visible, so only the event tells that this one is returned to.
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))');
   await page.getByText('Made elsewhere').waitFor({ timeout: 5000 });
+  // Only what one searched for is told to screen readers, not what changes by itself.
+  expect(await page.getByRole('main').getByRole('status').allTextContents()).toEqual(told);
   await close();
 });
 

@@ -1,7 +1,8 @@
 import { createSortedRowModel, rowSortingFeature, sortFn_basic, tableFeatures, useTable } from '@tanstack/react-table';
-import { type ReactNode, useMemo } from 'react';
+import { type ReactNode, useMemo, useState } from 'react';
 import type { Pagination } from '../api/types.ts';
 import { formatCount } from '../format/number.ts';
+import { usePlace } from '../router/router.ts';
 import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
 import { decimalsMax, Money } from './money.tsx';
@@ -65,12 +66,21 @@ function filled<Row>({ name, usd, exact = false }: MoneyColumn<Row>, rows: reado
 export function Table<Row>(props: TableProps<Row>) {
   return (
     <>
-      {/* Tells screen readers how much a search or filter has found. */}
-      <p role="status" className="sr-only">
-        {props.label}: {formatCount(props.pagination?.total ?? props.rows.length)}
-      </p>
+      <Found text={`${props.label}: ${formatCount(props.pagination?.total ?? props.rows.length)}`} />
       <Shown {...props} />
     </>
+  );
+}
+
+/** Tells screen readers how much a search or filter, which is in the address, has found. Changes of a list that is read again are not told. */
+function Found({ text }: { text: string }) {
+  const { search } = usePlace();
+  const [told, setTold] = useState({ search, text });
+  if (told.search !== search && told.text !== text) setTold({ search, text });
+  return (
+    <p role="status" className="sr-only">
+      {told.text}
+    </p>
   );
 }
 
