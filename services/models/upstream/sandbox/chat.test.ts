@@ -167,6 +167,14 @@ describe('tools', () => {
     expect(parts.every((part) => part.function.arguments.isWellFormed())).toBe(true);
   });
 
+  test('max_tokens is for all calls together', async () => {
+    const fields = { messages: user('get_weather and get_time'), tools: [weather, time] };
+    const { usage } = await chat(fields);
+    const cut = await chat({ ...fields, max_tokens: usage.completion_tokens - 1 });
+    expect(cut.usage.completion_tokens).toBe(usage.completion_tokens - 1);
+    expect(cut.choices[0].finish_reason).toBe('length');
+  });
+
   test('parallel_tool_calls false allows one call', async () => {
     const fields = { messages: user('get_weather and get_time'), tools: [weather, time] };
     expect((await chat(fields)).choices[0].message.tool_calls).toHaveLength(2);

@@ -27,8 +27,16 @@ test('several prompts with n return their choices in order', async () => {
   const answer = await complete({ prompt: ['alpha', 'beta'], n: 2, echo: true });
   expect(answer.choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2, 3]);
   expect(texts(answer).map((text) => text.slice(0, 4))).toEqual(['alph', 'alph', 'beta', 'beta']);
+  expect(answer.usage.prompt_tokens).toBe(countTokens('alpha') + countTokens('beta'));
   const nested = await complete({ prompt: [encode('alpha'), encode('beta')], n: 2, echo: true });
   expect(texts(nested)).toEqual(texts(answer));
+});
+
+test('a prompt that fits is a 400 when the answer asked for does not fit beside it', async () => {
+  const prompt = 'word '.repeat(13_000);
+  await complete({ model: 'sandbox-chat-mini', prompt, max_tokens: 1_000 });
+  const { error } = await complete({ model: 'sandbox-chat-mini', prompt, max_tokens: 4_000 }, 400);
+  expect(error).toMatchObject({ code: 'context_length_exceeded', param: 'prompt' });
 });
 
 test('without max_tokens an answer ends after 16 tokens', async () => {

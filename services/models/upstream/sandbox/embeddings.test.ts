@@ -82,6 +82,11 @@ test.each([
   expect((await embed(fields, 400)).error.param).toBe(param);
 });
 
+test('more than 300,000 tokens in one request are a 400', async () => {
+  const { error } = await embed({ input: new Array(38).fill('word '.repeat(8_000)) }, 400);
+  expect(error).toMatchObject({ code: 'max_tokens_per_request', param: 'input' });
+});
+
 test('more than 2,048 inputs are a 400', async () => {
   expect((await embed({ input: new Array(2_049).fill('x') }, 400)).error.param).toBe('input');
 });
