@@ -204,6 +204,34 @@ describe('on a random workload with duplicates and reorderings', () => {
     const exported: UsageEvent[] = [];
     for await (const page of usage.client.exportEvents({ range: july }, admin)) exported.push(...page.events);
     expect(exported).toEqual(ofJuly.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+    let own = 0;
+    for await (const page of usage.client.exportEvents({ scope: UsageScope.OWN, range: july }, admin)) {
+      own += page.events.length;
+    }
+    expect(own).toBe(mine.length);
+  });
+
+  test('each grouping of a report is by what it names', async () => {
+    const request = { range: july, granularity: Granularity.MONTHLY };
+    for (const [groupBy, field] of [
+      [GroupBy.MODEL, 'model'],
+      [GroupBy.ENDPOINT, 'endpoint'],
+      [GroupBy.API_KEY, 'apiKeyId'],
+    ] as const) {
+      const { buckets } = await usage.client.getReport({ ...request, groupBy }, member);
+      const names = [...new Set(mine.map((event) => event[field]))].sort();
+      expect(buckets[0]!.groups.map(({ name }) => name)).toEqual(names);
+    }
+  });
+
+  test('a summary names nothing that was not used in its range, though it was in the same week', async () => {
+    await usage.client.record({ events: [testEvent(Date.UTC(2026, 6, 6), { model: 'once' })] }, asService());
+    await usage.gatherDays();
+    const { byModel } = await usage.client.getSummary(
+      { range: { startDate: '2026-07-07', endDate: '2026-07-31' } },
+      member,
+    );
+    expect(byModel.map(({ name }) => name).sort()).toEqual(['embedder', 'large-chat', 'small-chat']);
   });
 
   test('the users of a model are listed once each', async () => {
