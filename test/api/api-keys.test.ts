@@ -398,6 +398,8 @@ describe('operators', () => {
     expect(await found('/api/v1/api-keys?status=active')).toEqual([]);
     expect(await found('/api/v1/admin/keys?status=revoked')).toEqual([revoked.json]);
     expect(await found('/api/v1/admin/keys?status=expired')).toEqual([]);
+    expect(await found(`/api/v1/admin/keys?user_id=${revoked.json.user_id}`)).toEqual([revoked.json]);
+    expect(await found(`/api/v1/admin/keys?user_id=${uuidv7()}`)).toEqual([]);
     expect((await patch(id, { name: 'alive again' })).status).toBe(409);
     expect((await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {})).status).toBe(409);
     expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);

@@ -78,7 +78,14 @@ test('a plan says which rate limits are its own, so that replacing it leaves the
   const own = { requests_per_minute: 7, tokens_per_minute: null, concurrent_requests: null };
   const platforms = { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 };
   expect((await edge.call('PUT', '/admin/plans/open', 'operator', plan)).json).toMatchObject({ own_rate_limits: own });
-  await edge.call('PUT', '/admin/plans/open-wide', 'operator', { name: 'Wide', payg_enabled: true });
+  const wide = { name: 'Wide', payg_enabled: true };
+  for (const [asked, days] of [
+    [{ payment_terms_days: 14 }, 14],
+    [{}, 30],
+  ] as const) {
+    const put = await edge.call('PUT', '/admin/plans/open-wide', 'operator', { ...wide, ...asked });
+    expect(put.json).toMatchObject({ payment_terms_days: days });
+  }
   const { json } = await edge.call('GET', '/admin/plans', 'operator');
   expect((json as { data: unknown[] }).data).toEqual(
     expect.arrayContaining([
