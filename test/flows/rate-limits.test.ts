@@ -92,6 +92,15 @@ describe('limits come from plan, organization and key, the narrowest first', () 
     await untilLimitIs(session, 600);
   });
 
+  test('requests and tokens are free again each in their own time', async () => {
+    const messages = [{ role: 'user', content: 'word '.repeat(6_000) }];
+    const answers = await Promise.all(Array.from({ length: 4 }, () => chat(session, { messages })));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    // 24,000 of 200,000 tokens a minute, and 4 of 600 requests.
+    const { requests_per_minute, tokens_per_minute } = (await limitsSeenBy(session)).reset_seconds;
+    expect(tokens_per_minute).toBeGreaterThan(requests_per_minute);
+  });
+
   test.each([
     { requests_per_minute: 0 },
     { requests_per_minute: -1 },
