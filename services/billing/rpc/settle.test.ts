@@ -5,6 +5,7 @@ import { BudgetKind, type LeaseSettlementSchema, LeaseState } from '#gen/modelga
 import { uuidv7 } from '#shared/ids.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { service, startTestBilling, type TestBilling, usageEvent } from '../fixtures/test-billing.ts';
+import { lateMs } from '../leasing/lapse.ts';
 
 let started: TestBilling;
 /** Locks what a report will wait for. */
@@ -135,4 +136,18 @@ test('a slice whose room is wanted counts as settled only once its holder has co
   await report({ inFlightNanoUsd: 1_000n, roomNanoUsd: lease!.heldNanoUsd });
   expect(await held()).toBe(lease!.heldNanoUsd);
   expect(await settledAt()).toBeGreaterThan(last);
+});
+
+test('the first to ask once a call has fallen silent for good gets its room, before any worker looks', async () => {
+  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+  const ask = () => {
+    const demand = { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 1_000n };
+    const asked = { holderId: uuidv7(), ...caller, costMaxNanoUsd: 1_000n, timeToLive: { seconds: 30n } };
+    return started.billing.lease({ ...asked, demands: [demand] }, patient);
+  };
+  await ask();
+  await expect(ask()).rejects.toThrow('spend cap');
+  started.travel(30_000 + lateMs);
+  await ask();
+  await expect(ask()).rejects.toThrow('spend cap');
 });
