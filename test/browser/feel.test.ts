@@ -93,6 +93,21 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('what is typed into the palette as soon as a page is there is not lost to that page’s title, which takes the focus later', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 60_000);
+  await goWithin(page, '/limits');
+  await page.getByRole('heading', { level: 1, name: 'Limits' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('dark ');
+  await page.clock.runFor(1_000);
+  await page.keyboard.type('theme');
+  expect(await page.getByRole('combobox').inputValue()).toBe('dark theme');
+  await close();
+});
+
 test('a theme chosen in one tab is shown in the others at once', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/settings');

@@ -164,14 +164,15 @@ export function RoutedPage({ path }: { path: string }) {
 
 /**
  * After a change of page the focus moves to its title, so that a screen reader starts there. It waits until the page's file has loaded, and
- * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus.
+ * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus. Whoever has opened something
+ * over the new page by then, such as the search, types there.
  */
 function TitleFocus() {
   useEffect(() => {
-    const timer = window.setTimeout(
-      () => document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true }),
-      60,
-    );
+    const timer = window.setTimeout(() => {
+      const isInDialog = document.activeElement?.closest('[role="dialog"][data-state="open"]') != null;
+      if (!isInDialog) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
+    }, 60);
     return () => window.clearTimeout(timer);
   }, []);
   return null;
