@@ -1,11 +1,13 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
+  dialog,
   doubleClick,
   inSight,
   launchBrowser,
   openPage,
   overPlainHttp,
+  row,
   signIn,
   signInByForm,
 } from './support/browser.ts';
@@ -21,9 +23,6 @@ afterAll(async () => {
   await browser?.close();
   await portal?.[Symbol.asyncDispose]();
 });
-
-const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
-const dialog = (page: Page) => page.getByRole('dialog');
 
 test('a created key shows its secret once, and a double click creates one key', async () => {
   const { page, close } = await openPage(browser);

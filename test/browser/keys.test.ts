@@ -1,6 +1,6 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -13,9 +13,6 @@ afterAll(async () => {
   await browser?.close();
   await portal?.[Symbol.asyncDispose]();
 });
-
-const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
-const dialog = (page: Page) => page.getByRole('dialog');
 
 test('the list shows preview, type, status, restrictions, expiry warning, last use, uses and the quota', async () => {
   const { page, close } = await openPage(browser);

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -17,7 +17,6 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-const dialog = (page: Page) => page.getByRole('dialog');
 const nano = (text: string | null): bigint => BigInt(Math.round(Number(text!.replace(/[$,]/g, '')) * 1e9));
 
 test('the amounts shown on an invoice add up to its total, and it says what is due and for which days', async () => {

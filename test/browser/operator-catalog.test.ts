@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -18,8 +18,6 @@ afterAll(async () => {
   await browser?.close();
   await portal?.[Symbol.asyncDispose]();
 });
-
-const dialog = (page: Page) => page.getByRole('dialog');
 
 test('an operator adds a model with a deployment and a price, and watches it serve', async () => {
   const { page, close } = await openPage(browser);

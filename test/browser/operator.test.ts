@@ -1,6 +1,6 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -13,8 +13,6 @@ afterAll(async () => {
   await browser?.close();
   await portal?.[Symbol.asyncDispose]();
 });
-
-const dialog = (page: Page) => page.getByRole('dialog');
 
 test('an operator creates an organization, its credit, limits and a coupon, ends the coupon after a confirmation, and sees the mail', async () => {
   const { page, close } = await openPage(browser);

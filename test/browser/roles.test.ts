@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -16,7 +16,6 @@ afterAll(async () => {
 });
 
 const links = (page: Page) => page.getByRole('navigation', { name: 'Main' }).getByRole('link').allTextContents();
-const dialog = (page: Page) => page.getByRole('dialog');
 const everybody = [
   'Overview',
   'API keys',

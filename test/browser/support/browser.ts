@@ -182,3 +182,9 @@ export const inSight = (element: Locator): Promise<boolean> =>
     const { left, top, width, height } = shown.getBoundingClientRect();
     return shown.contains(shown.ownerDocument.elementFromPoint(left + width / 2, top + height / 2));
   });
+
+/** The dialog that is open. */
+export const dialog = (page: Page): Locator => page.getByRole('dialog');
+
+/** The row of a table that has this name in it. */
+export const row = (page: Page, name: string): Locator => page.getByRole('row').filter({ hasText: name });
