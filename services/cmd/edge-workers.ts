@@ -34,7 +34,7 @@ type Handover = { act?: string; seq?: number; ack?: number };
  * Node waits for a worker's answer to a connection it was handed, forever if the worker dies first: the client would hear nothing. So the
  * primary's copy of such a connection is closed as if the worker had accepted it; its client then sees what all clients of that worker see.
  */
-function closeWhatItWasHanded(worker: Worker): void {
+export function closeWhatItWasHanded(worker: Worker): void {
   const child = worker.process;
   const handed = new Set<number>();
   const send = child.send.bind(child) as (...message: unknown[]) => boolean;
@@ -45,12 +45,14 @@ function closeWhatItWasHanded(worker: Worker): void {
   };
   child.on('internalMessage', ({ ack }: Handover) => handed.delete(ack!));
   const close = (): void => {
-    // Until then it would be handed another one at once.
-    if (worker.isConnected()) return;
     for (const ack of handed) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: true });
   };
-  // The second event may come first, or never.
-  worker.on('exit', close).on('disconnect', close);
+  // While a handover is under way, Node does not say that a dead worker's channel has ended, and would hand the worker another connection.
+  const sayThatChannelEnded = (): void => {
+    if (worker.isConnected()) setTimeout(sayThatChannelEnded, 10);
+    else child.emit('disconnect');
+  };
+  worker.on('exit', sayThatChannelEnded).on('disconnect', close);
 }
 
 /**
