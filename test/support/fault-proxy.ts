@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
+import { connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from './free-port.ts';
 
 /** What happens to the bytes. `direction` limits a fault to the bytes sent towards one side; without it, it applies to both. */
 export type Fault =
@@ -79,11 +80,11 @@ export async function startFaultProxy({ target: firstTarget, listen }: FaultProx
     link.faultSet(fault);
   });
 
-  const address = { host: '127.0.0.1', port: 0 };
+  // Nobody else is given this port while connections are refused.
+  const address = { host: '127.0.0.1', port: listen === undefined ? await freePort() : 0 };
   const open = async () => {
     server.listen(listen ?? address);
     await once(server, 'listening');
-    if (listen === undefined) address.port = (server.address() as AddressInfo).port;
   };
   await open();
 
