@@ -39,7 +39,7 @@ export type Base = {
 /** Where the process is between its start and its end. */
 export type Progress = {
   closing: boolean;
-  /** How long an edge goes on, as not ready, before it closes. */
+  /** How long the process goes on, as not ready, before it closes. */
   closeDelayMs: number;
   /** The oldest catalog that may be served; undefined until everything is set up. */
   catalogVersionMin: bigint | undefined;

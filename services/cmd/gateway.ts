@@ -43,8 +43,8 @@ export type Gateway = {
   /** Resolves with true when `/readyz` says yes, with false when the gateway closes first. */
   ready(): Promise<boolean>;
   /**
-   * Refuses new work, lets running work end, ships the last usage events and closes. Before that an edge goes on for `delayMs`, as not
-   * ready: whoever still comes is served, and told to come back on another connection.
+   * Refuses new work, lets running work end, ships the last usage events and closes. Before that an edge, and services without one, go on
+   * for `delayMs`, as not ready: whoever still comes is served, and by an edge told to come back on another connection.
    */
   close(delayMs?: number): Promise<void>;
 };
@@ -59,9 +59,13 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
   const hasServices = parts.services.length > 0;
   const base = openBase(env, logger);
   const { switchboard, progress, closers } = base;
-  const close = (delayMs = 0): Promise<void> => {
+  let served: Awaited<ReturnType<typeof serveServices>> | undefined;
+  const close = async (delayMs = 0): Promise<void> => {
     progress.closing = true;
     progress.closeDelayMs = delayMs;
+    served?.stopServing();
+    // Edges wait by themselves, here and in WORKERS, and the services behind them with them.
+    if (served !== undefined && !parts.edge && !parts.edgeWorkers) await delay(delayMs);
     return closeAll(closers.splice(0));
   };
   try {
@@ -82,10 +86,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     const inference = hasInference ? await (await import('./parts/inference.ts')).startInferencePart(base) : undefined;
     // Before that jobs would fail, and one of WORKERS would be given connections that others could serve.
     if (parts.worker || cluster.isWorker) await inference?.prepared;
-    const rpcUrl =
-      hasServices || parts.inference
-        ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
-        : undefined;
+    if (hasServices || parts.inference) {
+      served = await serveServices(base, inference === undefined ? services : [...services, inference.rpc]);
+    }
+    const rpcUrl = served?.url;
     if (parts.worker) await (await import('./parts/worker.ts')).startWorker(base, connection!);
     const edge = parts.edge
       ? await (await import('./parts/edge.ts')).startEdge(base, partsReadiness, await parts.portal)

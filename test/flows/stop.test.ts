@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
 import { serviceNames } from '#shared/service-names.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
@@ -10,6 +12,7 @@ import { createTestDatabase } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
 import { openTalk } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
+import { transportTo } from '../support/rpc-carriers.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -56,6 +59,31 @@ test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running str
   expect(performance.now() - signalledMs).toBeGreaterThan(11_000);
   expect(child.output).not.toContain('"level":50');
 });
+
+test.each([
+  ['all', []],
+  ['service', ['usage']],
+])(
+  'after a SIGTERM the RPC port of `%s` still answers for SHUTDOWN_DELAY_SECONDS, and says by grpc.health.v1 that it is not serving',
+  async (name, args) => {
+    await using database = await createTestDatabase();
+    const env = { ...home.env(), ...givenSecrets, DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '3' };
+    await using child = startProcess({ script: `services/cmd/${name}.ts`, args, env });
+    const url = `http://127.0.0.1:${await child.waitForPort(/(?:Internal RPC +|usage at )http:\/\/[^:]+:(\d+)/)}`;
+    using watching = transportTo(url, []);
+    using anew = transportTo(url, []);
+    const watched = createRpcClient(Health, watching).watch({})[Symbol.asyncIterator]();
+    expect((await watched.next()).value?.status).toBe(Status.SERVING);
+    const signalledMs = performance.now();
+    child.signal('SIGTERM');
+    expect((await watched.next()).value?.status).toBe(Status.NOT_SERVING);
+    const service = 'modelgateway.usage.v1.UsageService';
+    expect((await createRpcClient(Health, anew).check({ service })).status).toBe(Status.NOT_SERVING);
+    await expect(watched.next()).rejects.toThrow('restarting');
+    expect(performance.now() - signalledMs).toBeGreaterThan(2_900);
+    expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+  },
+);
 
 test.each(['SIGINT', 'SIGTERM'] as const)(
   'a %s to the whole process group lets the streams of all WORKERS end',

@@ -5,11 +5,14 @@ import { createRpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { type Base, drainMs, listening } from '../base.ts';
 
-/** Serves services to other processes, at the returned address; an inference part is healthy once it is prepared. */
+/**
+ * Serves services to other processes, at the returned address; an inference part is healthy once it is prepared. `stopServing` tells those
+ * who ask for the health, and goes on serving.
+ */
 export async function serveServices(
   { env, calls, progress, closers }: Base,
   services: readonly RpcService[],
-): Promise<string> {
+): Promise<{ url: string; stopServing(): void }> {
   const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: systemClock });
   const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
   const setHealth = (isServing: boolean): void => {
@@ -21,5 +24,5 @@ export async function serveServices(
   }
   const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
   closers.push(() => server.close());
-  return url;
+  return { url, stopServing: server.health.stopServing };
 }
