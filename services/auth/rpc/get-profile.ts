@@ -1,4 +1,4 @@
-import { callerOf } from '#shared/rpc/caller.ts';
+import { callerOf, Role, requireRole } from '#shared/rpc/caller.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
@@ -9,7 +9,9 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 export const getProfile =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getProfile'> =>
   async (_request, context) => {
-    const { tenantId, userId } = callerOf(context);
+    const caller = callerOf(context);
+    requireRole(caller, Role.MEMBER);
+    const { tenantId, userId } = caller;
     const em = database.em();
     return {
       user: userMessage(await getUser(em, { id: userId, tenantId })),

@@ -5,7 +5,7 @@ import { type RefreshClaims, readRefreshToken } from '../tokens/session-tokens.t
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 'feed'>;
 
-/** Ends a session: the caller's, or that of the refresh token when nobody is signed in. */
+/** Ends a session: the caller's, or that of the refresh token when the caller has none. */
 export const logout =
   (deps: Deps): AuthRpc<'logout'> =>
   async (request, context) => {
@@ -16,6 +16,6 @@ export const logout =
   };
 
 const sessionOf = (caller: Caller): RefreshClaims | null =>
-  caller.kind === CallerKind.SESSION
+  caller.kind === CallerKind.SESSION && caller.sessionId !== ''
     ? { tenantId: caller.tenantId, userId: caller.userId, sessionId: caller.sessionId }
     : null;
