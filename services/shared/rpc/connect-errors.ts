@@ -104,8 +104,11 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
       return cancelledHere ? cancelled(error) : outOfReach(details);
     case Code.DeadlineExceeded:
       return gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.', details);
-    case Code.Unimplemented:
-      return gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not implemented.', details);
+    case Code.Unimplemented: {
+      const isCompressed = error.rawMessage.startsWith('unknown compression');
+      const text = isCompressed ? 'Compressed messages are not accepted.' : 'This operation is not implemented.';
+      return gatewayError(ErrorReason.UNIMPLEMENTED, text, details);
+    }
     case Code.Unauthenticated:
       return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', details);
     case Code.InvalidArgument:

@@ -296,3 +296,15 @@ test('an unknown field in the JSON of a stream is refused by its name as well', 
   session.close();
   expect(answer.body).toMatch(/invalid_argument.*spend_cap_usd/);
 });
+
+test('a compressed message of a stream is refused as such, not as an RPC that there is not', async () => {
+  await using port = await serveRpc(testServices({ inference: { async *invoke() {} } }));
+  const authorization = `Bearer ${await testTokens('edge').mint(InferenceService.typeName, caller)}`;
+  const message = gzipSync(Buffer.alloc(0));
+  const head = Buffer.from([1, 0, 0, 0, message.length]);
+  const session = connectHttp2(port.url);
+  const headers = { 'content-type': 'application/connect+proto', 'connect-content-encoding': 'gzip', authorization };
+  const answer = await rawPost(session, `/${InferenceService.typeName}/Invoke`, headers, [head, message]);
+  session.close();
+  expect(answer.body).toContain('Compressed messages are not accepted.');
+});

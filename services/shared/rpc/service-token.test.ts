@@ -85,6 +85,21 @@ test.each<[string, string]>([
   await expect(tokensOf('keys').verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
 });
 
+test.each<[string, object, object?]>([
+  ['aud', { aud: 'KeysService' }],
+  ['iss', { iss: 'my-team' }],
+  ['iat', { iat: undefined }],
+  ['exp', { exp: now + 3600 }],
+  ['caller', { caller: undefined }],
+  ['typ', {}, { alg: 'HS256', typ: 'JWT' }],
+])(
+  'whoever signs with the right secret is told that `%s` is what is wrong',
+  async (claim, claims, header = goodHeader) => {
+    const refusal = tokensOf('keys').verify(forged(header, { ...goodClaims, ...claims }), keys, ['edge']);
+    await expect(refusal).rejects.toMatchObject({ ...refused, message: expect.stringContaining(`\`${claim}\``) });
+  },
+);
+
 test('a service that names no callers accepts none', async () => {
   const token = await tokensOf('edge').mint(keys, user);
   await expect(tokensOf('keys').verify(token, keys, [])).rejects.toMatchObject(refused);

@@ -101,7 +101,8 @@ async function verifiedPayload(token: string, keys: readonly KeyObject[], option
 
 function callerIn(payload: JWTPayload): Caller {
   const { caller: encoded, iss, exp, iat } = payload;
-  if (typeof encoded !== 'string' || exp! - iat! > lifetimeSeconds) throw refusedToken('bad claims');
+  if (typeof encoded !== 'string') throw refusedToken(wrongClaim('caller'));
+  if (exp! - iat! > lifetimeSeconds) throw refusedToken(wrongClaim('exp'));
   const caller = decodeCaller(encoded);
   // The issuer of the token, not its content, says which service calls.
   caller.service = caller.kind === CallerKind.SERVICE ? iss! : '';
@@ -142,17 +143,20 @@ function refusedToken(cause: unknown): GatewayError {
 /** The part of a refusal's text that tells a wrong secret from a wrong clock; the operators' command line looks for it. */
 export const signedWithAnotherSecret = 'it was signed with another SERVICE_SECRET';
 
+const wrongClaim = (claim: string) => new joseErrors.JWTClaimValidationFailed(`wrong ${claim}`, {}, claim);
+
 /**
- * What an operator can correct, for the log of the calling process. What is wrong with a caller may be told, since its token was signed
- * with the secret.
+ * What an operator, or who signs tokens in another language, can correct. What is wrong with a caller or a claim may be told, since the
+ * token was signed with the secret.
  */
 function whatIsWrong(cause: unknown): string {
   if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
   if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return `: ${signedWithAnotherSecret}.`;
   const isOfAnotherTime =
     cause instanceof joseErrors.JWTExpired ||
-    (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat');
-  return isOfAnotherTime ? ': it is too old or from the future; check the clocks of the two machines.' : '.';
+    (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat' && cause.reason !== 'missing');
+  if (isOfAnotherTime) return ': it is too old or from the future; check the clocks of the two machines.';
+  return cause instanceof joseErrors.JWTClaimValidationFailed ? `: its \`${cause.claim}\` is missing or wrong.` : '.';
 }
 
 function secretKey(secret: string): KeyObject {
