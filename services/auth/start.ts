@@ -72,11 +72,12 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
   opened.defer(() => keyRefreshes.close());
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
-  const waiting = () => mailsWaiting(database, new Date(clock.now()));
-  showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read: waiting });
   const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
   const { smtpUrl } = options;
   if (smtpUrl !== undefined) {
+    // Without a mail server nothing is overdue, however long it waits for an operator.
+    const waiting = () => mailsWaiting(database, new Date(clock.now()));
+    showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read: waiting });
     // Not needed without a mail server.
     const { startMailSender } = await import('./mail/sender.ts');
     const sender = startMailSender({ database, clock, logger, outbox, smtpUrl, from });

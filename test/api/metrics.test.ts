@@ -127,7 +127,6 @@ test('the age of an edge’s feeds is shown, and what became of its usage events
   expect(text).toMatch(/^gateway_journal_refused_events_total 0$/m);
   expect(text).toMatch(/^gateway_journal_failed_calls_total \d+$/m);
   for (const [service, outbox] of [
-    ['auth', 'mails'],
     ['usage', 'charges'],
     ...['keys', 'models', 'billing'].map((each) => [each, 'audit_events']),
   ]) {
