@@ -30,7 +30,7 @@ export const invoiceWithLines = (
     async (em) => {
       const invoice = await findInvoice(em, tenantId, id);
       const { month } = invoice;
-      const orderBy = { model: 'asc', unit: 'asc', unitPriceNanoUsd: 'asc' } as const;
+      const orderBy = { model: 'asc', unit: 'asc', unitPriceNanoUsd: 'asc', usageMonth: 'asc' } as const;
       return { invoice, lines: await em.find(InvoiceLineEntity, { tenantId, month }, { orderBy }) };
     },
     { isolationLevel: IsolationLevel.REPEATABLE_READ },

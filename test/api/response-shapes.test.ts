@@ -327,6 +327,7 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
           unit: 'string',
           unit_price_usd: 'number',
           amount_usd: 'number',
+          usage_month: 'string',
         },
       ],
     },

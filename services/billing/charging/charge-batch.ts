@@ -62,7 +62,7 @@ export async function chargeBatch(
       spent.add({ tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month }, paygNanoUsd);
     }
     const lines = pricedLines(rates.get(event.priceVersionId)!, event.usage!, costNanoUsd);
-    drafts.add(tenantId, month, event.model, { lines, costNanoUsd, paygNanoUsd });
+    drafts.add(tenantId, month, event.model, { usageMonth: periods.usageMonth, lines, costNanoUsd, paygNanoUsd });
   }
 
   await post(

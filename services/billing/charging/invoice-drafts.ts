@@ -5,7 +5,7 @@ import { plainArray, type Sql } from '../db/sql.ts';
 import type { PeriodStart } from '../domain/period.ts';
 import type { PricedLine } from '../domain/priced-lines.ts';
 
-type Line = PricedLine & { model: string };
+type Line = PricedLine & { model: string; usageMonth: PeriodStart };
 type Draft = {
   tenantId: string;
   month: PeriodStart;
@@ -23,7 +23,7 @@ export class DraftAdditions {
     tenantId: string,
     month: PeriodStart,
     model: string,
-    charge: { lines: readonly PricedLine[]; costNanoUsd: bigint; paygNanoUsd: bigint },
+    charge: { usageMonth: PeriodStart; lines: readonly PricedLine[]; costNanoUsd: bigint; paygNanoUsd: bigint },
   ): void {
     const draft = this.#draft(tenantId, month);
     draft.subtotalNanoUsd += charge.costNanoUsd;
@@ -35,10 +35,11 @@ export class DraftAdditions {
     }
     for (const line of charge.lines) {
       const sum = sums.find(
-        ({ unit, unitPriceNanoUsd }) => unit === line.unit && unitPriceNanoUsd === line.unitPriceNanoUsd,
+        ({ unit, unitPriceNanoUsd, usageMonth }) =>
+          unit === line.unit && unitPriceNanoUsd === line.unitPriceNanoUsd && usageMonth === charge.usageMonth,
       );
       if (sum === undefined) {
-        sums.push({ ...line, model });
+        sums.push({ ...line, model, usageMonth: charge.usageMonth });
       } else {
         sum.quantity += line.quantity;
         sum.amountNanoUsd += line.amountNanoUsd;
@@ -85,9 +86,11 @@ export class DraftAdditions {
     await sql.query({
       name: 'add-to-lines',
       text: `
-        insert into invoice_lines as kept (tenant_id, month, model, unit, unit_price_nano_usd, quantity, amount_nano_usd)
-        select * from unnest($1::uuid[], $2::date[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[])
-        on conflict (tenant_id, month, model, unit, unit_price_nano_usd) do update set
+        insert into invoice_lines as kept
+          (tenant_id, month, model, unit, unit_price_nano_usd, usage_month, quantity, amount_nano_usd)
+        select * from unnest(
+          $1::uuid[], $2::date[], $3::text[], $4::smallint[], $5::bigint[], $6::date[], $7::bigint[], $8::bigint[])
+        on conflict (tenant_id, month, model, unit, unit_price_nano_usd, usage_month) do update set
           quantity = kept.quantity + excluded.quantity,
           amount_nano_usd = kept.amount_nano_usd + excluded.amount_nano_usd`,
       values: [
@@ -96,6 +99,7 @@ export class DraftAdditions {
         lines.map((line) => line.model),
         plainArray(lines.map((line): PriceUnit => line.unit)),
         plainArray(lines.map((line) => line.unitPriceNanoUsd)),
+        plainArray(lines.map((line) => line.usageMonth)),
         plainArray(lines.map((line) => line.quantity)),
         plainArray(lines.map((line) => line.amountNanoUsd)),
       ],

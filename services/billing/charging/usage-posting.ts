@@ -34,7 +34,13 @@ export class DayTexts {
 }
 
 /** The periods in which an event counts. */
-type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
+type EventPeriods = {
+  keyDay: PeriodStart;
+  userDay: PeriodStart;
+  month: PeriodStart;
+  /** In which usage reports count it. */
+  usageMonth: PeriodStart;
+};
 
 /**
  * A lease records the period whose budget had room, and the charge counts there, however late it comes. Without a lease the event's own
@@ -42,12 +48,14 @@ type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodSt
  */
 export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: DayTexts): EventPeriods {
   const day = days.at(madeMs);
+  const usageMonth = monthOfDay(day);
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {
     keyDay: periodOf(BudgetKind.API_KEY) ?? day,
     userDay: periodOf(BudgetKind.USER) ?? day,
-    month: periodOf(BudgetKind.ORGANIZATION) ?? monthOfDay(day),
+    month: periodOf(BudgetKind.ORGANIZATION) ?? usageMonth,
+    usageMonth,
   };
 }
 

@@ -104,6 +104,7 @@ export const InvoiceLineEntity = defineEntity({
     model: p.text().primary(),
     unit: p.smallint().primary().$type<PriceUnit>(),
     unitPriceNanoUsd: p.bigint('bigint').primary(),
+    usageMonth: p.date().primary(),
     quantity: p.bigint('bigint'),
     amountNanoUsd: p.bigint('bigint'),
   },

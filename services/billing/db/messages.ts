@@ -7,7 +7,7 @@ import type { LotSchema } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { PlanSchema } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import type { TransactionSchema } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
-import { describedUnit } from '../documents/unit-texts.ts';
+import { describedLine } from '../documents/line-texts.ts';
 import { dayOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import type {
   CommitmentRow,
@@ -114,8 +114,9 @@ export const invoiceMessage = (
   creditsNanoUsd: row.creditsNanoUsd,
   totalNanoUsd: row.totalNanoUsd,
   lineItems: lines.map((line) => ({
-    description: `${line.model}: ${describedUnit(line.unit)}`,
+    description: describedLine(line),
     model: line.model,
+    usageMonth: line.usageMonth.slice(0, 7),
     line: {
       unit: line.unit,
       quantity: line.quantity,

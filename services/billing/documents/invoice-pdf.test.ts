@@ -39,7 +39,7 @@ test('quantities are in the units named in their line, so that multiplied by the
       [PriceUnit.AUDIO_SECOND, 60_000n, 200_000n, 12_000_000n],
     ] as const
   ).map(([unit, quantity, unitPriceNanoUsd, amountNanoUsd]) => {
-    return { tenantId, month, model: 'a', unit, quantity, unitPriceNanoUsd, amountNanoUsd };
+    return { tenantId, month, usageMonth: month, model: 'a', unit, quantity, unitPriceNanoUsd, amountNanoUsd };
   });
   const texts = textsOf(await invoicePdf(invoice, lines, '')).join(' | ');
   for (const line of [
@@ -62,7 +62,7 @@ test('an invoice names its organization, unless its font lacks a letter of the n
 });
 
 test('an invoice of several pages breaks no amount, keeps its totals together, and says on each page which one it is and what its columns are', async () => {
-  const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n };
+  const line = { tenantId, month, usageMonth: month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n };
   const lines = (count: number) =>
     Array.from({ length: count }, (_, index) => ({
       ...line,
@@ -84,7 +84,15 @@ test('an invoice of several pages breaks no amount, keeps its totals together, a
 });
 
 test('a long invoice is drawn in many turns of the event loop, so that other calls continue meanwhile', async () => {
-  const line = { tenantId, month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n, amountNanoUsd: 120n };
+  const line = {
+    tenantId,
+    month,
+    usageMonth: month,
+    unit: PriceUnit.IMAGE,
+    unitPriceNanoUsd: 40n,
+    quantity: 3n,
+    amountNanoUsd: 120n,
+  };
   const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, model: `model-${index}` }));
   await invoicePdf(invoice, [], '');
   let turns = 0;

@@ -4,7 +4,7 @@ import { upToWholeCent, usdText } from '#shared/money.ts';
 import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
 import { invoiceNumber } from '../db/messages.ts';
 import { quantityPerUnit } from '../domain/priced-lines.ts';
-import { describedUnit } from './unit-texts.ts';
+import { describedLine } from './line-texts.ts';
 
 const margin = 50;
 /** Of a row's text, quantity, price and amount; the last holds ten digits and nine decimals, so that no amount is broken. */
@@ -109,7 +109,7 @@ function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
   const perUnit = quantityPerUnit(line.unit);
   const isPerMillion = perUnit === 1_000_000n;
   row(document, [
-    `${line.model}: ${describedUnit(line.unit)}`,
+    describedLine(line),
     // Tokens and characters, priced by the million, are shown one by one; audio, metered in milliseconds, is shown in seconds.
     isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
     isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),

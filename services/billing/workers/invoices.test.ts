@@ -113,6 +113,34 @@ test('what arrives after an invoice is final goes on the next one, and the final
   await sound(started);
 });
 
+test('each line of an invoice is of calls of one month, and says so where that is not the month of the invoice', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const charge = (costNanoUsd: bigint, atMs = Date.now()) =>
+    billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs })] }, service);
+  const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7);
+  const madeIn = monthOf(Date.now());
+  await charge(2_000n);
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(deps);
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  for (const [costNanoUsd, atMs] of [[3_000n], [5_000n, nowMs], [4_000n]] as const) await charge(costNanoUsd, atMs);
+  const lines = [];
+  for (const { id } of (await billing.listInvoices({}, as(owner))).invoices) {
+    for (const { usageMonth, description, line } of (await billing.getInvoice({ invoiceId: id }, as(owner))).invoice!
+      .lineItems) {
+      lines.push([usageMonth, description, line!.amountNanoUsd]);
+    }
+  }
+  expect(lines).toEqual([
+    [madeIn, `test/model: input tokens, used in ${madeIn}`, 7_000n],
+    [monthOf(nowMs), 'test/model: input tokens', 5_000n],
+    [madeIn, 'test/model: input tokens', 2_000n],
+  ]);
+});
+
 test('an invoice is overdue after its due date, can be paid once, and can be voided only while unpaid', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;

@@ -242,8 +242,12 @@ const lineItemSchema = Type.Object({
   unit: Type.Enum(Object.values(units).map(([name]) => name)),
   unit_price_usd: usdSchema,
   amount_usd: usdSchema,
+  usage_month: Type.String({
+    description:
+      "The UTC month of the calls, as `YYYY-MM`: for calls that were charged late, an earlier one than the invoice's.",
+  }),
 });
-function lineItemJson({ description, model, line }: InvoiceLineItem): Static<typeof lineItemSchema> {
+function lineItemJson({ description, model, line, usageMonth }: InvoiceLineItem): Static<typeof lineItemSchema> {
   const { unit, quantity, unitPriceNanoUsd, amountNanoUsd } = line as PricedLine;
   const [name, billionthsPerOne] = units[unit as keyof typeof units] ?? units[PriceUnit.REQUEST];
   return {
@@ -253,6 +257,7 @@ function lineItemJson({ description, model, line }: InvoiceLineItem): Static<typ
     unit: name,
     unit_price_usd: usdJson(unitPriceNanoUsd),
     amount_usd: usdJson(amountNanoUsd),
+    usage_month: usageMonth,
   };
 }
 

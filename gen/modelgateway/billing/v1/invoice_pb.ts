@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/billing/v1/invoice.proto.
  */
 export const file_modelgateway_billing_v1_invoice: GenFile = /*@__PURE__*/
-  fileDesc("CiVtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9pbnZvaWNlLnByb3RvEhdtb2RlbGdhdGV3YXkuYmlsbGluZy52MSL4AwoHSW52b2ljZRIKCgJpZBgBIAEoCRIOCgZudW1iZXIYAiABKAkSMAoMcGVyaW9kX3N0YXJ0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglpc3N1ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGR1ZV9kYXRlGAYgASgJEisKB3BhaWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnN0YXR1cxgIIAEoDjImLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkludm9pY2VTdGF0dXMSPgoOcGF5bWVudF9zdGF0dXMYCSABKA4yJi5tb2RlbGdhdGV3YXkuYmlsbGluZy52MS5QYXltZW50U3RhdHVzEhkKEXN1YnRvdGFsX25hbm9fdXNkGAogASgDEhgKEGNyZWRpdHNfbmFub191c2QYCyABKAMSFgoOdG90YWxfbmFub191c2QYDCABKAMSPAoKbGluZV9pdGVtcxgNIAMoCzIoLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkludm9pY2VMaW5lSXRlbSJoCg9JbnZvaWNlTGluZUl0ZW0SEwoLZGVzY3JpcHRpb24YASABKAkSDQoFbW9kZWwYAiABKAkSMQoEbGluZRgDIAEoCzIjLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLlByaWNlZExpbmUqggEKDUludm9pY2VTdGF0dXMSHgoaSU5WT0lDRV9TVEFUVVNfVU5TUEVDSUZJRUQQABIYChRJTlZPSUNFX1NUQVRVU19EUkFGVBABEhwKGElOVk9JQ0VfU1RBVFVTX0ZJTkFMSVpFRBACEhkKFUlOVk9JQ0VfU1RBVFVTX1ZPSURFRBADKoABCg1QYXltZW50U3RhdHVzEh4KGlBBWU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWUEFZTUVOVF9TVEFUVVNfUEVORElORxABEhcKE1BBWU1FTlRfU1RBVFVTX1BBSUQQAhIaChZQQVlNRU5UX1NUQVRVU19PVkVSRFVFEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_modelgateway_billing_v1_price_usage]);
+  fileDesc("CiVtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9pbnZvaWNlLnByb3RvEhdtb2RlbGdhdGV3YXkuYmlsbGluZy52MSL4AwoHSW52b2ljZRIKCgJpZBgBIAEoCRIOCgZudW1iZXIYAiABKAkSMAoMcGVyaW9kX3N0YXJ0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglpc3N1ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGR1ZV9kYXRlGAYgASgJEisKB3BhaWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjYKBnN0YXR1cxgIIAEoDjImLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkludm9pY2VTdGF0dXMSPgoOcGF5bWVudF9zdGF0dXMYCSABKA4yJi5tb2RlbGdhdGV3YXkuYmlsbGluZy52MS5QYXltZW50U3RhdHVzEhkKEXN1YnRvdGFsX25hbm9fdXNkGAogASgDEhgKEGNyZWRpdHNfbmFub191c2QYCyABKAMSFgoOdG90YWxfbmFub191c2QYDCABKAMSPAoKbGluZV9pdGVtcxgNIAMoCzIoLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkludm9pY2VMaW5lSXRlbSJ9Cg9JbnZvaWNlTGluZUl0ZW0SEwoLZGVzY3JpcHRpb24YASABKAkSDQoFbW9kZWwYAiABKAkSMQoEbGluZRgDIAEoCzIjLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLlByaWNlZExpbmUSEwoLdXNhZ2VfbW9udGgYBCABKAkqggEKDUludm9pY2VTdGF0dXMSHgoaSU5WT0lDRV9TVEFUVVNfVU5TUEVDSUZJRUQQABIYChRJTlZPSUNFX1NUQVRVU19EUkFGVBABEhwKGElOVk9JQ0VfU1RBVFVTX0ZJTkFMSVpFRBACEhkKFUlOVk9JQ0VfU1RBVFVTX1ZPSURFRBADKoABCg1QYXltZW50U3RhdHVzEh4KGlBBWU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWUEFZTUVOVF9TVEFUVVNfUEVORElORxABEhcKE1BBWU1FTlRfU1RBVFVTX1BBSUQQAhIaChZQQVlNRU5UX1NUQVRVU19PVkVSRFVFEANiBnByb3RvMw", [file_google_protobuf_timestamp, file_modelgateway_billing_v1_price_usage]);
 
 /**
  * Invoice is an organization's bill for one UTC month.
@@ -122,13 +122,13 @@ export const InvoiceSchema: GenMessage<Invoice> = /*@__PURE__*/
   messageDesc(file_modelgateway_billing_v1_invoice, 0);
 
 /**
- * InvoiceLineItem is the usage of one model in one unit at one rate.
+ * InvoiceLineItem is the usage of one model in one unit at one rate, by calls of one month.
  *
  * @generated from message modelgateway.billing.v1.InvoiceLineItem
  */
 export type InvoiceLineItem = Message<"modelgateway.billing.v1.InvoiceLineItem"> & {
   /**
-   * What people read.
+   * What people read; it names the month of the calls where that is not the invoice's.
    *
    * @generated from field: string description = 1;
    */
@@ -147,6 +147,14 @@ export type InvoiceLineItem = Message<"modelgateway.billing.v1.InvoiceLineItem">
    * @generated from field: modelgateway.billing.v1.PricedLine line = 3;
    */
   line?: PricedLine | undefined;
+
+  /**
+   * The UTC month in which the calls were made, as YYYY-MM: an earlier one than the invoice's if they were charged after that month's invoice
+   * was final, a later one if they are of background jobs that were submitted in the invoice's month.
+   *
+   * @generated from field: string usage_month = 4;
+   */
+  usageMonth: string;
 };
 
 /**

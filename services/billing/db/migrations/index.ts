@@ -14,6 +14,7 @@ import { CountTransactions } from './0012-count-transactions.ts';
 import { RememberVerification } from './0013-remember-verification.ts';
 import { HoldByMonth } from './0014-hold-by-month.ts';
 import { PauseVerification } from './0015-pause-verification.ts';
+import { KnowMonthOfUsage } from './0016-know-month-of-usage.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -32,4 +33,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0013-remember-verification', class: RememberVerification },
   { name: '0014-hold-by-month', class: HoldByMonth },
   { name: '0015-pause-verification', class: PauseVerification },
+  { name: '0016-know-month-of-usage', class: KnowMonthOfUsage },
 ];
