@@ -1,11 +1,14 @@
 import { create } from '@bufbuild/protobuf';
+import type pg from 'pg';
 import { expect, test } from 'vitest';
 import { type LeaseRequest, LeaseRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { onDatabase } from '../../../test/support/people.ts';
-import { operator, startTestBilling } from '../fixtures/test-billing.ts';
+import { asTableOwner, onDatabase } from '../../../test/support/people.ts';
+import { startStopwatch } from '../../../test/support/stopwatch.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { operator, startTestBilling, type TestBilling } from '../fixtures/test-billing.ts';
 import { createRoomBatches } from './room-batches.ts';
 
 /** A request for room under a key's cap. */
@@ -18,6 +21,21 @@ const asking = (tenantId: string): LeaseRequest =>
     costMaxNanoUsd: 5n,
     demands: [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 10n }],
   });
+
+/** Asks for room in what an organization can pay. */
+function askingFor({ deps }: TestBilling) {
+  const rooms = createRoomBatches(deps);
+  return (tenantId: string) => {
+    const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() }];
+    return rooms.take(create(LeaseRequestSchema, { holderId: uuidv7(), tenantId, costMaxNanoUsd: 1n, demands }));
+  };
+}
+
+/** Begins a transaction that holds the accounts of organizations. */
+async function lockAccounts(client: pg.Client, tenantIds: readonly string[]): Promise<void> {
+  await client.query('begin');
+  await client.query('insert into billing.accounts (tenant_id) select unnest($1::uuid[])', [tenantIds]);
+}
 
 test('of requests that are batched, only the one that fails is refused', async () => {
   await using started = await startTestBilling();
@@ -53,15 +71,10 @@ test.each([{ paygEnabled: false }, { paygEnabled: true }])(
     await using started = await startTestBilling();
     const plan = { code: 'developer', name: 'Developer', paygEnabled, included: { monthlyCreditNanoUsd: 10n } };
     await started.billing.putPlan({ plan }, operator);
-    const rooms = createRoomBatches(started.deps);
-    const ask = (tenantId: string) => {
-      const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() }];
-      return rooms.take(create(LeaseRequestSchema, { holderId: uuidv7(), tenantId, costMaxNanoUsd: 1n, demands }));
-    };
+    const ask = askingFor(started);
     const busy = [uuidv7(), uuidv7(), uuidv7()];
     await onDatabase(started, async (client) => {
-      await client.query('begin');
-      await client.query('insert into billing.accounts (tenant_id) select unnest($1::uuid[])', [busy]);
+      await lockAccounts(client, busy);
       const delayed: Promise<unknown>[] = [];
       for (let count = 0; count < 5; count++) {
         delayed.push(Promise.allSettled(busy.map(ask)));
@@ -72,3 +85,55 @@ test.each([{ paygEnabled: false }, { paygEnabled: true }])(
     });
   },
 );
+
+/** Organizations without PAYG: each request for room locks their account. */
+async function startPrepaid(): Promise<TestBilling> {
+  const started = await startTestBilling();
+  const plan = { code: 'developer', name: 'Developer', paygEnabled: false, included: { monthlyCreditNanoUsd: 10n } };
+  await started.billing.putPlan({ plan }, operator);
+  return started;
+}
+
+test('an organization is answered before its callers give up, though the accounts of all others in its batch are locked', async () => {
+  await using started = await startPrepaid();
+  const ask = askingFor(started);
+  const busy = Array.from({ length: 63 }, () => uuidv7());
+  await onDatabase(started, async (client) => {
+    await lockAccounts(client, busy);
+    using watch = startStopwatch();
+    const delayed = Promise.allSettled(busy.map(ask));
+    await ask(uuidv7());
+    expect(watch.ms).toBeLessThan(3_000);
+    await client.query('rollback');
+    await delayed;
+  });
+});
+
+test('an organization whose account comes free is answered, though others still wait for theirs', async () => {
+  await using started = await startPrepaid();
+  const ask = askingFor(started);
+  const [freed, ...busy] = [uuidv7(), uuidv7(), uuidv7()] as const;
+  await onDatabase(started, (client) =>
+    onDatabase(started, async (other) => {
+      await lockAccounts(client, busy);
+      await lockAccounts(other, [freed]);
+      let settled = 0;
+      const delayed = busy.map((tenantId) => ask(tenantId).finally(() => (settled += 1)));
+      const locks = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+      const waiting = (count: number) =>
+        waitFor(async () => (await asTableOwner(started, locks)).rowCount === count, {
+          description: `${count} to wait for locks`,
+        });
+      await waiting(2);
+      const answer = ask(freed);
+      await waiting(3);
+      // As many as wait apart at a time.
+      await waiting(2);
+      await other.query('rollback');
+      await answer;
+      expect(settled).toBe(0);
+      await client.query('rollback');
+      await Promise.all(delayed);
+    }),
+  );
+});

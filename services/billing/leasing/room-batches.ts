@@ -18,15 +18,24 @@ const timeToLiveMsDefault = 30_000;
 const runningMax = 4;
 /** The most requests in one transaction. */
 const batchMax = 64;
-/** How long requests of several organizations wait for a lock together, in milliseconds; their callers wait for three seconds. */
+/** How long the requests of a transaction wait for a lock together, in milliseconds. */
 const waitTogetherMs = 500;
-/** The same for those of one organization, after that: long enough for an account that is not busy. */
-const waitAloneMs = 50;
-/** The most transactions, besides, that wait for longer. */
+/** How long all who wait apart wait for their locks, one organization after another, and the least time for one; in milliseconds. */
+const roundMs = 1_000;
+const waitApartMsMin = 10;
+/** How long a request waits for a lock in all, in milliseconds: its caller gives up then. */
+const waitMsMax = 3_000;
+/** The most transactions, besides, that wait apart. */
 const apartMax = 2;
 
 type Answer = { taken: Taken; terms: Terms; nowMs: number };
-type Waiting = { request: LeaseRequest; resolve(answer: Answer): void; reject(error: unknown): void };
+type Waiting = {
+  request: LeaseRequest;
+  /** When it came, on the monotonic clock. */
+  sinceMs: number;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
+};
 type Deps = Pick<BillingDeps, 'database' | 'databaseNow'>;
 
 export type RoomBatches = {
@@ -36,8 +45,8 @@ export type RoomBatches = {
 
 /**
  * Takes room for several requests together: those that come in the same turn, or while transactions are running, share the next one. A
- * crowd of keys used for the first time costs ten statements for many, not ten for each. Requests of an organization whose account is busy
- * for long wait for it apart from the others.
+ * crowd of keys used for the first time costs ten statements for many, not ten for each. Those that meet a busy account wait apart from
+ * the others, the requests of each organization for themselves: however many accounts stay busy, each has its turn every second or so.
  */
 export function createRoomBatches(deps: Deps): RoomBatches {
   const waiting: Waiting[] = [];
@@ -61,9 +70,10 @@ export function createRoomBatches(deps: Deps): RoomBatches {
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
     } catch (error) {
       if (isLockTimeout(error)) {
-        const byTenant = Map.groupBy(batch, tenantOf);
-        if (byTenant.size === 1) return waitApart(batch);
-        for (const own of byTenant.values()) await answer(own, waitAloneMs);
+        for (const one of batch) {
+          if (performance.now() - one.sinceMs < waitMsMax) waitApart(one);
+          else one.reject(error);
+        }
         return;
       }
       // The lease was given up while it was being written: asking again will show that.
@@ -74,26 +84,32 @@ export function createRoomBatches(deps: Deps): RoomBatches {
     }
   }
 
-  /** For requests of one organization. */
-  function waitApart(batch: readonly Waiting[]): void {
-    const tenantId = tenantOf(batch[0]!);
+  function waitApart(one: Waiting): void {
+    const tenantId = tenantOf(one);
     const line = apart.get(tenantId);
     if (line !== undefined) {
-      line.push(...batch);
+      line.push(one);
       return;
     }
-    const own = [...batch];
+    const own = [one];
     apart.set(tenantId, own);
-    void apartTurns(async () => {
-      while (own.length > 0) await answer(own.splice(0, batchMax), 0);
-      apart.delete(tenantId);
-    });
+    void takeTurns(tenantId, own);
+  }
+
+  /** Those for whom a turn was too short are in the line again. */
+  async function takeTurns(tenantId: string, own: Waiting[]): Promise<void> {
+    while (own.length > 0) {
+      await apartTurns(() =>
+        answer(own.splice(0, batchMax), Math.max(waitApartMsMin, Math.floor(roundMs / apart.size))),
+      );
+    }
+    apart.delete(tenantId);
   }
 
   return {
     take: (request) =>
       new Promise((resolve, reject) => {
-        const one = { request, resolve, reject };
+        const one = { request, sinceMs: performance.now(), resolve, reject };
         (apart.get(tenantOf(one)) ?? waiting).push(one);
         if (waiting.length > 0 && running < runningMax) void run();
       }),
