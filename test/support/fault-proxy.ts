@@ -17,6 +17,8 @@ export type Fault =
   | { kind: 'refuse' }
   /** All connections, existing and new, end with RST. */
   | { kind: 'reset' }
+  /** A connection on which these bytes are sent at once ends with RST before they arrive; others go on. */
+  | { kind: 'deny'; text: string; direction?: Direction }
   /** The client gets FIN; what it sends is still passed on. */
   | { kind: 'half-close' }
   /** Each connection passes this many more bytes and is then reset. */
@@ -217,6 +219,8 @@ class Lane {
       this.#view.lost(bytes.length);
       return;
     }
+    const denied = appliesTo(fault, this.direction, 'deny');
+    if (denied !== undefined && bytes.includes(denied.text)) return this.#link.reset();
     const throttle = appliesTo(fault, this.direction, 'throttle');
     if (throttle !== undefined) return this.#trickle(bytes, throttle.bytesPerSecond);
     if (this.bytesLeft !== null && bytes.length >= this.bytesLeft) {

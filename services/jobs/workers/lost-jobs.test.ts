@@ -13,6 +13,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { leaseMs } from '../db/take-jobs.ts';
@@ -249,5 +250,22 @@ test('a job cancelled while its worker was disconnected is left as soon as the w
   const listeners = "application_name = 'modelgateway-listen' and datname = current_database()";
   await rowsOf(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${listeners}`);
   await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
+  await worker.close();
+});
+
+test('a worker runs no job before it can hear that one is cancelled', async () => {
+  await using proxy = await startPostgresProxy(url);
+  await proxy.set({ kind: 'deny', text: 'listen "' });
+  let ran = 0;
+  const deps = workerDeps(database, () => {
+    ran += 1;
+  });
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const starting = startJobWorker({ ...deps, connection: proxy.url, registry: new Registry(), drainMs: 1_000 });
+  await waitFor(() => proxy.accepted > 4, { description: 'some attempts to listen' });
+  expect(ran).toBe(0);
+  await proxy.set({ kind: 'pass' });
+  const worker = await starting;
+  await waitFor(() => ran === 1, { description: 'the job to run' });
   await worker.close();
 });

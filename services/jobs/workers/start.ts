@@ -28,28 +28,30 @@ export async function startJobWorker(
   opened.defer(() => database.close());
   const billing = rememberUnlimited(options.billing, clock);
   const deps = { ...options, database, billing, metrics: createJobMetrics(registry), random: Math.random };
-  const worker = new JobWorker(deps, workerDefaults);
+  let worker: JobWorker | undefined;
   const listener = await listen({
     connection,
     channels: {
-      [channels.queued]: () => worker.wake(),
-      [channels.cancelled]: (jobId) => worker.cancel(jobId),
+      [channels.queued]: () => worker?.wake(),
+      [channels.cancelled]: (jobId) => worker?.cancel(jobId),
     },
     // Cancellations may have been missed.
     onGap: () => {
-      void worker.keepLeases();
-      worker.wake();
+      void worker?.keepLeases();
+      worker?.wake();
     },
     heartbeat: {
       statement: () => dueStatement(clockShiftMs(clock)),
       onRow: ({ is_queued: isQueued, is_lapsed: isLapsed }) => {
-        if (isLapsed) worker.reclaim();
-        if (isQueued) worker.wake();
+        if (isLapsed) worker?.reclaim();
+        if (isQueued) worker?.wake();
       },
     },
     logger,
   });
   opened.defer(() => listener.close());
+  // It takes jobs at once, and has to hear when one is cancelled.
+  worker = new JobWorker(deps, workerDefaults);
   opened.defer(() => worker.close(drainMs));
   const closing = opened.move();
   return { close: () => closing.disposeAsync() };
