@@ -1,4 +1,3 @@
-import { MAX } from 'uuid';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { Subject } from '../domain/subject.ts';
@@ -16,16 +15,28 @@ type EventQuery = {
   success: boolean | undefined;
 };
 
+/** A page of events, newest first, and how many there are in all. */
+export async function pageOfEvents(
+  database: Pick<ServiceDatabase, 'query'>,
+  query: EventQuery & { limit: number; offset: number },
+): Promise<{ rows: EventRow[]; total: number }> {
+  const { total, startMs, endMs } = await countEvents(database, query);
+  // No more than there are: those of a rare model are searched for no longer than until the last one is found.
+  const limit = Math.min(query.limit, total - query.offset);
+  const rows = limit > 0 ? await listEvents(database, { ...query, startMs, endMs, limit }) : [];
+  return { rows, total };
+}
+
 /** Events, newest first. */
 export async function listEvents(
   database: Pick<ServiceDatabase, 'query'>,
-  query: EventQuery & { limit: number; offset: number },
+  query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
   const outcome = query.success === undefined ? '' : `and success = ${parameters.add(query.success, 'boolean')}`;
   const where = `${narrowing(parameters, query.subject, query.filter)} ${outcome}`;
-  const start = parameters.add(query.startMs === null ? firstIdAt(0) : firstIdAt(query.startMs), 'uuid');
-  const end = parameters.add(query.endMs === null ? MAX : firstIdAt(query.endMs), 'uuid');
+  const start = parameters.add(firstIdAt(query.startMs), 'uuid');
+  const end = parameters.add(firstIdAt(query.endMs), 'uuid');
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
   const { rows } = await database.query<EventRow>({
@@ -39,24 +50,43 @@ export async function listEvents(
 /** A UTC midnight after all events. */
 const farFutureMs = Date.UTC(9_999, 0, 1);
 
-/** The number of events. The roll-ups have it without reading events, as ranges consist of whole days. */
-export async function countEvents(database: Pick<ServiceDatabase, 'query'>, query: EventQuery): Promise<number> {
+const weekMs = 7 * 86_400_000;
+
+/**
+ * The number of events, and a range, to the week, outside which there are none. The roll-ups have both without reading events, as ranges
+ * consist of whole days.
+ */
+async function countEvents(
+  database: Pick<ServiceDatabase, 'query'>,
+  query: EventQuery,
+): Promise<{ total: number; startMs: number; endMs: number }> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
   const startMs = Math.max(query.startMs ?? 0, await keptFromMs(database));
+  const endMs = Math.max(startMs, query.endMs ?? farFutureMs);
   const all = query.success === undefined;
   const counted = all ? 'requests' : query.success ? 'successful_requests' : 'requests - successful_requests';
   const { text, parts } = rolledUp(parameters, {
     where,
-    cutsMs: [startMs, Math.max(startMs, query.endMs ?? farFutureMs)],
+    cutsMs: [startMs, endMs],
     columns: [],
     measures: all ? ['requests'] : ['requests', 'successful_requests'],
-    sums: `coalesce(sum(${counted}), 0)::bigint as requests`,
+    sums: `coalesce(sum(${counted}), 0)::bigint as requests, min(bucket_start) as first, max(bucket_start) as last`,
   });
-  const { rows } = await database.query<{ part: number; requests: bigint }>({ text, values: parameters.values });
+  const { rows } = await database.query<{ part: number; requests: bigint; first: Date | null; last: Date | null }>({
+    text,
+    values: parameters.values,
+  });
   let total = 0n;
   for (const { row, sign } of inBuckets(rows, parts)) total += sign * row.requests;
-  return Number(total);
+  const times = (read: (row: (typeof rows)[number]) => Date | null) =>
+    rows.flatMap((row) => read(row)?.getTime() ?? []);
+  return {
+    total: Number(total),
+    startMs: Math.max(startMs, Math.min(...times(({ first }) => first))),
+    // The longest roll-ups are those of weeks.
+    endMs: Math.min(endMs, Math.max(...times(({ last }) => last)) + weekMs),
+  };
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */

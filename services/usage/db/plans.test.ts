@@ -6,7 +6,7 @@ import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-eve
 import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 import { bucketedSums } from './bucketed-sums.ts';
 import { groupedSums } from './grouped-sums.ts';
-import { listEvents } from './history.ts';
+import { listEvents, pageOfEvents } from './history.ts';
 import { latenciesOfKey, latestEventsOfKey, onOneSnapshot, volumesOfKey } from './key-analytics.ts';
 
 type Statement = { text: string; values?: unknown[] };
@@ -35,6 +35,16 @@ afterAll(async () => {
   await client.end();
   await usage[Symbol.asyncDispose]();
 });
+
+/** With one connection. */
+const openDatabase = () =>
+  openServiceDatabase({
+    service: 'usage',
+    connection: usage.databaseUrl,
+    entities: [],
+    poolMax: 1,
+    logger: logCollector().logger,
+  });
 
 /** The plan of the statement that a query sends. */
 async function planOf(send: (database: { query: never }) => Promise<unknown>): Promise<string> {
@@ -95,14 +105,66 @@ test('a few failed calls are found without reading those that succeeded', async 
   expect(plan).not.toMatch(/Seq Scan|success/);
 });
 
+test('a model’s events are read only where it was used, and none of a model that was not', async () => {
+  const [before, newest] = [testNowMs - 12 * 86_400_000, testNowMs - 10 * 86_400_000];
+  const events = [before, newest, newest].map((ms) => testEvent(ms, { model: 'rare' }));
+  await usage.client.record({ events }, asService());
+  const database = await openDatabase();
+  let read = 0;
+  const explaining = async (sent: pg.QueryConfig<unknown[]>) => {
+    const { rows } = await database.query({
+      ...sent,
+      name: undefined,
+      text: `explain (analyze, format json) ${sent.text}`,
+    });
+    read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
+    return database.query(sent);
+  };
+  const page = (model: string) =>
+    pageOfEvents(
+      { query: explaining as never },
+      {
+        subject: { tenantId, userId: null },
+        filter: { model },
+        startMs: null,
+        endMs: null,
+        success: undefined,
+        limit: 50,
+        offset: 0,
+      },
+    );
+  expect(await page('unused')).toEqual({ rows: [], total: 0 });
+  expect(read).toBe(0);
+  const { rows, total } = await page('rare');
+  expect([rows.map(({ id }) => id), total]).toEqual([
+    events
+      .map(({ id }) => id)
+      .sort()
+      .reverse(),
+    3,
+  ]);
+  await database.close();
+  // Between the two days of use and a week after: the organization has 500 in all, 18 a day.
+  expect(read).toBeLessThan(10 * 18);
+});
+
+type Plan = {
+  'Relation Name'?: string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: Plan[];
+};
+
+/** How many events a plan that was carried out read. */
+function eventsRead(plan: Plan): number {
+  const rows = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
+  const own = plan['Relation Name']?.startsWith('events_2') ? rows * plan['Actual Loops'] : 0;
+  return (plan.Plans ?? []).reduce((sum, one) => sum + eventsRead(one), own);
+}
+
 test('an unknown and a foreign key take the same path as one with calls: plans never depend on the values', async () => {
-  const database = await openServiceDatabase({
-    service: 'usage',
-    connection: usage.databaseUrl,
-    entities: [],
-    poolMax: 1,
-    logger: logCollector().logger,
-  });
+  const database = await openDatabase();
   for (const subject of [key(keyId), key(testId(999)), key('not-a-key'), key(keyId, testId(998))]) {
     await onOneSnapshot(database, async (client) => {
       await volumesOfKey(client, { subject, fromMs: range.startMs, startsMs, endMs: range.endMs });
@@ -124,13 +186,7 @@ test('an unknown and a foreign key take the same path as one with calls: plans n
 });
 
 test('reports of one kind are planned once, for any organization and time', async () => {
-  const database = await openServiceDatabase({
-    service: 'usage',
-    connection: usage.databaseUrl,
-    entities: [],
-    poolMax: 1,
-    logger: logCollector().logger,
-  });
+  const database = await openDatabase();
   for (let report = 0; report < 8; report += 1) {
     const subject = { tenantId: testId(report), userId: null };
     const buckets = { startsMs: startsMs.slice(report), endMs: range.endMs };

@@ -1,7 +1,7 @@
 import { pageInfo } from '#shared/page.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { eventMessage } from '../db/event-rows.ts';
-import { countEvents, listEvents } from '../db/history.ts';
+import { pageOfEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { resolveOpenRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
@@ -24,10 +24,7 @@ export const listHistory =
     };
     const { offset } = request;
     const limit = request.limit || limitDefault;
-    const [rows, total] = await Promise.all([
-      listEvents(database, { ...query, limit, offset }),
-      countEvents(database, query),
-    ]);
+    const { rows, total } = await pageOfEvents(database, { ...query, limit, offset });
     const page = { page: Math.floor(offset / limit) + 1, limit, offset };
     return {
       events: rows.map(eventMessage),
