@@ -13,7 +13,7 @@ type Row = readonly [path: string, sent: Sent, scope: Scope];
  * What the whole gateway knows of each operation: its path below `/v1`, at the gateway and at upstreams; what is sent; and the scope that a
  * key needs (service.md, Inference endpoints). An operation without a row does not compile.
  */
-const rows: Readonly<Record<KnownOperation, Row>> = {
+const rows = {
   [Operation.CHAT_COMPLETIONS]: ['/chat/completions', 'json', 'inference:chat'],
   [Operation.COMPLETIONS]: ['/completions', 'json', 'inference:completions'],
   [Operation.EMBEDDINGS]: ['/embeddings', 'json', 'inference:embeddings'],
@@ -22,7 +22,12 @@ const rows: Readonly<Record<KnownOperation, Row>> = {
   [Operation.AUDIO_TRANSLATIONS]: ['/audio/translations', 'form', 'inference:audio'],
   [Operation.AUDIO_SPEECH]: ['/audio/speech', 'json', 'inference:audio'],
   [Operation.REALTIME_TRANSCRIPTION]: ['/realtime', 'events', 'inference:audio'],
-};
+} as const satisfies Readonly<Record<KnownOperation, Row>>;
+
+/** The operations for which this is sent. */
+export type OperationSending<What extends Sent> = {
+  [Each in KnownOperation]: (typeof rows)[Each][1] extends What ? Each : never;
+}[KnownOperation];
 
 /** Messages with any other operation are refused before they are read. */
 const rowOf = (operation: Operation): Row => rows[operation as KnownOperation];
@@ -37,14 +42,17 @@ export const endpointOf = (operation: Operation): string => `/v1${pathOf(operati
 export const scopeOf = (operation: Operation): Scope => rowOf(operation)[2];
 
 /** Whether an operation takes a form with a file. */
-export const takesForm = (operation: Operation): boolean => rowOf(operation)[1] === 'form';
+export const takesForm = (operation: Operation): operation is OperationSending<'form'> =>
+  rowOf(operation)[1] === 'form';
 
 /** The operations for which this is sent, by path. */
-export const operationsByPath = (...sent: readonly Sent[]): ReadonlyMap<string, KnownOperation> =>
+export const operationsByPath = <What extends Sent>(
+  ...sent: readonly What[]
+): ReadonlyMap<string, OperationSending<What>> =>
   new Map(
     Object.entries(rows)
-      .filter(([, row]) => sent.includes(row[1]))
-      .map(([operation, row]) => [row[0], Number(operation) as KnownOperation]),
+      .filter(([, row]) => (sent as readonly Sent[]).includes(row[1]))
+      .map(([operation, row]) => [row[0], Number(operation) as OperationSending<What>]),
   );
 
 const names = new Map<Operation, string>(

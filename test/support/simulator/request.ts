@@ -1,4 +1,6 @@
 import type { IncomingMessage } from 'node:http';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { type OperationSending, operationsByPath } from '#shared/operations.ts';
 
 export type SimulatedOperation =
   | 'chat'
@@ -11,20 +13,22 @@ export type SimulatedOperation =
   | 'models'
   | 'unknown';
 
-const operations: Record<string, SimulatedOperation> = {
-  '/chat/completions': 'chat',
-  '/completions': 'completions',
-  '/embeddings': 'embeddings',
-  '/images/generations': 'images',
-  '/audio/transcriptions': 'transcriptions',
-  '/audio/translations': 'translations',
-  '/audio/speech': 'speech',
-  '/models': 'models',
+/** One without a row does not compile. */
+const operations: Readonly<Record<OperationSending<'json' | 'form'>, SimulatedOperation>> = {
+  [Operation.CHAT_COMPLETIONS]: 'chat',
+  [Operation.COMPLETIONS]: 'completions',
+  [Operation.EMBEDDINGS]: 'embeddings',
+  [Operation.IMAGES_GENERATIONS]: 'images',
+  [Operation.AUDIO_TRANSCRIPTIONS]: 'transcriptions',
+  [Operation.AUDIO_TRANSLATIONS]: 'translations',
+  [Operation.AUDIO_SPEECH]: 'speech',
 };
+const byPath = new Map<string, SimulatedOperation>([['/models', 'models']]);
+for (const [path, operation] of operationsByPath('json', 'form')) byPath.set(path, operations[operation]);
 
 /** The operation for a path, with or without /v1 at its start. */
 export const operationAt = (path: string): SimulatedOperation =>
-  operations[path.replace(/\?.*$/, '').replace(/^\/v1(?=\/)/, '')] ?? 'unknown';
+  byPath.get(path.replace(/\?.*$/, '').replace(/^\/v1(?=\/)/, '')) ?? 'unknown';
 
 /** The whole body; empty if the client left before its end. */
 export function readBody(request: IncomingMessage): Promise<Buffer> {

@@ -3,7 +3,7 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
-import { takesForm } from '#shared/operations.ts';
+import { type OperationSending, takesForm } from '#shared/operations.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
 import { readBody } from '../request-body.ts';
@@ -20,7 +20,7 @@ import { type SandboxModel, sandboxModels } from './models.ts';
 import { parseMultipart } from './multipart.ts';
 import { Playback } from './playback.ts';
 import { speech } from './speech.ts';
-import { transcriptions, translations } from './transcriptions.ts';
+import { type FormCall, transcriptions, translations } from './transcriptions.ts';
 
 export type SandboxDeps = {
   clock: Clock;
@@ -33,6 +33,19 @@ type Respond = {
   failsNow(): boolean;
   tokenizer(): Promise<Tokenizer>;
   lengths: AudioLengthReader;
+};
+
+/* How each operation is answered; one without a row does not compile. */
+const jsonAnswers: Readonly<Record<OperationSending<'json'>, (call: Call) => Answer | Promise<Answer>>> = {
+  [Operation.CHAT_COMPLETIONS]: chatCompletions,
+  [Operation.COMPLETIONS]: textCompletions,
+  [Operation.EMBEDDINGS]: embeddings,
+  [Operation.IMAGES_GENERATIONS]: imageGenerations,
+  [Operation.AUDIO_SPEECH]: speech,
+};
+const formAnswers: Readonly<Record<OperationSending<'form'>, (call: FormCall) => Promise<Answer>>> = {
+  [Operation.AUDIO_TRANSCRIPTIONS]: transcriptions,
+  [Operation.AUDIO_TRANSLATIONS]: translations,
 };
 
 /**
@@ -111,37 +124,20 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
     if (takesForm(request.operation)) {
       const form = parseMultipart(request.contentType, body);
       model = findModel(form.fields.get('model')?.at(-1), request.operation);
-      const operate = request.operation === Operation.AUDIO_TRANSCRIPTIONS ? transcriptions : translations;
-      return { model, answer: await operate({ model, form, tokens, lengths: respond.lengths }) };
+      const call = { model, form, tokens, lengths: respond.lengths };
+      return { model, answer: await formAnswers[request.operation](call) };
     }
     const json = parseJsonObject(body);
     model = findModel(json.model, request.operation);
     const id = createHash('sha256').update(body).digest('hex').slice(0, 24);
     const created = Math.floor(respond.clock.now() / 1000);
-    return { model, answer: await operateOnJson(request.operation, { model, json, id, created, tokens }) };
+    const operation = request.operation as OperationSending<'json'>;
+    return { model, answer: await jsonAnswers[operation]({ model, json, id, created, tokens }) };
   } catch (error) {
     if (error instanceof Refusal) {
       return { model, answer: errorAnswer(error.status, error.message, error.param, error.code) };
     }
     return { model, answer: errorAnswer(500, `The sandbox failed: ${String(error)}`) };
-  }
-}
-
-/** The operations with a JSON body. */
-function operateOnJson(operation: Operation, call: Call): Answer | Promise<Answer> {
-  switch (operation) {
-    case Operation.CHAT_COMPLETIONS:
-      return chatCompletions(call);
-    case Operation.COMPLETIONS:
-      return textCompletions(call);
-    case Operation.EMBEDDINGS:
-      return embeddings(call);
-    case Operation.IMAGES_GENERATIONS:
-      return imageGenerations(call);
-    case Operation.AUDIO_SPEECH:
-      return speech(call);
-    default:
-      throw new Refusal('The sandbox does not know this operation.', { status: 404, code: 'unknown_url' });
   }
 }
 
