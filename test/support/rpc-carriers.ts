@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { create, type DescService } from '@bufbuild/protobuf';
-import type { CallOptions, Client, Interceptor, ServiceImpl, Transport } from '@connectrpc/connect';
+import type { CallOptions, Client, ServiceImpl, Transport } from '@connectrpc/connect';
 import { afterEach, beforeEach, expect, type MockInstance, vi } from 'vitest';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
@@ -102,10 +102,9 @@ const carried = (transport: Transport, lines: Carried['lines'], close: () => Pro
   [Symbol.asyncDispose]: close,
 });
 
-/** A transport to a port as the edge opens it, or with interceptors instead of its tokens; `using` closes it. */
-export function transportTo(url: string, interceptors?: Interceptor[]): Transport & Disposable {
-  const tokens = interceptors === undefined ? testTokens('edge') : undefined;
-  const transport = createRpcClientTransport({ url, tokens, interceptors });
+/** A transport to a port as the edge opens it; `using` closes it. */
+export function transportTo(url: string): Transport & Disposable {
+  const transport = createRpcClientTransport({ url, tokens: testTokens('edge') });
   return Object.assign(transport, { [Symbol.dispose]: () => transport.close() });
 }
 

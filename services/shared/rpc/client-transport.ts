@@ -15,7 +15,6 @@ export type RpcClientTransportOptions = {
   tokens?: ServiceTokens;
   /** The authorities that an https URL is trusted by. */
   tls?: Pick<SecureContextOptions, 'ca' | 'allowPartialTrustChain'> & Pick<ConnectionOptions, 'checkServerIdentity'>;
-  interceptors?: readonly Interceptor[];
   /** How long the other side may be silent, in milliseconds. */
   silenceMs?: number;
 };
@@ -39,7 +38,7 @@ const readMaxBytes = 260 * 1024 * 1024;
  * calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
-  const { url, tokens, tls, interceptors = [], silenceMs = silenceMsDefault } = options;
+  const { url, tokens, tls, silenceMs = silenceMsDefault } = options;
   const sessionManager = new ClientSessions(url, { tls, silenceMs });
   const connect = createConnectTransport({
     baseUrl: url,
@@ -47,7 +46,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
     sessionManager,
     acceptCompression: [],
     readMaxBytes,
-    interceptors: [...interceptors, onceMoreIfRefused, ...(tokens ? [attachServiceToken(tokens)] : [])],
+    interceptors: [onceMoreIfRefused, ...(tokens ? [attachServiceToken(tokens)] : [])],
   });
 
   return {

@@ -27,7 +27,7 @@ expectSilentConsole();
 describe('health', () => {
   test('is available without a token and follows what was set', async () => {
     await using port = await serveRpc(testServices({}));
-    using transport = transportTo(port.url, []);
+    using transport = transportTo(port.url);
     const health = createRpcClient(Health, transport);
     const keys = KeysService.typeName;
     expect((await health.check({})).status).toBe(Status.SERVING);
@@ -40,7 +40,7 @@ describe('health', () => {
 
   test('can be watched', async () => {
     await using port = await serveRpc([]);
-    using transport = transportTo(port.url, []);
+    using transport = transportTo(port.url);
     const watched = createRpcClient(Health, transport).watch({ service: 'later' })[Symbol.asyncIterator]();
     expect((await watched.next()).value?.status).toBe(Status.SERVICE_UNKNOWN);
     port.server.health.set('later', true);
