@@ -1,7 +1,7 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { PlanEntity } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -27,15 +27,16 @@ export const assignPlan =
       });
       await giveMonthlyCredit(sql, [{ ...account, planCode }], nowMs);
       await touchRateLimits(sql);
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId,
         type: 'plan_assigned',
         target: { type: 'organization', id: tenantId },
         before: { plan: before ?? defaultPlanCode },
         after: { plan: planCode },
         asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
+      });
     });
     return { plan: planMessage(plan) };
   };

@@ -1,12 +1,12 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { CreateCommitmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { CommitmentEntity } from '../db/entities.ts';
 import { commitmentMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -56,7 +56,9 @@ export const createCommitment =
           entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
         };
         await post(sql, [{ account, postings: [posting] }], nowMs);
-        const change: Audited = {
+        await recordAuditEvent(sql, {
+          caller,
+          occurredAtMs: nowMs,
           tenantId,
           type: 'commitment_created',
           target: { type: 'commitment', id },
@@ -66,8 +68,7 @@ export const createCommitment =
             period_end: end.toISOString(),
           },
           asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
+        });
         return id;
       });
     });

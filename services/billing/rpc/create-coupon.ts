@@ -4,6 +4,7 @@ import {
   type CreateCouponRequest,
   CreateCouponRequestSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
@@ -11,7 +12,6 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -51,7 +51,9 @@ export const createCoupon =
               new Date(nowMs),
             ],
           });
-          const change: Audited = {
+          await recordAuditEvent(sql, {
+            caller,
+            occurredAtMs: nowMs,
             tenantId: '',
             type: 'coupon_created',
             target: { type: 'coupon', id },
@@ -63,8 +65,7 @@ export const createCoupon =
               credit_lifetime_days: creditLifetimeDays,
             },
             asOperator: true,
-          };
-          await audit(sql, caller, change, nowMs);
+          });
           return `${id} ${salt}`;
         });
       });

@@ -1,7 +1,7 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -17,13 +17,14 @@ export const disableCoupon =
         values: [couponId, new Date(nowMs)],
       });
       if (rowCount === 0) return;
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId: '',
         type: 'coupon_disabled',
         target: { type: 'coupon', id: couponId },
         asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
+      });
     });
     const coupon = await database.em().findOne(CouponEntity, { id: couponId });
     if (coupon === null) throw notFound('coupon');

@@ -1,13 +1,13 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { GrantCreditRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { type Audited, audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -39,7 +39,9 @@ export const grantCredit =
           { source, amountNanoUsd, expiresAtMs, description, requestId },
           nowMs,
         );
-        const change: Audited = {
+        await recordAuditEvent(sql, {
+          caller,
+          occurredAtMs: nowMs,
           tenantId,
           type: 'credit_granted',
           target: { type: 'lot', id: lotId },
@@ -50,8 +52,7 @@ export const grantCredit =
             description,
           },
           asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
+        });
         return lotId;
       });
     });

@@ -1,8 +1,8 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
@@ -25,14 +25,15 @@ export const markInvoicePaid =
       const payment = { paidAtMs, description: 'Invoice paid', requestId: null };
       const transactionId = await payInvoice(sql, account, invoice, payment, nowMs);
       if (transactionId !== null) {
-        const change: Audited = {
+        await recordAuditEvent(sql, {
+          caller,
+          occurredAtMs: nowMs,
           tenantId,
           type: 'invoice_paid',
           target: { type: 'invoice', id: invoice.id },
           after: { paid_at: new Date(paidAtMs).toISOString() },
           asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
+        });
       }
       return nowMs;
     });

@@ -1,13 +1,13 @@
 import { PostAdjustmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -38,14 +38,15 @@ export const postAdjustment =
           amountNanoUsd > 0n
             ? await give(sql, account, adjustment, nowMs)
             : await take(sql, account, adjustment, nowMs);
-        const change: Audited = {
+        await recordAuditEvent(sql, {
+          caller,
+          occurredAtMs: nowMs,
           tenantId,
           type: 'adjustment_posted',
           target: { type: 'transaction', id },
           after: { amount_usd: usdJson(amountNanoUsd), description },
           asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
+        });
         return id;
       });
     });

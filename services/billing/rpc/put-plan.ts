@@ -1,10 +1,10 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { type Audited, audit } from '../audit.ts';
 import { PlanEntity, type PlanRow } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -34,14 +34,15 @@ export const putPlan =
       if (changes === null) return before!;
       const row = await em.upsert(PlanEntity, fields);
       await touchRateLimits(em);
-      const change: Audited = {
+      await recordAuditEvent(em, {
+        caller,
+        occurredAtMs: clock.now(),
         tenantId: '',
         type: before === null ? 'plan_created' : 'plan_updated',
         target: { type: 'plan', id: code },
         ...changes,
         asOperator: true,
-      };
-      await audit(em, caller, change, clock.now());
+      });
       return row;
     });
     return { plan: planMessage(plan) };

@@ -6,12 +6,12 @@ import {
   type RedeemCouponResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -73,13 +73,14 @@ async function redeem(
         },
         nowMs,
       );
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId,
         type: 'coupon_redeemed',
         target: { type: 'coupon', id: coupon.id },
         after: { amount_usd: usdJson(coupon.amount_nano_usd) },
-      };
-      await audit(sql, caller, change, nowMs);
+      });
       // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
       const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
       await markRedeemed(sql, coupon.id, caller, lotId, nowMs);

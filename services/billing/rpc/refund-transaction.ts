@@ -2,13 +2,13 @@ import { RefundTransactionRequestSchema } from '#gen/modelgateway/billing/v1/bil
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -62,14 +62,15 @@ export const refundTransaction =
           },
           nowMs,
         );
-        const change: Audited = {
+        await recordAuditEvent(sql, {
+          caller,
+          occurredAtMs: nowMs,
           tenantId,
           type: 'charge_refunded',
           target: { type: 'transaction', id: reversesId },
           after: { amount_usd: usdJson(amountNanoUsd), description },
           asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
+        });
         return posted.id;
       });
     });

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { costLimitAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readTerms } from '../leasing/budget.ts';
@@ -39,14 +39,15 @@ export function changeCostLimit(
               values: [tenantId, userId, limitNanoUsd],
             },
       );
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId,
         type: 'cost_limit_updated',
         target: { type: 'user', id: userId },
         before: { limit_usd: before === null ? null : usdJson(before) },
         after: { limit_usd: limitNanoUsd === null ? null : usdJson(limitNanoUsd) },
-      };
-      await audit(sql, caller, change, nowMs);
+      });
     }
     return costLimitAt(sql, tenantId, userId, nowMs);
   });

@@ -1,7 +1,7 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { nextLimits, ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
@@ -25,15 +25,16 @@ export const setOrganizationRateLimits =
         values: [tenantId, limits.requestsPerMinute, limits.tokensPerMinute, limits.concurrentRequests],
       });
       await touchRateLimits(sql);
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: await databaseNow(sql),
         tenantId,
         type: 'organization_rate_limits_updated',
         target: { type: 'organization', id: tenantId },
         before,
         after,
         asOperator: true,
-      };
-      await audit(sql, caller, change, await databaseNow(sql));
+      });
       return limits;
     });
     return { rateLimits: limits, effectiveRateLimits: await effectiveRateLimits(database.pool, tenantId) };

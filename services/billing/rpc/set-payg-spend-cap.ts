@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import { paygCapAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
@@ -30,14 +30,15 @@ export function changePaygCap(
         text: 'update accounts set payg_cap_nano_usd = $2 where tenant_id = $1',
         values: [tenantId, capNanoUsd],
       });
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId,
         type: 'payg_spend_cap_updated',
         target: { type: 'organization', id: tenantId },
         before: { limit_usd: before === null ? null : usdJson(before) },
         after: { limit_usd: capNanoUsd === null ? null : usdJson(capNanoUsd) },
-      };
-      await audit(sql, caller, change, nowMs);
+      });
     }
     return paygCapAt(sql, tenantId, nowMs);
   });

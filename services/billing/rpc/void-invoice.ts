@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
@@ -18,15 +18,16 @@ export const voidInvoice =
       const nowMs = await databaseNow(sql);
       if (invoice.status === InvoiceStatus.VOIDED) return nowMs;
       await voidInvoiceOf(sql, account, invoice, nowMs);
-      const change: Audited = {
+      await recordAuditEvent(sql, {
+        caller,
+        occurredAtMs: nowMs,
         tenantId,
         type: 'invoice_voided',
         target: { type: 'invoice', id: invoice.id },
         before: { status: 'finalized' },
         after: { status: 'voided' },
         asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
+      });
       return nowMs;
     });
     return { invoice: await describedInvoice(database, tenantId, request.invoiceId, nowMs) };
