@@ -14,10 +14,10 @@ import { chatCompletions } from './chat.ts';
 import { textCompletions } from './completions.ts';
 import { embeddings } from './embeddings.ts';
 import { parseJsonObject } from './fields.ts';
+import { readForm } from './form.ts';
 import { imageGenerations } from './images.ts';
 import { failureCounter, type SandboxKnobs } from './knobs.ts';
 import { type SandboxModel, sandboxModels } from './models.ts';
-import { parseMultipart } from './multipart.ts';
 import { Playback } from './playback.ts';
 import { speech } from './speech.ts';
 import { type FormCall, transcriptions, translations } from './transcriptions.ts';
@@ -122,7 +122,7 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
     const body = asBuffer(await readBody(request.body));
     const tokens = await respond.tokenizer();
     if (takesForm(request.operation)) {
-      const form = parseMultipart(request.contentType, body);
+      const form = readForm(request.contentType, body);
       model = findModel(form.fields.get('model')?.at(-1), request.operation);
       const call = { model, form, tokens, lengths: respond.lengths };
       return { model, answer: await formAnswers[request.operation](call) };

@@ -2,16 +2,15 @@ import type { AudioLengthReader } from '../../audio/audio-length-reader.ts';
 import type { Tokenizer } from '../../bytes/tokens.ts';
 import { type Answer, jsonAnswer, Refusal, sseContentType, sseEvent, streamAnswer, textAnswer } from './answer.ts';
 import { type JsonObject, wordField } from './fields.ts';
+import type { Form } from './form.ts';
 import { type Heard, listen, type Segment, wordsOf } from './listening.ts';
 import type { SandboxModel } from './models.ts';
-import type { Form } from './multipart.ts';
 import { deltasOf } from './reply.ts';
 import { srtOf, vttOf } from './subtitles.ts';
 
 /** One call with a form, as an audio operation gets it. */
 export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer; lengths: AudioLengthReader };
 
-const fileBytesMax = 26_214_400;
 /** How speech counts where a model counts tokens. */
 const tokensPerSecond = 10;
 const plainText = 'text/plain; charset=utf-8';
@@ -71,13 +70,6 @@ const lastValues = (form: Form): JsonObject =>
 function audioOf({ file }: Form): Buffer {
   if (file === undefined) throw new Refusal("Missing required parameter: 'file'.", { param: 'file' });
   if (file.length === 0) throw new Refusal('The audio file is empty.', { param: 'file' });
-  if (file.length > fileBytesMax) {
-    throw new Refusal(`Maximum content size limit (${fileBytesMax} bytes) exceeded.`, {
-      status: 413,
-      param: 'file',
-      code: 'request_too_large',
-    });
-  }
   return file;
 }
 
