@@ -46,6 +46,18 @@ export const changeCatalog = async <Answer>(
   oncePer?: OncePer<Answer>,
 ): Promise<Answer> => changeCatalogBy(deps, operatorCaller(context), change, oncePer);
 
+/** A change about which users may have to be told, or told something else than was planned. */
+export async function changeRetirement<Answer>(
+  deps: CatalogDeps & Pick<ModelsDeps, 'onRetirementChange'>,
+  context: HandlerContext,
+  change: Change<Answer>,
+  oncePer?: OncePer<Answer>,
+): Promise<Answer> {
+  const answer = await changeCatalog(deps, context, change, oncePer);
+  deps.onRetirementChange();
+  return answer;
+}
+
 /**
  * Operators, and a starting gateway, which registers what its environment names, may register models of other servers. Other callers fail
  * with INSUFFICIENT_ROLE.

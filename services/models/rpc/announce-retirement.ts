@@ -8,7 +8,7 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { oncePerKey } from '../catalog/change-catalog.ts';
+import { changeRetirement, oncePerKey } from '../catalog/change-catalog.ts';
 import type { ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
@@ -17,7 +17,6 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { retirementState } from '../domain/retirement.ts';
 import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
-import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 import { isKnownToUsersOf } from '../retirements/promises.ts';
 

@@ -3,12 +3,12 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { SetSunsetDateResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { notFound } from '#shared/errors.ts';
+import { changeRetirement } from '../catalog/change-catalog.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { dated } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
-import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 
 /** Setting the current date again changes nothing. */

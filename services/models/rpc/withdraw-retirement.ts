@@ -1,13 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { WithdrawRetirementResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { notFound } from '#shared/errors.ts';
+import { changeRetirement } from '../catalog/change-catalog.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { checkWithdrawable } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
-import { changeRetirement } from '../retirements/change-retirement.ts';
 import { cancelReminders } from '../retirements/plan-reminders.ts';
 
 /** Withdrawing a second time changes nothing. */
