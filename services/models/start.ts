@@ -14,7 +14,7 @@ import { modelEntities } from './db/catalog.entities.ts';
 import type { ModelsDeps } from './deps.ts';
 import { modelsService } from './index.ts';
 import { retirementMetrics } from './retirements/metrics.ts';
-import { startReminders } from './workers/reminders.ts';
+import { startReminders } from './retirements/reminders.ts';
 
 export type StartedModels = {
   implementation: ServiceImpl<typeof ModelsService>;

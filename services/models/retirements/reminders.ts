@@ -1,7 +1,7 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
-import { recallMails } from '../retirements/recall-mails.ts';
-import { type ReminderDeps, sendDueReminders } from '../retirements/send-due-reminders.ts';
+import { recallMails } from './recall-mails.ts';
+import { type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const everyMs = 1_000;
 
