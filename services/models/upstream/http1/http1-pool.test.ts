@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createServer as createTlsServer } from 'node:tls';
+import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
@@ -42,7 +42,7 @@ async function serve(answer: (socket: Socket, request: string) => void, make = c
   return served;
 }
 
-function pool(url: string, extra: { ca?: string; connectTimeoutMs?: number; apiKey?: string } = {}): Http1Pool {
+function pool(url: string, extra: { connectTimeoutMs?: number; apiKey?: string } = {}): Http1Pool {
   const made = new Http1Pool({ base: new URL(url), apiKey: 'key', connectTimeoutMs: 30_000, ...extra });
   ended.push(() => made.close());
   return made;
@@ -322,7 +322,10 @@ describe('TLS', () => {
 
   test('is used with a server whose certificate is trusted', async () => {
     const served = await serve((socket) => socket.write(hello), tls);
-    const client = pool(served.url.replace('http:', 'https:'), { ca: certificate.ca });
+    const trusted = getCACertificates('default');
+    setDefaultCACertificates([...trusted, certificate.ca]);
+    ended.push(() => setDefaultCACertificates(trusted));
+    const client = pool(served.url.replace('http:', 'https:'));
     for (let time = 0; time < 2; time++) expect(await call(client).outcome).toMatchObject({ body: 'hello' });
     expect(served.sockets).toHaveLength(1);
   });

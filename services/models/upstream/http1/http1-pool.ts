@@ -10,8 +10,6 @@ export type Http1PoolOptions = {
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
   connectTimeoutMs: number;
-  /** Certificates to trust instead of the machine's, as PEM. */
-  ca?: string;
 };
 
 /** How often deadlines are checked: no time-out comes early, and none later than this. */
@@ -105,7 +103,7 @@ export class Http1Pool implements ConnectionOwner {
   }
 
   #connect(exchange: Exchange): void {
-    const { base, ca, connectTimeoutMs } = this.#options;
+    const { base, connectTimeoutMs } = this.#options;
     const isTls = base.protocol === 'https:';
     const host = base.hostname.replace(/^\[(.*)\]$/, '$1');
     const connection = new Connection(
@@ -131,7 +129,6 @@ export class Http1Pool implements ConnectionOwner {
         if (!isTls) return connectTcp(options);
         const socket = connectTls({
           ...options,
-          ...(ca !== undefined && { ca }),
           ...(isIP(host) === 0 && { servername: host }),
           ALPNProtocols: ['http/1.1'],
           session: this.#tlsSession,
