@@ -4,7 +4,6 @@ import {
   type AdmitJobRequest,
   type AdmitJobResponse,
   AdmitJobResponseSchema,
-  RateLimitStateSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
@@ -41,7 +40,7 @@ export const admitJob =
     return create(AdmitJobResponseSchema, {
       model: model.name,
       ...costs,
-      rateLimit: create(RateLimitStateSchema, rate.reading),
+      rateLimit: rate.reading,
       retirement: model.publishedRetirement,
     });
   };
