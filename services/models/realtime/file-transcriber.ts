@@ -8,7 +8,7 @@ import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
 import { exchangeError, failedAsSaid, failedBy, upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
-import { joinSamples, sampleRateOf, wavFile } from './pcm.ts';
+import { joinSamples, sampleRateOf, samplesMs, wavFile } from './pcm.ts';
 import type { SessionConfig } from './session-config.ts';
 import {
   durationUsage,
@@ -47,7 +47,7 @@ class FileUtterance implements Utterance {
     const { config, item, onDelta } = this.#options;
     const { signal } = this.#context;
     const samples = joinSamples(this.#pieces);
-    const audioMs = Math.round((samples.length * 1000) / sampleRateOf(config.format));
+    const audioMs = samplesMs(config.format, samples.length);
     const call = transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config);
     const attempts = new Attempts(this.#context.model(), call, item.call, signal, Operation.AUDIO_TRANSCRIPTIONS);
     let isGood = false;

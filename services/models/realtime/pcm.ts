@@ -4,6 +4,10 @@ import type { AudioFormat } from './session-config.ts';
 /** Samples in a second of a format. */
 export const sampleRateOf = (format: AudioFormat): number => (format.type === 'audio/pcm' ? format.rate : 8_000);
 
+/** How long so many samples of a format sound, in whole milliseconds. */
+export const samplesMs = (format: AudioFormat, samples: number): number =>
+  Math.round((samples * 1000) / sampleRateOf(format));
+
 /** Bytes of a sample of a format. */
 export const sampleBytesOf = (format: AudioFormat): number => (format.type === 'audio/pcm' ? 2 : 1);
 

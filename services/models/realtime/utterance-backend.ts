@@ -1,7 +1,7 @@
 import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { type Backend, type BackendContext, utteranceMsMax, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
-import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf } from './pcm.ts';
+import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf, samplesMs } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
 import { promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage, type Transcriber, type Utterance } from './transcriber.ts';
@@ -265,7 +265,7 @@ export class UtteranceBackend implements Backend {
 
   async #transcribe(spoken: Spoken): Promise<void> {
     const { itemId, item, utterance } = spoken;
-    const audioMs = this.#msOf(spoken.samples);
+    const audioMs = samplesMs(this.#config.format, spoken.samples);
     try {
       const { text, usage, reported } = await utterance.finish();
       await spoken.delivered;
@@ -286,7 +286,7 @@ export class UtteranceBackend implements Backend {
     if (spoken === null) return;
     spoken.utterance.abort();
     const ending = spoken.item
-      .fail(cancelled(), this.#msOf(spoken.samples))
+      .fail(cancelled(), samplesMs(this.#config.format, spoken.samples))
       .finally(() => this.#pending.delete(ending));
     this.#pending.add(ending);
   }
@@ -307,9 +307,5 @@ export class UtteranceBackend implements Backend {
 
   #samplesIn(ms: number): number {
     return Math.round((sampleRateOf(this.#config.format) * ms) / 1000);
-  }
-
-  #msOf(samples: number): number {
-    return Math.round((samples * 1000) / sampleRateOf(this.#config.format));
   }
 }

@@ -7,7 +7,7 @@ import { upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
-import { Resampler, sampleRateOf, samplesToBytes } from './pcm.ts';
+import { Resampler, sampleRateOf, samplesMs, samplesToBytes } from './pcm.ts';
 import {
   durationUsage,
   type Transcriber,
@@ -118,7 +118,7 @@ class VllmUtterance implements Utterance {
       case 'transcription.done': {
         const usage = readUsage(event.usage);
         const reported = usage && measuresOf(usage);
-        const audioMs = Math.round((this.#samples * 1000) / sampleRateOf(this.#options.config.format));
+        const audioMs = samplesMs(this.#options.config.format, this.#samples);
         this.#transcript.resolve({
           text: typeof event.text === 'string' ? event.text : '',
           usage:
