@@ -23,8 +23,8 @@ import { settleIntervalMs } from './limits/lease-settler.ts';
 import { followRateLimits, RateLimitBook } from './limits/rate-limit-book.ts';
 import { grantReportMs, RateLimitGrants } from './limits/rate-limit-grants.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
-import { openJournal } from './metering/journal.ts';
-import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
+import { type Journal, openJournal } from './metering/journal.ts';
+import { type MeteredEvent, type MeteredProgress, meteredEventCodec, usageEvent } from './metering/metered-event.ts';
 import { adoptOrphans, damagedSegments, takeBackDamaged } from './metering/orphans.ts';
 import { createShipper } from './metering/shipper.ts';
 import {
@@ -81,7 +81,6 @@ export async function startInference(options: {
   onFatal(error: Error): void;
 }): Promise<StartedInference> {
   const { models, usage, clock, logger, registry } = options;
-  const self = asService('inference');
 
   const directory = join(options.dataDir, 'journal');
   // First, while nothing else would have to be closed again.
@@ -106,33 +105,7 @@ export async function startInference(options: {
   const following = followCatalog({ catalog, models, logger });
   const health = watchHealth({ catalog, models, clock, logger });
 
-  let rejectedEvents = 0;
-  const shipper = createShipper({
-    journal,
-    record: async (events, signal) => {
-      const told = events.map(usageEvent);
-      const { rejected } = await usage.record({ events: told }, { ...self, signal });
-      rejectedEvents += rejected.length;
-      for (const { index, reason } of rejected) {
-        logger.error(
-          { event: told[index], reason },
-          'Usage refused an event for good: it is not charged, and kept only in this line',
-        );
-      }
-    },
-    isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
-    logger,
-  });
-  shipperMetrics(registry, () => {
-    const { refusedEvents, failedCalls } = shipper.stats();
-    return { refusedEvents: refusedEvents + rejectedEvents, failedCalls };
-  });
-  const adopt = (): void => {
-    for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
-  };
-  takeBackDamaged({ directory, logger });
-  adopt();
-  const adoption = setInterval(adopt, adoptionIntervalMs);
+  const shipping = startShipping({ journal, directory, usage, clock, logger, registry });
   const limiter = new RateLimiter(clock.monotonic);
   const rateLimits = new RateLimitBook();
   const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
@@ -168,17 +141,61 @@ export async function startInference(options: {
     isPrepared: () => isPrepared,
     takesCalls: () => journal.healthy,
     async close() {
-      clearInterval(adoption);
       await tools.audioLengths.close();
       await health.close();
       await following.close();
-      await shipper.close(lastShipmentMs);
+      await shipping.close();
       clearInterval(settling);
       clearInterval(granting);
       await followingLimits.close();
       await budgets.close();
       await journal.close();
       await catalog.close();
+    },
+  };
+}
+
+/** Ships to Usage what this process's journal holds, and what processes that have died left in theirs. */
+function startShipping(deps: {
+  journal: Journal<MeteredEvent, MeteredProgress>;
+  directory: string;
+  usage: Client<typeof UsageService>;
+  clock: Clock;
+  logger: Logger;
+  registry: Registry;
+}): { close(): Promise<void> } {
+  const { journal, directory, usage, clock, logger, registry } = deps;
+  let rejectedEvents = 0;
+  const shipper = createShipper({
+    journal,
+    record: async (events, signal) => {
+      const told = events.map(usageEvent);
+      const { rejected } = await usage.record({ events: told }, { ...asService('inference'), signal });
+      rejectedEvents += rejected.length;
+      for (const { index, reason } of rejected) {
+        logger.error(
+          { event: told[index], reason },
+          'Usage refused an event for good: it is not charged, and kept only in this line',
+        );
+      }
+    },
+    isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
+    logger,
+  });
+  shipperMetrics(registry, () => {
+    const { refusedEvents, failedCalls } = shipper.stats();
+    return { refusedEvents: refusedEvents + rejectedEvents, failedCalls };
+  });
+  const adopt = (): void => {
+    for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
+  };
+  takeBackDamaged({ directory, logger });
+  adopt();
+  const adoption = setInterval(adopt, adoptionIntervalMs);
+  return {
+    async close() {
+      clearInterval(adoption);
+      await shipper.close(lastShipmentMs);
     },
   };
 }
