@@ -7,7 +7,9 @@ import { keyRotationRoutes } from './api-keys/rotate.ts';
 
 /** All routes about API keys: each user's own in a session (service.md, API key management), and the operators'. */
 export const apiKeyRoutes: Routes = (app, deps) => {
-  for (const routes of families) routes(app, deps);
+  keyCollectionRoutes(app, deps);
+  keyRoutes(app, deps);
+  keyRotationRoutes(app, deps);
+  adminKeyRoutes(app, deps);
+  keyQuotaRoutes(app, deps);
 };
-
-const families: readonly Routes[] = [keyCollectionRoutes, keyRoutes, keyRotationRoutes, adminKeyRoutes, keyQuotaRoutes];

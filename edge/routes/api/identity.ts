@@ -23,31 +23,28 @@ import { profileRoutes } from './profile.ts';
 
 /** All routes about sessions, people, organizations and their operators. */
 export const identityRoutes: Routes = (app, deps) => {
-  for (const routes of families) routes(app, deps);
+  acceptInviteRoutes(app, deps);
+  passwordRoutes(app, deps);
+  registerRoutes(app, deps);
+  profileRoutes(app, deps);
+  organizationRoutes(app, deps);
+  memberRoutes(app, deps);
+  invitationRoutes(app, deps);
+  auditEventRoutes(app, deps);
+  adminOrganizationsRoutes(app, deps);
+  adminOrganizationRoutes(app, deps);
+  adminInvitationRoutes(app, deps);
+  suspensionRoutes(app, deps);
+  adminUserRoutes(app, deps);
+  adminMailRoutes(app, deps);
+  adminAuditEventRoutes(app, deps);
+  adminSigningKeyRoutes(app, deps);
+  jwksRoutes(app, deps);
   // Cookies are parsed only where the refresh token may be one.
   app.register(async (withCookies: EdgeApp) => {
     await withCookies.register(fastifyCookie);
-    for (const routes of cookieFamilies) routes(withCookies, deps);
+    loginRoutes(withCookies, deps);
+    refreshRoutes(withCookies, deps);
+    logoutRoutes(withCookies, deps);
   });
 };
-
-const families: readonly Routes[] = [
-  acceptInviteRoutes,
-  passwordRoutes,
-  registerRoutes,
-  profileRoutes,
-  organizationRoutes,
-  memberRoutes,
-  invitationRoutes,
-  auditEventRoutes,
-  adminOrganizationsRoutes,
-  adminOrganizationRoutes,
-  adminInvitationRoutes,
-  suspensionRoutes,
-  adminUserRoutes,
-  adminMailRoutes,
-  adminAuditEventRoutes,
-  adminSigningKeyRoutes,
-  jwksRoutes,
-];
-const cookieFamilies: readonly Routes[] = [loginRoutes, refreshRoutes, logoutRoutes];

@@ -9,15 +9,11 @@ import { adminUpstreamRoutes } from './upstreams.ts';
 
 /** The catalog under /api/v1/admin, for platform operators (decisions.md, Auth: Operators). */
 export const catalogAdminRoutes: Routes = (app, deps) => {
-  for (const routes of families) routes(app, deps);
+  adminModelRoutes(app, deps);
+  adminDeploymentRoutes(app, deps);
+  adminPriceRoutes(app, deps);
+  adminGrantRoutes(app, deps);
+  adminRetirementRoutes(app, deps);
+  adminReminderRoutes(app, deps);
+  adminUpstreamRoutes(app, deps);
 };
-
-const families: readonly Routes[] = [
-  adminModelRoutes,
-  adminDeploymentRoutes,
-  adminPriceRoutes,
-  adminGrantRoutes,
-  adminRetirementRoutes,
-  adminReminderRoutes,
-  adminUpstreamRoutes,
-];

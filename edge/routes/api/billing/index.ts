@@ -15,21 +15,17 @@ import { walletRoutes } from './wallet.ts';
 
 /** Everything about money: the organization's, each user's limit, the operators' side and the payment provider's webhook. */
 export const billingRoutes: Routes = (app, deps) => {
-  for (const routes of families) routes(app, deps);
+  walletRoutes(app, deps);
+  currentPlanRoutes(app, deps);
+  invoiceRoutes(app, deps);
+  transactionRoutes(app, deps);
+  couponRoutes(app, deps);
+  paygSpendCapRoutes(app, deps);
+  costLimitRoutes(app, deps);
+  adminPlanRoutes(app, deps);
+  adminCreditRoutes(app, deps);
+  adminCommitmentRoutes(app, deps);
+  adminCouponRoutes(app, deps);
+  adminInvoiceRoutes(app, deps);
+  paymentWebhookRoutes(app, deps);
 };
-
-const families: readonly Routes[] = [
-  walletRoutes,
-  currentPlanRoutes,
-  invoiceRoutes,
-  transactionRoutes,
-  couponRoutes,
-  paygSpendCapRoutes,
-  costLimitRoutes,
-  adminPlanRoutes,
-  adminCreditRoutes,
-  adminCommitmentRoutes,
-  adminCouponRoutes,
-  adminInvoiceRoutes,
-  paymentWebhookRoutes,
-];
