@@ -1,9 +1,8 @@
+import { csvTextCell } from '#shared/csv.ts';
+
 export type CsvCell = string | number | boolean | null;
 
-/**
- * A CSV file (RFC 4180). What a spreadsheet would take for a formula gets an apostrophe before it, also after a semicolon, where some begin
- * a cell: names come from other people.
- */
+/** A CSV file (RFC 4180). */
 export const csvText = (header: readonly string[], rows: readonly (readonly CsvCell[])[]): string =>
   [header, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
 
@@ -26,6 +25,5 @@ function cell(value: CsvCell): string {
   if (typeof value === 'boolean') return String(value);
   // Amounts are as small as a nano-USD, and String() writes numbers below 1e-6 with an exponent.
   if (typeof value === 'number') return Math.abs(value) < 1e-6 && value !== 0 ? value.toFixed(9) : String(value);
-  const safe = value.replace(/(^|;)(?=[=+\-@＝＋－＠\t\r])/g, "$1'");
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return csvTextCell(value);
 }

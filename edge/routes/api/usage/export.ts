@@ -2,10 +2,10 @@ import { Readable } from 'node:stream';
 import { type Static, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { csvTextCell } from '#shared/csv.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
-import { csvLine } from './csv.ts';
 import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls, requiredRange } from './query.ts';
 
@@ -64,4 +64,12 @@ async function* csvText(first: IteratorResult<ExportEventsResponse>, pages: Page
     // When the client leaves, the RPC ends.
     await pages.return?.();
   }
+}
+
+const csvLine = (cells: readonly unknown[]): string => `${cells.map(csvCell).join(',')}\r\n`;
+
+/** Money comes as JSON.rawJSON and keeps its exact decimals. */
+function csvCell(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  return typeof value === 'string' ? csvTextCell(value) : JSON.stringify(value);
 }
