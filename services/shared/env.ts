@@ -90,12 +90,12 @@ export function readEnv(given: Source, secretsNeeded: readonly SecretName[] = se
     rpcTls: readRpcTls(source),
     metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     rpcUrls: readRpcUrls(source),
-    databaseUrl: readDatabaseUrl(source, 'DATABASE_URL'),
+    databaseUrl: readDatabaseUrl(source),
     dataDir,
-    publicUrl: readOrigin(source, 'PUBLIC_URL', ['http:', 'https:']) ?? originAt(host, port),
-    bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
-    bootstrapPassword: readPassword(source, 'BOOTSTRAP_PASSWORD'),
-    upstreamBaseUrl: readUpstreamUrl(source, 'UPSTREAM_BASE_URL'),
+    publicUrl: readPublicUrl(source) ?? originAt(host, port),
+    bootstrapEmail: readBootstrapEmail(source),
+    bootstrapPassword: readBootstrapPassword(source),
+    upstreamBaseUrl: readUpstreamUrl(source),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
     upstreamSecrets: Object.fromEntries(Object.entries(source).filter(([name]) => name.startsWith('UPSTREAM_'))),
     smtpUrl: readSmtpUrl(source),
@@ -105,7 +105,7 @@ export function readEnv(given: Source, secretsNeeded: readonly SecretName[] = se
     serviceSecrets: listOf(secret('SERVICE_SECRET')),
     trustedProxies: readTrustedProxies(source),
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
-    journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group') as Env['journalSync'],
+    journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group'),
     workers: readInteger(source, 'WORKERS', 1, 1, 64),
     keepAliveMs: readInteger(source, 'KEEP_ALIVE_SECONDS', 75, 1, 3_600) * 1_000,
     shutdownDelayMs: readInteger(source, 'SHUTDOWN_DELAY_SECONDS', 5, 0, 3_600) * 1_000,
@@ -132,10 +132,16 @@ function readInteger(source: Source, name: string, fallback: number, min: number
   return value;
 }
 
-function readChoice(source: Source, name: string, choices: readonly string[], fallback: string): string {
+function readChoice<Choice extends string>(
+  source: Source,
+  name: string,
+  choices: readonly Choice[],
+  fallback: Choice,
+): Choice {
   const text = source[name] || fallback;
-  if (!choices.includes(text)) throw bad(name, `one of ${choices.join(', ')}`);
-  return text;
+  const choice = choices.find((one) => one === text);
+  if (choice === undefined) throw bad(name, `one of ${choices.join(', ')}`);
+  return choice;
 }
 
 /** In a URL such a character ends the host and port. */
@@ -152,23 +158,27 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
 }
 
 /** The rest of a model call's path is appended to it. */
-function readUpstreamUrl(source: Source, name: string): string | undefined {
-  const text = readUrl(source, name, ['http:', 'https:']);
+function readUpstreamUrl(source: Source): string | undefined {
+  const text = readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:']);
   if (text === undefined) return undefined;
-  if (!isBareUrl(text))
-    throw bad(name, 'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1');
+  if (!isBareUrl(text)) {
+    throw bad(
+      'UPSTREAM_BASE_URL',
+      'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1',
+    );
+  }
   return text.replace(/\/+$/, '');
 }
 
 /** libpq accepts several hosts separated by commas and tries each; pg accepts one. */
-function readDatabaseUrl(source: Source, name: string): string | undefined {
+function readDatabaseUrl(source: Source): string | undefined {
   // Checked as text, since the URL parser refuses several ports.
   const hosts = /^[^:]*:\/\/(?:[^/?#]*@)?([^/?#]*)|[?&]host=([^&#]*)/g;
-  for (const [, authority = '', parameter = ''] of (source[name] ?? '').matchAll(hosts)) {
+  for (const [, authority = '', parameter = ''] of (source.DATABASE_URL ?? '').matchAll(hosts)) {
     if (/,|%2c/i.test(authority + parameter))
-      throw bad(name, 'a single host; if there are several servers, one whose address follows the primary');
+      throw bad('DATABASE_URL', 'a single host; if there are several servers, one whose address follows the primary');
   }
-  const text = readUrl(source, name, ['postgres:', 'postgresql:']);
+  const text = readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']);
   if (text === undefined || !source.PGSSLMODE) return text;
   // pg reads the variable itself, and treats `require` as `verify-full`.
   const url = new URL(text);
@@ -177,12 +187,12 @@ function readDatabaseUrl(source: Source, name: string): string | undefined {
 }
 
 /** A URL without path, query and user, for links and the issuer of tokens, spelled as browsers and headers do; without a trailing slash. */
-function readOrigin(source: Source, name: string, protocols: readonly string[]): string | undefined {
-  const text = readUrl(source, name, protocols)?.replace(/\/+$/, '');
+function readPublicUrl(source: Source): string | undefined {
+  const text = readUrl(source, 'PUBLIC_URL', ['http:', 'https:'])?.replace(/\/+$/, '');
   if (text === undefined) return undefined;
   const { origin, pathname, search, hash, username, password } = new URL(text);
   if (pathname !== '/' || search + hash + username + password !== '' || /[?#@]/.test(text))
-    throw bad(name, 'an origin without a path, such as https://gateway.example.com');
+    throw bad('PUBLIC_URL', 'an origin without a path, such as https://gateway.example.com');
   return origin;
 }
 
@@ -211,17 +221,17 @@ function readSmtpUrl(source: Source): string | undefined {
   return text;
 }
 
-function readEmail(source: Source, name: string, fallback: string): string {
-  const text = source[name] || fallback;
-  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an email address');
+function readBootstrapEmail(source: Source): string {
+  const text = source.BOOTSTRAP_EMAIL || 'owner@example.com';
+  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad('BOOTSTRAP_EMAIL', 'an email address');
   return text.toLowerCase();
 }
 
 /** The bounds are those of Auth's BootstrapRequest. */
-function readPassword(source: Source, name: string): string | undefined {
-  const text = source[name] || undefined;
+function readBootstrapPassword(source: Source): string | undefined {
+  const text = source.BOOTSTRAP_PASSWORD || undefined;
   if (text !== undefined && ([...text].length < 8 || Buffer.byteLength(text) > 1024))
-    throw bad(name, 'a password of at least 8 characters and at most 1,024 bytes');
+    throw bad('BOOTSTRAP_PASSWORD', 'a password of at least 8 characters and at most 1,024 bytes');
   return text;
 }
 
