@@ -6,7 +6,6 @@ import type { Form } from './form.ts';
 import { type Heard, listen, type Segment, wordsOf } from './listening.ts';
 import type { SandboxModel } from './models.ts';
 import { deltasOf } from './reply.ts';
-import { srtOf, vttOf } from './subtitles.ts';
 
 /** One call with a form, as an audio operation gets it. */
 export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer; lengths: AudioLengthReader };
@@ -127,6 +126,24 @@ function asText(format: 'text' | 'srt' | 'vtt', heard: Heard): Answer {
     case 'vtt':
       return textAnswer('text/vtt; charset=utf-8', vttOf(heard.segments));
   }
+}
+
+/** SubRip: numbered cues, a comma before the milliseconds. */
+const srtOf = (segments: readonly Segment[]): string =>
+  segments
+    .map(({ start, end, text }, i) => `${i + 1}\n${timeOf(start, ',')} --> ${timeOf(end, ',')}\n${text}\n\n`)
+    .join('');
+
+/** WebVTT (W3C). */
+const vttOf = (segments: readonly Segment[]): string =>
+  `WEBVTT\n\n${segments.map(({ start, end, text }) => `${timeOf(start, '.')} --> ${timeOf(end, '.')}\n${text}\n\n`).join('')}`;
+
+function timeOf(seconds: number, mark: string): string {
+  const totalMs = Math.round(seconds * 1000);
+  const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
+  const hours = two(totalMs / 3_600_000);
+  const minutes = two((totalMs / 60_000) % 60);
+  return `${hours}:${minutes}:${two((totalMs / 1000) % 60)}${mark}${String(totalMs % 1000).padStart(3, '0')}`;
 }
 
 function* transcriptEvents(text: string, usage: object): Generator<Uint8Array> {
