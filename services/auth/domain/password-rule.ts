@@ -1,3 +1,5 @@
+import { invalidRequest } from '#shared/errors.ts';
+
 /** The shortest password of an invitation, in characters (service.md, Invitation flow). */
 const passwordLengthMin = 8;
 
@@ -8,8 +10,16 @@ const rules: readonly [pattern: RegExp, name: string][] = [
   [/[^\p{L}\p{N}\s]/u, 'a special character'],
 ];
 
-/** What a password lacks, in words; empty when it is acceptable. */
-export function passwordLacks(password: string): string[] {
+const listed = new Intl.ListFormat('en-GB');
+
+/** Refuses a password that breaks the rule of service.md (Invitation flow), and says what it lacks. */
+export function requireStrongPassword(password: string, param: 'password' | 'new_password'): void {
+  const lacks = passwordLacks(password);
+  if (lacks.length === 0) return;
+  throw invalidRequest(param, `The password is too weak: it needs ${listed.format(lacks)}.`, 'weak_password');
+}
+
+function passwordLacks(password: string): string[] {
   const lacks = rules.filter(([pattern]) => !pattern.test(password)).map(([, name]) => name);
   return [...password].length < passwordLengthMin ? [`at least ${passwordLengthMin} characters`, ...lacks] : lacks;
 }

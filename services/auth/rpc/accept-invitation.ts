@@ -13,9 +13,9 @@ import { userMessage } from '../db/user.message.ts';
 import { refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
+import { requireStrongPassword } from '../domain/password-rule.ts';
 import { takeTurnOfAddress } from '../invitation-limits.ts';
 import { makeOrganization } from '../make-organization.ts';
-import { requireStrongPassword } from '../passwords/require-strong.ts';
 import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;

@@ -9,7 +9,7 @@ import { UserEntity, type UserRow } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { requireStrongPassword } from '../domain/password-rule.ts';
 import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;

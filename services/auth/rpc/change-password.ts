@@ -4,7 +4,7 @@ import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { getUser, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { requireStrongPassword } from '../domain/password-rule.ts';
 import { setPassword } from '../passwords/set-password.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;

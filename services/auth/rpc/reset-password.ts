@@ -5,7 +5,7 @@ import { userActor } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import { lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { requireStrongPassword } from '../domain/password-rule.ts';
 import { setPassword } from '../passwords/set-password.ts';
 import { tokenHash } from '../tokens/session-tokens.ts';
 
