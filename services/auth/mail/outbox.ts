@@ -1,9 +1,9 @@
+import { createHash } from 'node:crypto';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
-import { messageIdOf } from '../domain/message-id.ts';
 
 /** A mail to be sent. */
 export type NewMail = {
@@ -89,3 +89,10 @@ export function createMailOutbox(deps: {
     },
   };
 }
+
+/**
+ * A Message-ID (RFC 5322 section 3.6.4, without its brackets) derived from what the mail is about, so that a mail sent again after a crash
+ * can be recognised as the same.
+ */
+const messageIdOf = (dedupeKey: string, publicUrl: string): string =>
+  `${createHash('sha256').update(dedupeKey).digest('hex').slice(0, 40)}@${new URL(publicUrl).hostname}`;
