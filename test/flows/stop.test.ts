@@ -70,8 +70,8 @@ test.each([
     const env = { ...home.env(), ...givenSecrets, DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '3' };
     await using child = startProcess({ script: `services/cmd/${name}.ts`, args, env });
     const url = `http://127.0.0.1:${await child.waitForPort(/(?:Internal RPC +|usage at )http:\/\/[^:]+:(\d+)/)}`;
-    using watching = transportTo(url, []);
-    using anew = transportTo(url, []);
+    using watching = transportTo(url);
+    using anew = transportTo(url);
     const watched = createRpcClient(Health, watching).watch({})[Symbol.asyncIterator]();
     expect((await watched.next()).value?.status).toBe(Status.SERVING);
     const signalledMs = performance.now();
