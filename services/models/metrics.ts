@@ -63,7 +63,7 @@ export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>
   gauge('gateway_upstream_in_flight', 'Requests that a deployment is running now.', 'sum', ({ inFlight }) => inFlight);
   gauge(
     'gateway_upstream_available',
-    '1 while a deployment may be given requests; 0 while it is stopped, failed or ejected.',
+    '1 while a deployment may be given requests; 0 while it is pending, failed or ejected; absent while it is stopped.',
     'min',
     ({ available }) => Number(available),
   );

@@ -579,7 +579,8 @@ export const JobsService: GenService<{
     output: typeof SubmitResponseSchema;
   },
   /**
-   * GetJob answers one job with its result: GET /jobs/{job_id}.
+   * GetJob answers one job with its result: GET /jobs/{job_id}. The whole result is in one message, which may be larger
+   * than the 4 MiB that gRPC clients accept unless told otherwise.
    *
    * @generated from rpc modelgateway.jobs.v1.JobsService.GetJob
    */
