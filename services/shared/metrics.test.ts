@@ -1,6 +1,6 @@
 import { AggregatorRegistry, Counter, Histogram, Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
-import { CellCounter, CellHistogram } from './metrics.ts';
+import { CellCounter, CellHistogram, latencySeconds } from './metrics.ts';
 
 const help = 'What is measured.';
 const buckets = [0.1, 1, 5];
@@ -28,6 +28,10 @@ describe('a histogram of cells', () => {
     const registry = new Registry();
     new CellHistogram(registry, { name: 'h', help, buckets }).cell();
     expect(await registry.metrics()).toContain('h_bucket{le="+Inf"} 0\nh_sum 0\nh_count 0\n');
+  });
+
+  it('tells calls of minutes from those that take the ten minutes they may', () => {
+    expect(latencySeconds.filter((bound) => bound >= 60)).toEqual([60, 120, 300, 600]);
   });
 
   it('is added up over processes', async () => {
