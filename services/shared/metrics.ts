@@ -107,7 +107,9 @@ export class CellHistogram {
 }
 
 /** Bucket bounds for durations from a millisecond to the ten minutes that a call may take, in seconds. */
-export const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+export const latencySeconds = [
+  0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
+];
 
 /**
  * Remembers what was made for each label value. There must be few: routes, statuses, models and deployments of the catalog, never anything
