@@ -1,4 +1,5 @@
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { create, type DescMethod, toBinary } from '@bufbuild/protobuf';
 import type { Transport } from '@connectrpc/connect';
@@ -303,4 +304,23 @@ test('a compressed message of a stream is refused as such, not as an RPC that th
   const answer = await rawPost(session, `/${InferenceService.typeName}/Invoke`, headers, [head, message]);
   session.close();
   expect(answer.body).toContain('Compressed messages are not accepted.');
+});
+
+test.each([
+  ['application/grpc', { 'grpc-timeout': '8760H' }],
+  ['application/proto', { 'connect-timeout-ms': '9999999999' }],
+])('a deadline further away than timers reach has not passed: %s', async (type, deadline) => {
+  const getKey = async () => {
+    await delay(5);
+    return {};
+  };
+  await using port = await serveRpc(testServices({ keys: { getKey } }));
+  const authorization = `Bearer ${await testTokens('edge').mint(KeysService.typeName, caller)}`;
+  const message = Buffer.from(toBinary(GetKeyRequestSchema, create(GetKeyRequestSchema, { keyId })));
+  const head = type === 'application/grpc' ? Buffer.from([0, 0, 0, 0, message.length]) : Buffer.alloc(0);
+  const session = connectHttp2(port.url);
+  const headers = { 'content-type': type, authorization, ...deadline };
+  const answer = await rawPost(session, `/${KeysService.typeName}/GetKey`, headers, [Buffer.concat([head, message])]);
+  session.close();
+  expect(answer).toMatchObject({ status: 200, grpcStatus: type === 'application/grpc' ? '0' : undefined });
 });

@@ -6,6 +6,7 @@ import { originAt } from '../env.ts';
 import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport } from './call-report.ts';
 import { toConnectError } from './connect-errors.ts';
+import { dropDistantDeadline } from './deadline.ts';
 import { createHealth, type RpcHealth } from './health.ts';
 import type { RpcService } from './rpc-service.ts';
 import { endWatchesOn, reportCalls, serviceTokenGate, validateRequests } from './server-interceptors.ts';
@@ -108,6 +109,10 @@ function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
   const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
   const app = fastify(options as object) as unknown as FastifyInstance;
   app.addHook('onRequest', closeWhenAnswered);
+  app.addHook('onRequest', (request, _reply, done) => {
+    dropDistantDeadline(request.raw.headers);
+    done();
+  });
   return app;
 }
 
