@@ -134,6 +134,14 @@ test('the age of an edge’s feeds is shown, and what became of its usage events
   }
 });
 
+test('each metric that the README names is shown', async () => {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
+  const names = new Set(readme.match(/(?<=`)gateway_\w+/g)!.filter((name) => name !== 'gateway_'));
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  expect(names.size).toBeGreaterThan(15);
+  expect([...names].filter((name) => !text.includes(`# HELP ${name} `))).toEqual([]);
+});
+
 test('the running version is shown', async () => {
   const { text } = await bench.gateway.call('GET', '/metrics');
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
