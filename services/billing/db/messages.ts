@@ -1,4 +1,4 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { CommitmentSchema } from '#gen/modelgateway/billing/v1/commitment_pb.ts';
 import type { CouponSchema } from '#gen/modelgateway/billing/v1/coupon_pb.ts';
@@ -21,7 +21,13 @@ import type {
 
 /* Rows as the messages in which they are answered. */
 
-export const planMessage = (row: PlanRow): MessageInitShape<typeof PlanSchema> => ({
+/** A message with each of its fields, though it may be undefined: one that is forgotten does not compile. */
+type Whole<Schema extends DescMessage> = {
+  [Field in keyof Required<InitOf<Schema>>]: InitOf<Schema>[Field];
+};
+type InitOf<Schema extends DescMessage> = Omit<MessageInitShape<Schema>, '$typeName' | '$unknown'>;
+
+export const planMessage = (row: PlanRow): Whole<typeof PlanSchema> => ({
   code: row.code,
   name: row.name,
   paygEnabled: row.paygEnabled,
@@ -34,7 +40,7 @@ export const planMessage = (row: PlanRow): MessageInitShape<typeof PlanSchema> =
   paymentTermsDays: row.paymentTermsDays,
 });
 
-export const lotMessage = (row: LotRow): MessageInitShape<typeof LotSchema> => ({
+export const lotMessage = (row: LotRow): Whole<typeof LotSchema> => ({
   id: row.id,
   source: row.source,
   grantedNanoUsd: row.grantedNanoUsd,
@@ -43,7 +49,7 @@ export const lotMessage = (row: LotRow): MessageInitShape<typeof LotSchema> => (
   createdAt: timestampFromDate(row.createdAt),
 });
 
-export const commitmentMessage = (row: CommitmentRow): MessageInitShape<typeof CommitmentSchema> => ({
+export const commitmentMessage = (row: CommitmentRow): Whole<typeof CommitmentSchema> => ({
   id: row.id,
   amountNanoUsd: row.amountNanoUsd,
   periodStart: timestampFromDate(row.periodStart),
@@ -52,10 +58,7 @@ export const commitmentMessage = (row: CommitmentRow): MessageInitShape<typeof C
   remainingNanoUsd: row.amountNanoUsd - row.consumedNanoUsd - row.expiredNanoUsd,
 });
 
-export const transactionMessage = (
-  row: TransactionRow,
-  invoiceId: string,
-): MessageInitShape<typeof TransactionSchema> => ({
+export const transactionMessage = (row: TransactionRow, invoiceId: string): Whole<typeof TransactionSchema> => ({
   id: row.id,
   occurredAt: timestampFromDate(row.postedAt),
   type: row.type,
@@ -67,7 +70,7 @@ export const transactionMessage = (
   reversesId: row.reversesId ?? '',
 });
 
-export const couponMessage = (row: CouponRow, code = row.codePreview): MessageInitShape<typeof CouponSchema> => ({
+export const couponMessage = (row: CouponRow, code = row.codePreview): Whole<typeof CouponSchema> => ({
   id: row.id,
   code,
   amountNanoUsd: row.amountNanoUsd,
@@ -100,7 +103,7 @@ export const invoiceMessage = (
   row: InvoiceRow,
   lines: readonly InvoiceLineRow[],
   nowMs: number,
-): MessageInitShape<typeof InvoiceSchema> => ({
+): Whole<typeof InvoiceSchema> => ({
   id: row.id,
   number: invoiceNumber(row.number),
   periodStart: timestampFromMs(startOfPeriodMs(row.month)),
