@@ -31,6 +31,9 @@ describe('an announcement', () => {
     [{ retirement_note: '' }, 'retirement_note'],
     [{ retirement_note: '   ' }, 'retirement_note'],
     [{ retirement_note: 'a\r\nLink: <https://evil.example>' }, 'retirement_note'],
+    [{ retirement_note: 'a\u0085b' }, 'retirement_note'],
+    [{ retirement_note: 'a\u2028b' }, 'retirement_note'],
+    [{ retirement_note: 'a\u202eb' }, 'retirement_note'],
     [{ retirement_note: 'x'.repeat(1001) }, 'retirement_note'],
     [{ deprecated_at: iso(startMs - dayMs) }, 'deprecated_at'],
   ])('with %j is refused naming the field, and nothing is announced', async (fields, param) => {

@@ -8,6 +8,7 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { changeRetirement, oncePerKey } from '../catalog/change-catalog.ts';
 import type { ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
@@ -65,7 +66,7 @@ function requestedSuccessor({ successor }: AnnounceRetirementRequest) {
     case 'replacementModelName':
       return { kind: 'model', name: successor.value } as const;
     case 'retirementNote':
-      return { kind: 'note', text: successor.value.trim() } as const;
+      return { kind: 'note', text: shownName(successor.value, 'retirement_note').trim() } as const;
     default:
       throw invalidRequest(
         'replacement_model_name',

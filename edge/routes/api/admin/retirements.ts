@@ -120,16 +120,7 @@ function successorOrNote(successor: string | null, note: string | null) {
     throw invalidRequest('retirement_note', 'Give `replacement_model_name` or `retirement_note`, not both.');
   }
   if (successor !== null) return { case: 'replacementModelName', value: successor } as const;
-  if (note !== null) {
-    if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(note)) {
-      throw invalidRequest(
-        'retirement_note',
-        'Invalid value for `retirement_note`: it must be one line without control characters.',
-        'invalid_value',
-      );
-    }
-    return { case: 'retirementNote', value: note } as const;
-  }
+  if (note !== null) return { case: 'retirementNote', value: note } as const;
   throw invalidRequest(
     'replacement_model_name',
     'Give `replacement_model_name`, or a `retirement_note` that explains why there is none.',
