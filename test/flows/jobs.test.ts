@@ -140,7 +140,10 @@ describe('cancellation', () => {
     const [queued, next] = ids.slice(perSubject);
 
     // Limited per key: two wait while the others run.
-    expect((await job(queued!)).status).toBe('queued');
+    const { status, created_at } = await job(queued!);
+    expect(status).toBe('queued');
+    const stats = (await call('GET', '/api/v1/jobs/stats', bench.session)).json;
+    expect([stats.by_status.queued, stats.oldest_queued_at]).toEqual([2, created_at]);
     const cancelledQueued = await cancel(queued!);
     expect(cancelledQueued.json).toMatchObject({ status: 'cancelled', started_at: null, result: null, usage: null });
 

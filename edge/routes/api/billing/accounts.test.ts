@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
-import { service } from '../../../../services/billing/fixtures/test-billing.ts';
+import { service, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
+import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -177,4 +178,22 @@ test('operators read the complete account of an organization, and get 404 for on
     expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/${part}`, 'operator')).status, part).toBe(404);
   }
   await expectSoundLedger();
+});
+
+test('operators see what an organization owes, and record when it was paid', async () => {
+  const { billing, organization } = edge;
+  await edge.charge();
+  await toNextMonth(billing, 2 * 3_600_000);
+  await finalizeInvoices(billing.deps);
+  const owed = async () =>
+    ((await edge.call('GET', `${organization}/account`, 'operator')).json as { receivable_usd: number }).receivable_usd;
+  expect(await owed()).toBe(1.23457);
+  const { data } = (await edge.call('GET', `${organization}/invoices`, 'operator')).json as {
+    data: { id: string; issued_at: string }[];
+  };
+  billing.travel(86_400_000);
+  const paidAt = new Date(Date.parse(data[0]!.issued_at) + 3_600_000).toISOString();
+  const pay = await edge.call('POST', `${organization}/invoices/${data[0]!.id}/pay`, 'operator', { paid_at: paidAt });
+  expect(pay.json).toMatchObject({ payment_status: 'paid', paid_at: paidAt });
+  expect(await owed()).toBe(0);
 });
