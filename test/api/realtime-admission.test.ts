@@ -213,17 +213,27 @@ describe('client secrets', () => {
     await (await talk({ key: value })).event('session.created');
   });
 
-  test('bound to a retired model are refused just like its name in the URL', async () => {
-    const name = await retiredModel(bench, clock, 'retired-in-the-secret');
-    for (const session of [
+  test('bound to a model are refused once it has retired, when they are made or used, just like its name in the URL', async () => {
+    const name = 'sandbox-transcribe-mini';
+    const sunset_at = new Date(clock.now() + 60_000).toISOString();
+    await bench.admin('POST', '/retirements', { model: name, sunset_at, replacement_model_name: model });
+    const bodies = [
       { audio: { input: { transcription: { model: name } } } },
       { input_audio_transcription: { model: name } },
-    ]) {
-      const { value } = await secret({ session: { type: 'transcription', ...session } });
-      const retired = await refusal({ key: value });
-      expect([retired.status, retired.body.error.code]).toEqual([410, 'model_sunset']);
-      expect(retired.headers.link).toContain(`${model}>; rel="successor-version"`);
-      expect(retired.headers.sunset).toBeDefined();
+    ].map((session) => ({ session: { type: 'transcription', ...session } }));
+    const made = await Promise.all(bodies.map((body) => secret(body)));
+    clock.aheadMs += 60_000;
+    for (const [index, { value }] of made.entries()) {
+      const used = await refusal({ key: value });
+      const again = await bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, bodies[index]);
+      for (const [status, body, link] of [
+        [used.status, used.body, used.headers.link],
+        [again.status, again.json, again.headers.get('link')],
+      ] as const) {
+        expect([status, body.error.code]).toEqual([410, 'model_sunset']);
+        expect(link).toContain(`${model}>; rel="successor-version"`);
+      }
+      expect(used.headers.sunset).toBeDefined();
     }
   });
 
@@ -256,12 +266,14 @@ describe('client secrets', () => {
   });
 
   test.each([
-    [{ expires_after: { seconds: 9 } }],
-    [{ expires_after: { seconds: 7_201 } }],
-    [{ session: { type: 'realtime' } }],
-    [{ session: { type: 'transcription', prompt: 'x'.repeat(5_000) } }],
-  ])('are not created from %j', async (body) => {
+    [{ expires_after: { seconds: 9 } }, 400],
+    [{ expires_after: { seconds: 7_201 } }, 400],
+    [{ session: { type: 'realtime' } }, 400],
+    [{ session: { type: 'transcription', prompt: 'x'.repeat(5_000) } }, 400],
+    [{ session: { audio: { input: { transcription: { model: 'sandbox-chat' } } } } }, 400],
+    [{ session: { audio: { input: { transcription: { model: 'no-such-model' } } } } }, 404],
+  ])('are not created from %j', async (body, status) => {
     const answer = await bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, body);
-    expect(answer.status).toBe(400);
+    expect(answer.status).toBe(status);
   });
 });

@@ -12,9 +12,10 @@ import { announcingErrors } from '../../inference/errors.ts';
 import { inferencePrefixes } from '../../inference/route.ts';
 import { errorBody, errorBodySchema } from '../../openai/errors.ts';
 import { realtimeAuthentication } from '../../realtime/authenticate.ts';
-import { ClientSecrets, type SecretContent } from '../../realtime/client-secret.ts';
+import { ClientSecrets } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { MessageMemory } from '../../realtime/message-memory.ts';
+import { asNamed, modelOfSession } from '../../realtime/named-model.ts';
 import { admitSession } from '../../realtime/session.ts';
 
 const operation = Operation.REALTIME_TRANSCRIPTION;
@@ -103,17 +104,7 @@ function urlModel(request: FastifyRequest): string {
 
 /** The model whose retirement an error announces: that of the URL, or else of the client secret's session. */
 function namedModel(request: FastifyRequest): { model: string } | null {
-  const { model = modelOfSession(request.clientSecret) } = request.query as { model?: unknown };
-  return typeof model === 'string' && model.length <= 255 ? { model } : null;
-}
-
-/** The model that a session names, in either of its shapes (openai-contract.md section 5). */
-function modelOfSession(secret: SecretContent | null): unknown {
-  if (!secret?.sessionJson) return undefined;
-  type Named = { model?: unknown } | null;
-  const { audio, input_audio_transcription: beta } = JSON.parse(secret.sessionJson) as {
-    audio?: { input?: { transcription?: Named } | null } | null;
-    input_audio_transcription?: Named;
-  };
-  return (beta ?? audio?.input?.transcription)?.model;
+  const sessionJson = request.clientSecret?.sessionJson;
+  const { model } = request.query as { model?: unknown };
+  return asNamed(model ?? (sessionJson ? modelOfSession(JSON.parse(sessionJson)) : undefined));
 }

@@ -6,8 +6,11 @@ import { scopeOf } from '#shared/operations.ts';
 import type { Routes } from '../../../app.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
 import { noStore } from '../../../http/no-store.ts';
+import { announcingErrors } from '../../../inference/errors.ts';
 import { inferencePrefixes } from '../../../inference/route.ts';
 import { ClientSecrets, type SecretContent } from '../../../realtime/client-secret.ts';
+import { asNamed, modelOfSession } from '../../../realtime/named-model.ts';
+import { admitSession } from '../../../realtime/session.ts';
 
 const secondsDefault = 600;
 /** The largest session in a client secret, in bytes: a secret has to fit into a header. */
@@ -38,7 +41,8 @@ const secretSchema = Type.Object({
  * POST /realtime/client_secrets: a secret with which a browser may, for a while, open sessions on behalf of whoever made it
  * (openai-contract.md section 5).
  */
-export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
+export const clientSecretRoutes: Routes = (app, deps) => {
+  const { inference, serviceSecrets, clock } = deps;
   const secrets = new ClientSecrets(serviceSecrets);
   for (const prefix of inferencePrefixes) {
     app.post(
@@ -53,6 +57,9 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
           response: { 200: secretSchema },
           body: bodySchema,
         },
+        errorHandler: announcingErrors(deps, ({ body }) =>
+          asNamed(modelOfSession((body as { session?: unknown } | null)?.session)),
+        ),
       },
       async (request, reply) => {
         const { session = {}, expires_after: expiry } = request.body;
@@ -63,6 +70,8 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
         if (Buffer.byteLength(sessionJson) > sessionBytesMax) {
           throw invalidRequest('session', `\`session\` is too large: at most ${sessionBytesMax} bytes.`);
         }
+        // A secret with which no session could be opened now is refused as that session would be.
+        (await admitSession(inference, request, { model: '', sessionJson })).abort();
         const wantedMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
         // The secret expires with the credential that made it.
         const expiresAtMs = Math.min(wantedMs, request.principal!.expiresAtMs);
