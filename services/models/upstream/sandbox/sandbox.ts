@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
 import { type OperationSending, takesForm } from '#shared/operations.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
-import { readBody } from '../request-body.ts';
+import { bodyStream } from '../request-body.ts';
 import type { Upstream, UpstreamRequest } from '../upstream.ts';
 import { type Answer, errorAnswer, Refusal } from './answer.ts';
 import type { Call } from './call.ts';
@@ -119,7 +119,7 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
 async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
   let model: SandboxModel | undefined;
   try {
-    const body = asBuffer(await readBody(request.body));
+    const body = await buffer(bodyStream(request.body));
     const tokens = await respond.tokenizer();
     if (takesForm(request.operation)) {
       const form = readForm(request.contentType, body);
