@@ -1,11 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { nanoUsdPerCent } from '#shared/money.ts';
 import type { PaymentEvent, PaymentProvider } from './provider.ts';
 
 /** How old a signature may be; Stripe's own libraries accept the same. */
 const toleranceMs = 300_000;
-const nanoUsdPerCent = 10_000_000n;
 /** A billion USD. */
 const centsMax = 100_000_000_000;
 const paidSessions: ReadonlySet<unknown> = new Set([
