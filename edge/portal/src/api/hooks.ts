@@ -124,7 +124,7 @@ type ActionOptions<Answer> = {
  * Changes something. A second call while the first is under way does nothing, and a repeat after a lost answer has the same
  * Idempotency-Key, even from a form that was reopened meanwhile: a double click makes only one thing.
  */
-export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
+export function useAction<Answer = void>(options: ActionOptions<Answer>) {
   const api = useApi();
   const queries = useQueryClient();
   const running = useRef(false);

@@ -25,7 +25,7 @@ export function Money({ usd, exact = false, decimals = 0 }: MoneyProps) {
 }
 
 /** The most decimals that any of these amounts is shown with. */
-export const decimalsMax = (amounts: readonly (number | null)[], exact = false): number =>
+export const decimalsMax = (amounts: readonly (number | null)[], exact: boolean): number =>
   Math.max(0, ...amounts.map((usd) => (usd === null ? 0 : decimalsIn(textOf(usd, exact)))));
 
 const textOf = (usd: number, exact: boolean): string => (exact ? formatUsdExact(usd) : formatUsd(usd));

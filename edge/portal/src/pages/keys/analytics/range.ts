@@ -17,8 +17,8 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
 };
 
 /** Today, as the granularity counts days: UTC for hours, local for everything else. */
-export const today = (granularity: Granularity, now = new Date()): string =>
-  granularity === 'hourly' ? utcDay(now) : localDay(now);
+export const today = (granularity: Granularity): string =>
+  granularity === 'hourly' ? utcDay(new Date()) : localDay(new Date());
 
 function lastDays(granularity: Granularity, days: number): Range {
   const end = today(granularity);
