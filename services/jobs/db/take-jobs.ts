@@ -6,7 +6,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { type Bounds, chooseLanes, type Lane, type ModelSlots } from '../domain/choose-lanes.ts';
+import { type Allowance, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { presentSql } from './time.ts';
 
@@ -94,15 +94,7 @@ const take = `
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
-  worker: {
-    workerId: string;
-    slots: number;
-    bounds: Bounds;
-    modelSlots: ModelSlots;
-    /** In [0, 1). */
-    random(): number;
-    shiftMs: number;
-  },
+  worker: Allowance & { workerId: string; shiftMs: number },
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     // One worker after the other, so that bounds and turns are exact across workers.
@@ -114,7 +106,7 @@ export function takeJobs(
     const running = rows
       .filter(({ tenant_id }) => tenant_id === null)
       .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
-    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds, worker.modelSlots, worker.random);
+    const choice = chooseLanes(lanes, running, worker);
     const { isBounded } = choice;
     if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
     const taken = await sql.query<TakenRow>({

@@ -2,12 +2,16 @@ import { expect, test } from 'vitest';
 import { chooseLanes } from './choose-lanes.ts';
 
 const lane = (tenantId: string, subjectId = tenantId, model = 'm') => ({ tenantId, subjectId, model });
-const wide = { perSubject: 100, perModel: 100 };
-const anyModel = new Map<string, number>();
-const inOrder = () => 0.5;
+/** Nine slots, anything in them, and callers in order. */
+const free = {
+  slots: 9,
+  bounds: { perSubject: 100, perModel: 100 },
+  modelSlots: new Map<string, number>(),
+  random: () => 0.5,
+};
 
 test('organizations get slots in turn, the one that has waited longest first', () => {
-  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide, anyModel, inOrder);
+  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], { ...free, slots: 5 });
   expect(lanes.map(({ tenantId, slots }) => [tenantId, slots])).toEqual([
     ['a', 2],
     ['b', 2],
@@ -18,30 +22,26 @@ test('organizations get slots in turn, the one that has waited longest first', (
 });
 
 test('an organization’s turns are shared among its callers and models', () => {
-  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], 4, wide, anyModel, inOrder);
+  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], { ...free, slots: 4 });
   expect(Object.fromEntries(lanes.map(({ subjectId, slots }) => [subjectId, slots]))).toEqual({ k1: 1, k2: 1, b: 2 });
 });
 
 test('within an organization the next turn is random, so that nobody has all of one slot', () => {
   const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('a', 'k3')];
   const firstOf = (...draws: number[]) =>
-    chooseLanes(lanes, [], 1, wide, anyModel, () => draws.shift()!).lanes[0]!.subjectId;
+    chooseLanes(lanes, [], { ...free, slots: 1, random: () => draws.shift()! }).lanes[0]!.subjectId;
   expect([firstOf(0, 0.3, 0.6), firstOf(0.6, 0, 0.3), firstOf(0.3, 0.6, 0)]).toEqual(['k1', 'k2', 'k3']);
 });
 
 test('whoever has reached a bound is left out, and the choice says so', () => {
   const running = [{ subjectId: 'k1', model: 'm', count: 2 }];
-  const bounded = chooseLanes(
-    [lane('a', 'k1'), lane('b')],
-    running,
-    9,
-    { perSubject: 2, perModel: 5 },
-    anyModel,
-    inOrder,
-  );
+  const bounded = chooseLanes([lane('a', 'k1'), lane('b')], running, {
+    ...free,
+    bounds: { perSubject: 2, perModel: 5 },
+  });
   expect(bounded.lanes.map(({ subjectId, slots }) => [subjectId, slots])).toEqual([['b', 2]]);
   expect(bounded.isBounded).toBe(true);
-  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], 9, { perSubject: 9, perModel: 1 }, anyModel, inOrder);
+  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], { ...free, bounds: { perSubject: 9, perModel: 1 } });
   expect(model.lanes.map(({ slots }) => slots)).toEqual([1, 1]);
 });
 
@@ -51,7 +51,7 @@ test('no more jobs of a model are chosen than it has slots, whoever asks, and ot
     ['m', 2],
     ['stopped', 0],
   ]);
-  const { lanes: chosen, isBounded } = chooseLanes(lanes, [], 9, wide, slots, inOrder);
+  const { lanes: chosen, isBounded } = chooseLanes(lanes, [], { ...free, modelSlots: slots });
   expect(chosen.map(({ subjectId, model, slots }) => [subjectId, model, slots])).toEqual([
     ['k1', 'm', 1],
     ['b', 'm', 1],
@@ -61,13 +61,13 @@ test('no more jobs of a model are chosen than it has slots, whoever asks, and ot
 });
 
 test('with no lanes or no slots, nothing is chosen', () => {
-  expect(chooseLanes([], [], 9, wide, anyModel, inOrder)).toEqual({ lanes: [], served: [], isBounded: false });
-  expect(chooseLanes([lane('a')], [], 0, wide, anyModel, inOrder).lanes).toEqual([]);
+  expect(chooseLanes([], [], free)).toEqual({ lanes: [], served: [], isBounded: false });
+  expect(chooseLanes([lane('a')], [], { ...free, slots: 0 }).lanes).toEqual([]);
 });
 
 test('an organization keeps its turn where one of its callers has as many jobs running as it may', () => {
   const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('b')];
   const running = [{ subjectId: 'k1', model: 'm', count: 5 }];
-  const choice = chooseLanes(lanes, running, 1, { perSubject: 5, perModel: 100 }, anyModel, inOrder);
+  const choice = chooseLanes(lanes, running, { ...free, slots: 1, bounds: { perSubject: 5, perModel: 100 } });
   expect(choice.lanes.map(({ subjectId }) => subjectId)).toEqual(['k2']);
 });

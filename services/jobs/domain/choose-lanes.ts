@@ -1,11 +1,16 @@
 /** The waiting jobs of one caller for one model. */
 export type Lane = { tenantId: string; subjectId: string; model: string };
 
-/** How many jobs may run at the same time, whatever the number of workers. */
-export type Bounds = { perSubject: number; perModel: number };
-
-/** The most jobs of some models that may be chosen. */
-export type ModelSlots = ReadonlyMap<string, number>;
+/** What a worker may choose. */
+export type Allowance = {
+  slots: number;
+  /** How many jobs may run at the same time, whatever the number of workers. */
+  bounds: { perSubject: number; perModel: number };
+  /** The most jobs of some models that may be chosen. */
+  modelSlots: ReadonlyMap<string, number>;
+  /** In [0, 1). */
+  random(): number;
+};
 
 /** Jobs that run now. */
 export type Running = { subjectId: string; model: string; count: number };
@@ -20,16 +25,13 @@ export type Choice = {
 
 /**
  * Distributes free slots among organizations, one each in turn, starting with the one that has waited longest (`lanes` are in this order);
- * within an organization its lanes take turns, in random order (`random` in [0, 1)). Callers and models at their bounds are skipped, and a
+ * within an organization its lanes take turns, in random order. Callers and models at their bounds are skipped, and a
  * model gets no more than `modelSlots` says, if it is listed there.
  */
 export function chooseLanes(
   lanes: readonly Lane[],
   running: readonly Running[],
-  slots: number,
-  { perSubject, perModel }: Bounds,
-  modelSlots: ModelSlots,
-  random: () => number,
+  { slots, bounds, modelSlots, random }: Allowance,
 ): Choice {
   const ofSubject = new Map<string, number>();
   const ofModel = new Map<string, number>();
@@ -41,8 +43,8 @@ export function chooseLanes(
   }
   const chosenOfModel = new Map<string, number>();
   const isFull = ({ subjectId, model }: Lane): boolean =>
-    (ofSubject.get(subjectId) ?? 0) >= perSubject ||
-    (ofModel.get(model) ?? 0) >= perModel ||
+    (ofSubject.get(subjectId) ?? 0) >= bounds.perSubject ||
+    (ofModel.get(model) ?? 0) >= bounds.perModel ||
     (chosenOfModel.get(model) ?? 0) >= (modelSlots.get(model) ?? slots);
 
   const tenants = Map.groupBy(lanes, ({ tenantId }) => tenantId);

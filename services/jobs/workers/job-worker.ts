@@ -10,7 +10,7 @@ import { requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs, returnTurn, type TakenJob, takeJobs } from '../db/take-jobs.ts';
 import { clockShiftMs } from '../db/time.ts';
-import type { Bounds } from '../domain/choose-lanes.ts';
+import type { Allowance } from '../domain/choose-lanes.ts';
 import { ModelRoom } from '../domain/model-room.ts';
 import type { JobMetrics } from '../metrics.ts';
 import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
@@ -28,7 +28,7 @@ export type JobWorkerDeps = RunJobDeps &
 export type JobWorkerOptions = {
   /** The most jobs that run at the same time. */
   concurrency: number;
-  bounds: Bounds;
+  bounds: Allowance['bounds'];
 };
 
 export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { perSubject: 32, perModel: 64 } };
