@@ -7,7 +7,12 @@ import {
   ModelSettingsSchema,
   UpstreamDialect,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ImportedModelSchema, RegisterUpstreamResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import {
+  type ImportedModel,
+  ImportedModelSchema,
+  type RegisterUpstreamRequest,
+  RegisterUpstreamResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
@@ -16,7 +21,7 @@ import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { foundOperations } from '../domain/found-operations.ts';
-import type { ListedModel } from '../upstream/upstream.ts';
+import type { ListedModel, Upstream } from '../upstream/upstream.ts';
 
 /**
  * How long an upstream may take to list its models, in milliseconds: less than the call itself, so that the caller learns why it failed.
@@ -37,19 +42,7 @@ export const registerUpstream =
     // Refuses an address where no server can be.
     const { baseUrl } = addressOf(settings, '');
     requireSecret(deps, settings.secretReference);
-    const upstream = deps.connectUpstream(settings);
-    let listed: ListedModel[];
-    try {
-      listed = await upstream.listModels(AbortSignal.any([context.signal, AbortSignal.timeout(discoveryTimeoutMs)]));
-    } catch (cause) {
-      throw gatewayError(
-        ErrorReason.UPSTREAM_ERROR,
-        `The models of ${request.baseUrl} could not be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
-        { param: 'base_url', cause },
-      );
-    } finally {
-      await upstream.close();
-    }
+    const listed = await modelsOf(deps.connectUpstream(settings), request.baseUrl, context.signal);
     const names = listed.map(({ id }) => id);
 
     const counts = await changeCatalogBy(deps, caller, async (em, now) => {
@@ -60,28 +53,12 @@ export const registerUpstream =
       const hasDeployment = (name: string) =>
         deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
       const wanted = request.onlyNew ? listed.filter(({ id }) => !settled.has(id)) : listed;
-      const imported = wanted.map(({ id: name, contextWindow, kinds, dialect }) => {
-        // What was discovered or guessed replaces nothing that an operator may have corrected.
-        const found = standing.has(name) ? {} : { operations: [...foundOperations(name, kinds)], contextWindow };
-        const foundDialect = hasDeployment(name) ? UpstreamDialect.UNSPECIFIED : dialect;
-        return create(ImportedModelSchema, {
-          name,
-          settings: create(ModelSettingsSchema, {
-            ...found,
-            ...(request.operations.length > 0 && { operations: request.operations }),
-          }),
-          deployments:
-            request.onlyNew && hasDeployment(name)
-              ? []
-              : [
-                  create(DeploymentSettingsSchema, {
-                    ...settings,
-                    dialect: request.dialect || foundDialect,
-                    upstreamModel: name,
-                  }),
-                ],
-        });
-      });
+      const imported = wanted.map((model) =>
+        importedModel(request, settings, model, {
+          isStanding: standing.has(model.id),
+          hasDeployment: hasDeployment(model.id),
+        }),
+      );
       const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, request.baseUrl);
@@ -104,6 +81,40 @@ export const registerUpstream =
       deploymentsCreated: counts.deploymentsCreated,
     });
   };
+
+async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal): Promise<ListedModel[]> {
+  try {
+    return await upstream.listModels(AbortSignal.any([signal, AbortSignal.timeout(discoveryTimeoutMs)]));
+  } catch (cause) {
+    throw gatewayError(
+      ErrorReason.UPSTREAM_ERROR,
+      `The models of ${baseUrl} could not be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
+      { param: 'base_url', cause },
+    );
+  } finally {
+    await upstream.close();
+  }
+}
+
+/** What to import of a listed model. What was discovered or guessed replaces nothing that an operator may have corrected. */
+function importedModel(
+  { operations, onlyNew, dialect }: RegisterUpstreamRequest,
+  settings: DeploymentSettings,
+  { id: name, contextWindow, kinds, dialect: foundDialect }: ListedModel,
+  known: { isStanding: boolean; hasDeployment: boolean },
+): ImportedModel {
+  const found = known.isStanding ? {} : { operations: [...foundOperations(name, kinds)], contextWindow };
+  const deployment = create(DeploymentSettingsSchema, {
+    ...settings,
+    dialect: dialect || (known.hasDeployment ? UpstreamDialect.UNSPECIFIED : foundDialect),
+    upstreamModel: name,
+  });
+  return create(ImportedModelSchema, {
+    name,
+    settings: create(ModelSettingsSchema, { ...found, ...(operations.length > 0 && { operations }) }),
+    deployments: onlyNew && known.hasDeployment ? [] : [deployment],
+  });
+}
 
 /**
  * The existing models, by name; and the names that are settled for an upstream: they were registered from it before, whatever operators
