@@ -26,17 +26,11 @@ function clientMethod(method: DescMethod, transport: ClientTransport) {
     case 'server_streaming':
       return (request: Message, options?: CallOptions) =>
         new ClientStream(streaming, transport, new SingleMessage(request), options);
-    case 'client_streaming':
-      return async (requests: AsyncIterable<Message>, options?: CallOptions) => {
-        let answer: Message | undefined;
-        for await (const message of new ClientStream(streaming, transport, requests, options)) answer = message;
-        return answer;
-      };
     case 'bidi_streaming':
       return (requests: AsyncIterable<Message>, options?: CallOptions) =>
         new ClientStream(streaming, transport, requests, options);
     default:
-      return method.methodKind satisfies never;
+      throw new Error(`${method.name} has one answer to a stream, as no method of ours has`);
   }
 }
 

@@ -44,7 +44,7 @@ export function localMethods(service: RpcService, validate: ValidateMessage): [D
   }
 }
 
-/** Calls a streaming implementation; the answer of a client-streaming one becomes a stream of one message. */
+/** Calls an implementation that answers with a stream. */
 export function openResponses(
   target: LocalMethod,
   input: AsyncIterable<unknown>,
@@ -54,14 +54,10 @@ export function openResponses(
     case 'server_streaming':
       if (!(input instanceof SingleMessage)) return openWithFirst(target, input, context);
       return target.implement(target.readRequest(input.message), context) as AsyncIterable<unknown>;
-    case 'client_streaming':
-      return onlyAnswer(target.implement(openRequests(target, input, context), context));
     case 'bidi_streaming':
       return target.implement(openRequests(target, input, context), context) as AsyncIterable<unknown>;
-    case 'unary':
-      throw new ConnectError(`${target.method.name} is not a stream`, Code.Internal);
     default:
-      return target.method.methodKind satisfies never;
+      throw new ConnectError(`${target.method.name} does not answer with a stream`, Code.Internal);
   }
 }
 
@@ -70,10 +66,6 @@ async function openWithFirst(target: LocalMethod, input: AsyncIterable<unknown>,
     return target.implement(target.readRequest(init), context) as AsyncIterable<unknown>;
   }
   throw new ConnectError('the request message is missing', Code.Unimplemented);
-}
-
-async function* onlyAnswer(answer: unknown) {
-  yield await answer;
 }
 
 /** The client's messages, as the implementation reads them. They end with the call, so that neither side waits for the other in vain. */
