@@ -47,7 +47,7 @@ const heapRoomBytesMin = 96 * 1024 ** 2;
 const heapRoomShareMin = 0.4;
 const heapCheckMs = 100;
 
-export type Memory = {
+type Memory = {
   /** How much the bodies of requests may take, in bytes. */
   bodiesMax: number;
   /** Whether the heap is so full that new work could exhaust it. */

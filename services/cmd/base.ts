@@ -37,7 +37,7 @@ export type Base = {
 };
 
 /** Where the process is between its start and its end. */
-export type Progress = {
+type Progress = {
   closing: boolean;
   /** How long the process goes on, as not ready, before it closes. */
   closeDelayMs: number;

@@ -10,7 +10,7 @@ import { serviceNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { listening } from './base.ts';
 
-export type EdgeWorkers = {
+type EdgeWorkers = {
   /** Where all of them listen. */
   url: string;
   /** Makes each close as it would by itself, after its SHUTDOWN_DELAY_SECONDS unless `delayMs` is 0, and waits for their ends. */

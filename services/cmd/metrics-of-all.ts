@@ -13,7 +13,7 @@ type Message =
   /** To the worker that was asked, in Prometheus' format; absent if a process did not answer. */
   | { metrics: 'all'; request: number; text?: string };
 
-export type MetricsOfAll = { text(): Promise<string>; close(): void };
+type MetricsOfAll = { text(): Promise<string>; close(): void };
 
 /**
  * In milliseconds. If a process is too busy to answer, the scrape fails and Prometheus asks again: sums without that process would seem to

@@ -71,7 +71,7 @@ export class Switchboard {
   }
 }
 
-export type SwitchboardOptions = {
+type SwitchboardOptions = {
   /** SERVICE_SECRET, newest first. */
   secrets: readonly string[];
   /** Base URLs of the services in other processes, by name. */

@@ -3,7 +3,7 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 
-export type JobOutcome = 'completed' | 'failed' | 'cancelled';
+type JobOutcome = 'completed' | 'failed' | 'cancelled';
 
 /** What /metrics shows about jobs. */
 export type JobMetrics = {

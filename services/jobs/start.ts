@@ -14,7 +14,7 @@ import { createJobMetrics, showQueue } from './metrics.ts';
 import { startHousekeeping } from './workers/housekeeping.ts';
 import { wakeWorkers } from './workers/wake-workers.ts';
 
-export type StartedJobs = {
+type StartedJobs = {
   implementation: ServiceImpl<typeof JobsService>;
   /** Ends the work that calls other services. `close` does so too. */
   stop(): Promise<void>;

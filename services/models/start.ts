@@ -16,7 +16,7 @@ import { modelsService } from './index.ts';
 import { retirementMetrics } from './retirements/metrics.ts';
 import { startReminders } from './retirements/reminders.ts';
 
-export type StartedModels = {
+type StartedModels = {
   implementation: ServiceImpl<typeof ModelsService>;
   /** Ends the work that calls other services. `close` does so too. */
   stop(): Promise<void>;

@@ -5,7 +5,7 @@
  */
 
 /** An IPv4 address as one unsigned 32-bit word, or an IPv6 address as four. */
-export type IpAddress = number | Ipv6Words;
+type IpAddress = number | Ipv6Words;
 export type Ipv6Words = readonly [number, number, number, number];
 
 /** A network and the length of its prefix in bits: up to 32 when the network is a number, else up to 128. */

@@ -20,7 +20,7 @@ export const idempotencyMs = 24 * 3_600_000;
 const nobody = NIL;
 
 /** Whose request is done only once, and under which Idempotency-Key. */
-export type OnceCall<Request extends DescMessage> = {
+type OnceCall<Request extends DescMessage> = {
   caller: Pick<Caller, 'userId'>;
   key: string;
   request: MessageShape<Request>;

@@ -39,7 +39,7 @@ const retiredScopes = {
 } as const;
 
 export type Scope = (typeof inferenceScopes)[number] | (typeof managementScopes)[number];
-export type StoredScope = Scope | keyof typeof retiredScopes;
+type StoredScope = Scope | keyof typeof retiredScopes;
 
 const bits: ReadonlyMap<string, number> = new Map(
   [...inferenceScopes, ...managementScopes].map((scope, index) => [scope, 1 << index]),

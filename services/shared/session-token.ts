@@ -10,7 +10,7 @@ export const tokenAlgorithm = 'EdDSA';
 export const accessToken = { type: 'at+jwt', audience: 'model-gateway', lifetimeMs: 30 * 60_000 } as const;
 export const refreshToken = { type: 'rt+jwt', audience: 'model-gateway/refresh', lifetimeMs: 7 * 86_400_000 } as const;
 
-export type RoleName = 'member' | 'admin' | 'owner';
+type RoleName = 'member' | 'admin' | 'owner';
 
 const namesByRole: ReadonlyMap<Role, RoleName> = new Map([
   [Role.MEMBER, 'member'],

@@ -86,7 +86,7 @@ export const couponMessage = (row: CouponRow, code = row.codePreview): Whole<typ
 export const invoiceNumber = (number: bigint | null): string =>
   number === null ? '' : `INV-${number.toString().padStart(6, '0')}`;
 
-export function paymentStatus(
+function paymentStatus(
   row: Pick<InvoiceRow, 'status' | 'paidAt' | 'totalNanoUsd' | 'dueDate'>,
   nowMs: number,
 ): PaymentStatus {

@@ -12,7 +12,7 @@ export type BudgetKey = { tenantId: string; kind: BudgetKind; subjectId: string;
 export const textOfKey = ({ tenantId, kind, subjectId, periodStart }: BudgetKey): string =>
   `${tenantId} ${kind} ${subjectId} ${periodStart}`;
 
-export type Spend = { postedNanoUsd: bigint; heldNanoUsd: bigint };
+type Spend = { postedNanoUsd: bigint; heldNanoUsd: bigint };
 
 /** Sums of amounts by their keys. */
 export class SpendSums {

@@ -27,7 +27,7 @@ export type AdminArguments = {
 };
 
 /** A command's result: an object or a list of them; `isFailure` makes the program exit with 1. */
-export type AdminAnswer = { output: object | readonly object[]; isFailure?: boolean };
+type AdminAnswer = { output: object | readonly object[]; isFailure?: boolean };
 
 /** One command of the operators' command line. */
 export type AdminCommand = {

@@ -4,7 +4,7 @@ import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
 import { helpText, textOf, usageText } from './text.ts';
 
-export type Outcome = { exitCode: number; stdout: string; stderr: string };
+type Outcome = { exitCode: number; stdout: string; stderr: string };
 
 /** Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. */
 export async function runCommand(

@@ -17,7 +17,7 @@ const options = (requestId = '') => ({
 });
 
 /** The most that a job may cost, and who pays. */
-export type JobCost = {
+type JobCost = {
   jobId: string;
   caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'> & Partial<Pick<Caller, 'requestId'>>;
   /** The key's daily cap; undefined: none, or no key. */
@@ -73,7 +73,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
 /** The state of a job's room: held; `used` by a successful run of the job, whose charge Billing has or will get; or `lost`. */
-export type HoldState = 'held' | 'used' | 'lost';
+type HoldState = 'held' | 'used' | 'lost';
 
 /** Renews a job's room, if it has any. */
 export async function renewHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<HoldState> {

@@ -16,7 +16,7 @@ import { presentSql } from './time.ts';
 /** By this long after its submission a job has ended, one way or another. */
 const deadlineHours = 24;
 
-export type NewJob = {
+type NewJob = {
   id: string;
   subjectId: string;
   caller: Caller;

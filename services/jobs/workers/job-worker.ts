@@ -25,7 +25,7 @@ export type JobWorkerDeps = RunJobDeps &
     logger: Logger;
   };
 
-export type JobWorkerOptions = {
+type JobWorkerOptions = {
   /** The most jobs that run at the same time. */
   concurrency: number;
   bounds: Allowance['bounds'];

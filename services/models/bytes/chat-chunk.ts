@@ -34,7 +34,7 @@ export type ChunkField = (typeof chunkFields.names)[number];
 export type ChatOperation = 'chat' | 'completions';
 
 /** What is known of one choice so far. */
-export type ChoiceState = {
+type ChoiceState = {
   hasRole: boolean;
   isFinished: boolean;
   /** Index and id of the tool call that came last; -1 before the first. */
@@ -46,7 +46,7 @@ export type ChoiceState = {
 const choicesMax = 1024;
 
 /** Takes the text that a choice's delta adds: the inside of a JSON string, still escaped. */
-export type TakeText = (bytes: Buffer, start: number, end: number) => void;
+type TakeText = (bytes: Buffer, start: number, end: number) => void;
 
 /** Reads the `choices` of stream chunks and collects the changes they need. */
 export class ChoicesReader {
@@ -200,7 +200,7 @@ function wordsOf(content: unknown): string {
 }
 
 /** The changes that a chunk needs outside its choices. */
-export type ChunkRules = {
+type ChunkRules = {
   operation: ChatOperation;
   /** The answer's id and creation time, as JSON text: the same in each chunk. */
   id: Buffer;

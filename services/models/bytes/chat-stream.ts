@@ -29,7 +29,7 @@ export type ChatStreamOptions = {
 /**
  * `open`: more may come. `done`: `[DONE]` came. `failed`: the upstream sent an error or garbage. After the last two nothing more is read.
  */
-export type ChatStreamState = 'open' | 'done' | 'failed';
+type ChatStreamState = 'open' | 'done' | 'failed';
 
 export type ChatStreamOutcome = 'complete' | 'cut' | 'no_finish_reason' | 'upstream_error';
 

@@ -31,10 +31,10 @@ export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'size' | 'not_object
 /** For a document sent by a client: ten times as many would hold up the event loop for longer than others should wait. */
 export const clientLimits: WalkLimits = { names: 100_000, elements: 1_000_000 };
 
-export type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
+type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
 
 /** Where a member stands in the bytes. */
-export type Member = {
+type Member = {
   /** The opening quote of its name; the member ends with its value. */
   start: number;
   valueStart: number;
@@ -47,7 +47,7 @@ export type Member = {
 };
 
 /** What to do with the objects of an array while walking over it: a walk of its own would cost as much again. */
-export type ItemReader<Name extends string = string> = {
+type ItemReader<Name extends string = string> = {
   /** The member that holds the array. */
   in: Name;
   scan: ObjectScan;
@@ -276,7 +276,7 @@ function stringAt(bytes: Buffer, start: number, end: number): string | undefined
 }
 
 /** The kind of a value, by its first byte. */
-export function kindOf(first: number): JsonKind {
+function kindOf(first: number): JsonKind {
   switch (first) {
     case 0x22:
       return 'string';

@@ -1,7 +1,7 @@
 import { fieldSet, ObjectScan } from './json-scan.ts';
 
 /** A piece of JSON text: as bytes if prepared, else as a string. */
-export type JsonText = Uint8Array | string;
+type JsonText = Uint8Array | string;
 
 /** Replaces `[start, end)` by the text. */
 export type Splice = { start: number; end: number; text: JsonText };

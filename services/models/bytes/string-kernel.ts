@@ -13,7 +13,7 @@ export const kernelWindowBytes = 64 * 1024;
  * backslash. The escapes
  * , \" and \\ are skipped. A result of `end` or more: there is none.
  */
-export type StringKernel = {
+type StringKernel = {
   window: Uint8Array;
   find: (start: number, end: number) => number;
 };

@@ -11,7 +11,7 @@ import { keepPromises, standingPromises } from '../retirements/promises.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
 /** What a change did. Without an audit event it found everything as requested and changed nothing. */
-export type CatalogChange<Answer> = {
+type CatalogChange<Answer> = {
   answer: Answer;
   audit: { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object } | null;
 };

@@ -14,7 +14,7 @@ const leadMs: ReadonlyMap<ReminderPoint, number> = new Map([
 const aftermathMs = 7 * dayMs;
 
 /** When a point is due; null: that had passed when the date was set, so the point is skipped. */
-export type PlannedPoint = { point: ReminderPoint; dueAtMs: number | null };
+type PlannedPoint = { point: ReminderPoint; dueAtMs: number | null };
 
 /**
  * The points of a date set at `nowMs`. The announcement goes out with the first date only: users are told of it once, and moving the date

@@ -2,7 +2,7 @@ import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { type RetirementSchedule, type RetirementState, retirementState } from './retirement.ts';
 
 /** An announcement: the date, if already fixed, and what comes after the model. */
-export type Announcement = Pick<RetirementSchedule, 'sunsetAtMs' | 'successor'>;
+type Announcement = Pick<RetirementSchedule, 'sunsetAtMs' | 'successor'>;
 
 /** What has to be known of the named successor; null: there is no such model. */
 export type SuccessorFacts = { state: RetirementState; knownToAllUsers: boolean } | null;

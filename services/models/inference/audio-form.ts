@@ -7,7 +7,7 @@ import type { BodyPiece } from '../upstream/upstream.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
 /** An audio upload, read as far as the gateway needs it. */
-export type AudioForm = {
+type AudioForm = {
   model: string;
   streamed: boolean;
   /** Whether a background job is asked for. */

@@ -6,7 +6,7 @@ import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
-export type EmbeddingFormat = 'float' | 'base64';
+type EmbeddingFormat = 'float' | 'base64';
 
 const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const itemFields = fieldSet('embedding', 'index');

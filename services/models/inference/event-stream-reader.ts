@@ -8,7 +8,7 @@ import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 
 /** What was seen of a stream of named events so far. */
-export type EventStreamSeen = {
+type EventStreamSeen = {
   /** The last usage that was reported. */
   usage: ReportedUsage | null;
   /** How often the event that completes the answer, or a part of it, came. */
@@ -17,7 +17,7 @@ export type EventStreamSeen = {
   deltas: number;
 };
 
-export type EventStreamRules = {
+type EventStreamRules = {
   /** The `type` of the event that completes the answer. */
   lastEvent: string;
   /** How often that event comes, such as once per image; 1 by default. */

@@ -5,7 +5,7 @@ import type { UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead }
 /** Bytes that may wait for the client before the upstream is paused. */
 const waitingBytesMax = 256 * 1024;
 
-export type ExchangeEvent =
+type ExchangeEvent =
   | { kind: 'head'; head: UpstreamHead }
   | { kind: 'data'; chunk: Uint8Array }
   | { kind: 'end' }

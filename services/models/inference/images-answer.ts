@@ -6,7 +6,7 @@ import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
 
-export type ImagesAsked = {
+type ImagesAsked = {
   /** How many images were asked for. */
   images: number;
   bound: UsageBound;

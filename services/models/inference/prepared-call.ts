@@ -3,7 +3,7 @@ import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
 import type { UsageBound } from './usage-bound.ts';
 
 /** The most that a call will use, known before it runs; budgets and token limits hold it. */
-export type Estimate = {
+type Estimate = {
   /** Tokens of the prompt, estimated from its length. */
   inputTokens: number;
   /** The most output tokens that the request allows; null: the request does not say. */

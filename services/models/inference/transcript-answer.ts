@@ -32,7 +32,7 @@ export async function believedOfAudio(
   return null;
 }
 
-export type TranscriptRules = {
+type TranscriptRules = {
   /** Whether the upstream answers in JSON. */
   isJson: boolean;
   /** Whether the client wants plain text. */

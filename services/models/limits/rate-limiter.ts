@@ -9,7 +9,7 @@ import {
 import { Allowance } from './allowance.ts';
 
 /** The subject of a limit: the key, or the user of a session (service.md, Authentication). */
-export type RateLimitedCaller = { apiKeyId: string; userId: string };
+type RateLimitedCaller = { apiKeyId: string; userId: string };
 
 /** Where a subject's limits stand; shown to clients as x-ratelimit-*. */
 export type RateLimitReading = {
@@ -35,7 +35,7 @@ export type SubjectDemand = {
 };
 
 /** What a replica is granted for a subject: see QuotaShare. */
-export type SubjectGrant = {
+type SubjectGrant = {
   id: string;
   requests: number;
   tokens: number;

@@ -62,7 +62,7 @@ export class FrameBuffer {
 }
 
 /** What follows the last good frame: nothing, the beginning of a frame (a torn write), or bytes that cannot be one. */
-export type FrameTail = 'end' | 'torn' | 'damaged';
+type FrameTail = 'end' | 'torn' | 'damaged';
 
 export type ParsedFrames = {
   payloads: string[];

@@ -23,7 +23,7 @@ export type JournalOptions<Event, Progress> = {
   onFatal(error: Error): void;
 };
 
-export type JournalStats = {
+type JournalStats = {
   healthy: boolean;
   /** The size of the journal, unwritten bytes included. */
   bytes: number;

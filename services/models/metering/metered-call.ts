@@ -14,7 +14,7 @@ export type MeteringJournal = Pick<
 >;
 
 /** What is known of a call when it is admitted. */
-export type AdmittedCall = Pick<
+type AdmittedCall = Pick<
   MeteredEvent,
   | 'tenantId'
   | 'userId'
@@ -30,7 +30,7 @@ export type AdmittedCall = Pick<
 >;
 
 /** How a background job's call is metered: reports count a job once, however often it had to run. */
-export type JobMetering = {
+type JobMetering = {
   /** The id of the event for its success. Usage keeps one event per id, so it is charged once. */
   successId: string;
   /** Failures that produce no event, since the job repeats its call or was cancelled. */
@@ -38,7 +38,7 @@ export type JobMetering = {
 };
 
 /** How a call ended; `reason` is why it failed, as far as known. */
-export type CallOutcome = {
+type CallOutcome = {
   success: boolean;
   status: number;
   errorCode: string;

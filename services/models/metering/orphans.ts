@@ -14,7 +14,7 @@ import { listSegments, readSegment, segmentPath } from './segment-files.ts';
  */
 const damagedFolder = 'damaged';
 
-export type AdoptOptions<Event, Progress> = {
+type AdoptOptions<Event, Progress> = {
   /** The folder of all journals, as for openJournal. */
   directory: string;
   codec: EventCodec<Event, Progress>;

@@ -1,5 +1,5 @@
 /** The content of one frame: a request began, got this far, or ended. */
-export type JournalRecord =
+type JournalRecord =
   | { t: 'b'; id: string; event: unknown }
   | { t: 'p'; id: string; counted: unknown }
   | { t: 'e'; id: string; event: unknown };

@@ -2,7 +2,7 @@ import type { EventCodec } from './event-codec.ts';
 import { parseRecord } from './record.ts';
 
 /** Turns the records of a dead process's journal into events; its memory grows only with the requests that were open. */
-export type Replay<Event> = {
+type Replay<Event> = {
   /** Takes the next record; returns the event that it completes. Throws for an unreadable record, after which it can go on. */
   accept(text: string): Event | null;
   /** The requests that began and never ended, each with what was counted of it. Call it after the last record. */

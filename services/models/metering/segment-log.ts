@@ -22,7 +22,7 @@ export type JournalFiles = {
  */
 export type JournalSync = 'group' | 'always';
 
-export type SegmentLogOptions = {
+type SegmentLogOptions = {
   folder: string;
   segmentBytes: number;
   sync: JournalSync;

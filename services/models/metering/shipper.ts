@@ -4,7 +4,7 @@ import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import type { EventSource } from './event-codec.ts';
 import type { AdoptedJournal } from './orphans.ts';
 
-export type ShipperOptions<Event> = {
+type ShipperOptions<Event> = {
   journal: EventSource<Event>;
   /** Stores events; idempotent by event id. After a failure it is retried until `isRefused` says that this is useless. */
   record(events: readonly Event[], signal: AbortSignal): Promise<void>;
@@ -20,7 +20,7 @@ export type ShipperStats = {
   failedCalls: number;
 };
 
-export type Shipper<Event> = {
+type Shipper<Event> = {
   /** Ships a dead process's journal as well, beside this process's own. */
   adopt(journal: AdoptedJournal<Event>): void;
   stats(): ShipperStats;

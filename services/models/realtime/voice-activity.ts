@@ -2,7 +2,7 @@ import { joinSamples } from './pcm.ts';
 import type { TurnDetection } from './session-config.ts';
 
 /** What was detected: speech began or ended, at a sample counted from the first one processed. */
-export type VoiceChange = { kind: 'started' | 'stopped'; sample: number };
+type VoiceChange = { kind: 'started' | 'stopped'; sample: number };
 
 const frameMs = 20;
 /** How many voiced frames in a row make speech; a click is shorter. */

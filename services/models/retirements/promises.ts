@@ -24,7 +24,7 @@ export async function isKnownToUsersOf(em: SqlEntityManager, successor: string, 
 type Told = { model: string; successor: string | null; isPublic: boolean; isSuccessorKnown: boolean };
 
 /** By the model's name. */
-export type Promises = ReadonlyMap<string, Told>;
+type Promises = ReadonlyMap<string, Told>;
 
 /** What users were last told. Models whose retirement stands cannot be deleted. */
 export async function standingPromises(em: SqlEntityManager): Promise<Promises> {

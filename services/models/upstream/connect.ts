@@ -5,7 +5,7 @@ import { createHttpUpstream } from './http-upstream.ts';
 import { createSandbox } from './sandbox/sandbox.ts';
 import type { Upstream } from './upstream.ts';
 
-export type ConnectDeps = {
+type ConnectDeps = {
   clock: Clock;
   /** Looks up a secret reference; undefined when there is no such secret. */
   secret(reference: string): string | undefined;

@@ -9,7 +9,7 @@ import { headBytesMax } from './http1/response-parser.ts';
 import type { ListedModel, Upstream } from './upstream.ts';
 import { openWebSocket, socketUrl } from './web-socket.ts';
 
-export type HttpUpstreamOptions = {
+type HttpUpstreamOptions = {
   /** The base of the upstream's OpenAI-compatible API, e.g. `http://127.0.0.1:8000/v1`, without a trailing slash. */
   baseUrl: string;
   /** Sent as a bearer token; undefined: none is sent. */

@@ -35,7 +35,7 @@ export type ListedModel = {
 };
 
 /** A range of a file, sent without being held in memory. The file must stay until the exchange has ended. */
-export type FileRange = { file: string; start: number; end: number };
+type FileRange = { file: string; start: number; end: number };
 
 export type BodyPiece = Uint8Array | FileRange;
 

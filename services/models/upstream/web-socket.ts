@@ -3,7 +3,7 @@ import { Agent, buildConnector, WebSocket } from 'undici';
 import { frameBytesMax } from '../bytes/sse.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
-export type WebSocketOptions = {
+type WebSocketOptions = {
   url: string;
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;

@@ -32,7 +32,7 @@ const probedAfterMs = 60_000;
 /** A start is in no such hurry, and may find the machine busy with other starts. */
 export const startConnectTimeoutMs = 5_000;
 
-export type SessionOptions = {
+type SessionOptions = {
   /** Shown in pg_stat_activity. */
   applicationName: string;
   /** Schema in which unqualified names are looked up. */

@@ -19,7 +19,7 @@ import { databaseUser, nobody } from './embedded/database-user.ts';
 import { endOrphan, endPostmaster, readPostmasterFile } from './embedded/postmaster.ts';
 import { postgresSettings } from './embedded/settings.ts';
 
-export type EmbeddedPostgresOptions = {
+type EmbeddedPostgresOptions = {
   /** DATA_DIR; Postgres keeps everything in its folder `postgres`. */
   dataDir: string;
   logger: Logger;

@@ -15,7 +15,7 @@ export async function notify(tx: StatementRunner, channel: string, payload: stri
   else await tx.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] });
 }
 
-export type ListenOptions = {
+type ListenOptions = {
   connection: DatabaseUrl;
   /** What to do with a payload, by channel. */
   channels: Readonly<Record<string, (payload: string) => void>>;

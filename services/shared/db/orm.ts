@@ -24,7 +24,7 @@ export type ServiceDatabase = {
   close(): Promise<void>;
 };
 
-export type ServiceDatabaseOptions = {
+type ServiceDatabaseOptions = {
   /** The service's name, which is its schema's name. */
   service: string;
   connection: DatabaseUrl;

@@ -5,13 +5,13 @@ import { timerMsMax } from '../clock.ts';
 import type { ReportedCall } from './call-report.ts';
 import type { CancelListener, Cancellation } from './cancellation.ts';
 
-export type HeaderFields = ConstructorParameters<typeof Headers>[0];
+type HeaderFields = ConstructorParameters<typeof Headers>[0];
 
 /** Something that waits for a part of the call. */
 type Interruptible = { interrupt(reason: unknown): void };
 
 /** What a client says about a call besides its message. */
-export type LocalCallOptions = {
+type LocalCallOptions = {
   method: DescMethod;
   signal: AbortSignal | undefined;
   /** The deadline in milliseconds from now; undefined means none. */

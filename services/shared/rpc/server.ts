@@ -14,7 +14,7 @@ import type { ServiceTokens } from './service-token.ts';
 import { sessionOptions } from './session-options.ts';
 import type { ValidateMessage } from './validation.ts';
 
-export type RpcServerDeps = {
+type RpcServerDeps = {
   services: readonly RpcService[];
   tokens: ServiceTokens;
   report: CallReport;

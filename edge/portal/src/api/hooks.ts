@@ -93,7 +93,7 @@ export function useWholeList<Item>(
   });
 }
 
-export type Change = {
+type Change = {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** The path below `/api/v1`. */
   path: string;

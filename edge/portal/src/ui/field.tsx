@@ -39,7 +39,7 @@ type FieldProps = {
 };
 
 /** A label, a control, a hint, and the API's error about it. */
-export function Field({ label, hint, error, children }: FieldProps) {
+function Field({ label, hint, error, children }: FieldProps) {
   const id = useId();
   const hintId = `${id}hint`;
   const errorId = `${id}error`;

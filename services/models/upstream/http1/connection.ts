@@ -5,7 +5,7 @@ import { ProtocolError } from './response-head.ts';
 import { ResponseParser } from './response-parser.ts';
 
 /** A request ready to be sent. */
-export type OutgoingRequest = {
+type OutgoingRequest = {
   /** The head up to the value of Content-Length, which is its last header. Latin1. */
   headStart: string;
   body: readonly BodyPiece[];

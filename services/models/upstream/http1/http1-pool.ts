@@ -4,7 +4,7 @@ import { EndOfTurn } from '#shared/end-of-turn.ts';
 import type { UpstreamExchange, UpstreamHandler, UpstreamRequest } from '../upstream.ts';
 import { Connection, type ConnectionOwner, Exchange } from './connection.ts';
 
-export type Http1PoolOptions = {
+type Http1PoolOptions = {
   /** Base URL of the upstream's API; http or https. */
   base: URL;
   /** Sent as a bearer token; undefined: none is sent. */

@@ -14,7 +14,7 @@ const strictHead =
 const strictTrailers = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n$/;
 
 /** How the end of a body is recognised: by its length, by its last chunk, or by the end of the connection (RFC 9112 section 6.3). */
-export type Framing = { kind: 'length'; length: number } | { kind: 'chunked' } | { kind: 'close' };
+type Framing = { kind: 'length'; length: number } | { kind: 'chunked' } | { kind: 'close' };
 
 /** The head of one answer, and what it implies for its body and its connection. */
 export class ResponseHead implements UpstreamHead {

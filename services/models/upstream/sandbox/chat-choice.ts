@@ -16,7 +16,7 @@ export type ChatChoice = {
   tokens: number;
 };
 
-export type ChoiceRequest = { prompt: ChatPrompt; tools: readonly JsonObject[]; stop: string[]; tokensMax: number };
+type ChoiceRequest = { prompt: ChatPrompt; tools: readonly JsonObject[]; stop: string[]; tokensMax: number };
 
 /** Says what the request asks for: tool calls, JSON, or text. */
 export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {

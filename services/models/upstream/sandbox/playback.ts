@@ -5,7 +5,7 @@ import type { SandboxKnobs } from './knobs.ts';
 /** Pieces delivered in one turn of the event loop, as a socket would deliver what has come in the meantime. */
 const piecesPerTurn = 32;
 
-export type PlaybackOptions = {
+type PlaybackOptions = {
   handler: UpstreamHandler;
   headTimeoutMs: number;
   idleTimeoutMs: number;

@@ -3,7 +3,7 @@ import { crc32, deflate } from 'node:zlib';
 
 const deflateAsync = promisify(deflate);
 
-export type Picture = {
+type Picture = {
   width: number;
   height: number;
   /** Four colours, 0xRRGGBB. */

@@ -1,7 +1,7 @@
 import { hashText, mixHash } from './hash.ts';
 
 /** What the reply is made from; nothing else goes into it. */
-export type ReplySource = {
+type ReplySource = {
   /** The last thing the user said, or the prompt. */
   prompt: string;
   /** What a tool answered since then; empty when none did. */

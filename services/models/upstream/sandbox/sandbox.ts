@@ -22,7 +22,7 @@ import { Playback } from './playback.ts';
 import { speech } from './speech.ts';
 import { type FormCall, transcriptions, translations } from './transcriptions.ts';
 
-export type SandboxDeps = {
+type SandboxDeps = {
   clock: Clock;
   knobs?: SandboxKnobs;
 };

@@ -1,5 +1,5 @@
 /** A compressed format that the sandbox can write without a codec: one frame of silence, again and again. */
-export type SilentFormat = { frame: Uint8Array; frameMs: number };
+type SilentFormat = { frame: Uint8Array; frameMs: number };
 
 /**
  * MPEG-2 Layer III, 64 kbit/s, 24 kHz, mono (ISO 13818-3): four bytes of header, side information of zeros (no coded

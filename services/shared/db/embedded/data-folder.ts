@@ -21,7 +21,7 @@ import { StartError, unwritable } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { DatabaseUser } from './database-user.ts';
 
-export type DataFolder = {
+type DataFolder = {
   /** DATA_DIR, absolute and without symbolic links. */
   dataDir: string;
   /** Everything of Postgres; owned by the user it runs as. */

@@ -6,7 +6,7 @@ import { StartError } from '#shared/start-error.ts';
 import { findProcess, waitUntil } from './processes.ts';
 
 /** What a running Postgres writes into postmaster.pid (Postgres: src/include/utils/pidfile.h). */
-export type PostmasterFile = { pid: number; socketFolder: string; ready: boolean };
+type PostmasterFile = { pid: number; socketFolder: string; ready: boolean };
 
 export function readPostmasterFile(pgData: string): PostmasterFile | undefined {
   let lines: string[];

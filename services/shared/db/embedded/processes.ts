@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** A living process. A zombie is not: it has ended and waits for a parent that may never ask. */
-export type LiveProcess = {
+type LiveProcess = {
   /** The whole command line. */
   command: string;
   /** When it started, in some unit: together with the pid this identifies a process, since pids are reused. */
