@@ -1,7 +1,7 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
 /** A key and a self-signed certificate for 127.0.0.1 and localhost, as PEM. `ca` is what a client trusts. */
-export type TestCertificate = { key: string; cert: string; ca: string };
+type TestCertificate = { key: string; cert: string; ca: string };
 
 /** Makes a self-signed certificate (X.509 v3, RFC 5280), valid from an hour ago for a day, or until a moment. */
 export function selfSignedCertificate({ untilMs }: { untilMs?: number } = {}): TestCertificate {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
 
 /** What happens to the bytes. `direction` limits a fault to the bytes sent towards one side; without it, it applies to both. */
-export type Fault =
+type Fault =
   | { kind: 'pass' }
   /** Each piece arrives this much later; the throughput is the same. */
   | { kind: 'latency'; ms: number; direction?: Direction }
@@ -24,11 +24,11 @@ export type Fault =
   /** Each connection passes this many more bytes and is then reset. */
   | { kind: 'cut'; afterBytes: number; direction?: Direction };
 
-export type Direction = 'to-client' | 'to-target';
+type Direction = 'to-client' | 'to-target';
 
-export type Target = { host: string; port: number } | { path: string };
+type Target = { host: string; port: number } | { path: string };
 
-export type FaultProxyOptions = {
+type FaultProxyOptions = {
   target: Target;
   /** Where to listen, a Unix socket; without it, a free port of 127.0.0.1. */
   listen?: { path: string };

@@ -20,7 +20,7 @@ export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a peppe
 export const silentLogger: Logger = createLogger({ level: 'silent', name: 'test' });
 
 /** The part of Auth that takes over audit events. */
-export type AuditTaker = Parameters<typeof startKeys>[0]['auth'];
+type AuditTaker = Parameters<typeof startKeys>[0]['auth'];
 
 /** Leaves the events in the outbox, where a test can read them. */
 const noAuth: AuditTaker = { recordAuditEvents: () => Promise.reject(new Error('this test has no Auth')) };

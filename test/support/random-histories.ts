@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-export type RandomHistories = {
+type RandomHistories = {
   /** For a test of them all, in milliseconds. */
   timeoutMs: number;
   /** Rejects with the failing history, and the seed to reproduce it. */

@@ -9,7 +9,7 @@ import { type InferenceBench, startInferenceBench } from './inference.ts';
 // biome-ignore lint/suspicious/noExplicitAny: tests read events of every shape; the assertions are the types.
 type Event = any;
 
-export type RealtimeUpstream = AsyncDisposable & {
+type RealtimeUpstream = AsyncDisposable & {
   /** Including /v1. */
   url: string;
   /** What clients said, in order; one list per connection. */

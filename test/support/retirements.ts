@@ -20,7 +20,7 @@ const form = (model: string, stream: boolean): FormData => {
 };
 
 /** A way in which a client comes across a model. */
-export type Surface = {
+type Surface = {
   operation: string;
   upstream: string;
   streams: boolean;

@@ -43,7 +43,7 @@ export function logCollector(level = 'debug') {
 }
 
 /** A running server for tests; `await using` closes everything. */
-export type TestRpcServer = AsyncDisposable & {
+type TestRpcServer = AsyncDisposable & {
   url: string;
   server: RpcServer;
   lines: Record<string, unknown>[];

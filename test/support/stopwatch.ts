@@ -1,6 +1,6 @@
 import { cpuUsage } from 'node:process';
 
-export type Stopwatch = Disposable & {
+type Stopwatch = Disposable & {
   /** Milliseconds so far in which this process ran or could have run. */
   readonly ms: number;
 };

@@ -18,7 +18,7 @@ import { createTruthLog, type TruthEntry, type TruthLog } from './simulator/trut
 
 export type { Behaviour, BehaviourName, TruthEntry };
 
-export type SimulatorOptions = {
+type SimulatorOptions = {
   /** What GET /models lists. */
   models?: SimulatedModel[];
   /** 0 for a free one. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { startStopwatch } from './stopwatch.ts';
 
-export type WaitOptions = {
+type WaitOptions = {
   /** Completes the sentence "waited 5000 ms for …". */
   description: string;
   /** Measured by a stopwatch: time in which the machine kept this process from running does not count. */

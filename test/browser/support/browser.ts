@@ -73,7 +73,7 @@ function unpackInto(folder: string): Promise<string> {
   }
 }
 
-export type WatchedPage = {
+type WatchedPage = {
   page: Page;
   /** Violations of the Content-Security-Policy and errors of scripts: both must stay empty. */
   troubles: string[];

@@ -37,7 +37,7 @@ export async function startHistory(start: string): Promise<History> {
 }
 
 /** One organization, both in the product, behind REST, and in the model. */
-export class History {
+class History {
   readonly #calls: ModelCall['id'][] = [];
   readonly #users: readonly string[];
   readonly edge: BillingEdge;

@@ -190,7 +190,7 @@ export class BillingModel {
   }
 }
 
-export type ModelLot = {
+type ModelLot = {
   source: 'purchase' | 'promotion' | 'coupon' | 'adjustment';
   granted: bigint;
   left: bigint;
@@ -199,7 +199,7 @@ export type ModelLot = {
   startsMs: number;
   expiresMs: number | null;
 };
-export type ModelCommitment = {
+type ModelCommitment = {
   amount: bigint;
   left: bigint;
   expired: bigint;
@@ -221,14 +221,14 @@ export type ModelCall = {
   payg: bigint;
   refunded: bigint;
 };
-export type ModelInvoice = {
+type ModelInvoice = {
   status: 'draft' | 'finalized' | 'voided';
   subtotal: bigint;
   credits: bigint;
   dueDate: string | null;
   isPaid: boolean;
 };
-export type ModelTransaction = { type: string; amount: bigint; balanceAfter: bigint; month: string | null };
+type ModelTransaction = { type: string; amount: bigint; balanceAfter: bigint; month: string | null };
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -242,7 +242,7 @@ export const nextMonth = (ms: number): number =>
   Date.UTC(new Date(ms).getUTCFullYear(), new Date(ms).getUTCMonth() + 1);
 
 /** Rates in nano-USD per million tokens, and per request. */
-export type ModelRates = { input: bigint; cached: bigint; output: bigint; request: bigint };
+type ModelRates = { input: bigint; cached: bigint; output: bigint; request: bigint };
 
 /** The cost of a call: exact, and rounded half up to a whole nano-USD only at the end. */
 export function costOf(rates: ModelRates, call: { input: number; cached: number; output: number }): bigint {

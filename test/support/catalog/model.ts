@@ -4,7 +4,7 @@ export type Retirement = {
   /** Null if a note says why there is none. */
   successor: string | null;
 };
-export type Model = {
+type Model = {
   isPublic: boolean;
   granted: Set<number>;
   /** Upstream names, with the ids of their deployments. */

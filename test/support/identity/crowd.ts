@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { type Answer, owner } from '../gateway.ts';
 import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 
-export type Person = {
+type Person = {
   id: string;
   email: string;
   /** The one set last is valid; which that is, after simultaneous changes, only a login shows. */
@@ -11,7 +11,7 @@ export type Person = {
   /** As of the last quiet moment. Someone inactive who tries to sign in has to wait before the next try. */
   isActive: boolean;
 };
-export type Key = { id: string; userId: string /** None has a grace period. */; secrets: string[] };
+type Key = { id: string; userId: string /** None has a grace period. */; secrets: string[] };
 
 const acts = [
   'role',

@@ -80,7 +80,7 @@ export const probes: readonly Probe[] = [
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
 const roles: readonly RoleName[] = ['member', 'admin', 'owner'];
-export const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
+const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
 
 /** What answers are compared by: the status, and for a 403 the code. */
 export type Outcome = number | `403 ${string}`;

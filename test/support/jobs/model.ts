@@ -25,7 +25,7 @@ export type ModelJob = {
 };
 
 /** A request in the reports; one without cost may be reported twice. */
-export type Charge = { success: boolean; costUsd: number; code: string | null; mayBeTwo: boolean };
+type Charge = { success: boolean; costUsd: number; code: string | null; mayBeTwo: boolean };
 
 const attemptsMax = 6;
 const second = 1_000;

@@ -51,7 +51,7 @@ export type FaultKind =
   | 'error-line';
 
 /** Whose quirks the answer has (openai-contract.md, section 4). */
-export type Dialect = 'openai' | 'vllm' | 'llama.cpp' | 'ollama' | 'localai';
+type Dialect = 'openai' | 'vllm' | 'llama.cpp' | 'ollama' | 'localai';
 
 const html502 = '<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>';
 const failure = (message: string, type: string, code: unknown) => ({ error: { message, type, param: null, code } });

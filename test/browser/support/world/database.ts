@@ -5,7 +5,7 @@ import { withDatabase } from '#shared/db/connection.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import type { World } from './index.ts';
 
-export type WorldDatabase = { url: string; world: World; drop(): Promise<void> };
+type WorldDatabase = { url: string; world: World; drop(): Promise<void> };
 
 /** Whoever holds this lock makes the world. Any number will do. */
 const lockId = 7_203_641;
