@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type TProperties, Type } from 'typebox';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
 import { duplicateMember } from './duplicate-member.ts';
@@ -116,7 +117,7 @@ const notExact = (field: string) =>
 
 /** The member of a body that holds such a text; undefined when it is in a name, or the body is no object. */
 function fieldNotStorable(body: unknown): string | undefined {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
+  if (!isObject(body)) return undefined;
   return Object.entries(body).find(([name, value]) => isStorableText(name) && !isStorable(value))?.[0];
 }
 

@@ -5,6 +5,7 @@ import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/model
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
 import { asCaller, asCallerWithJob } from '../caller.ts';
@@ -102,7 +103,7 @@ function metadataOf(bytes: Uint8Array): Record<string, string> {
   const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };
   if (stream === true)
     throw invalidRequest('stream', 'A background job cannot stream: leave out `stream`.', 'invalid_value');
-  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return {};
+  if (!isObject(metadata)) return {};
   const pairs = Object.entries(metadata);
   const isSmall = pairs.every(
     ([name, value]) =>
