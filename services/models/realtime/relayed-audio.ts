@@ -20,7 +20,6 @@ export class RelayedAudio {
   /** How often the client has committed, and how many items were begun. */
   #commitsSent = 0;
   #itemsBegun = 0;
-  /** Whether the client has appended audio since its last commit. */
   #isAppended = false;
 
   /** Whether the client has appended audio since its last commit. */
