@@ -190,6 +190,14 @@ describe('client secrets', () => {
     await bench.event({ endpoint: '/v1/realtime', success: true });
   });
 
+  test('come with a session that has an id, which typed clients require, and nothing else in its place', async () => {
+    const kind = { object: 'realtime.transcription_session', type: 'transcription' };
+    for (const session of [undefined, {}, { id: 7, object: 'mine' }]) {
+      const made = await secret({ session });
+      expect(made.session).toEqual({ id: expect.stringMatching(/^sess_/), ...kind });
+    }
+  });
+
   test('open sessions for ten minutes by default, and none after that', async () => {
     const earliest = Math.floor(clock.now() / 1000) + 600;
     const made = await secret();

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { prefixedId } from '#shared/ids.ts';
 import { scopeOf } from '#shared/operations.ts';
 import type { Routes } from '../../../app.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
@@ -34,7 +35,10 @@ const bodySchema = Type.Object({
 const secretSchema = Type.Object({
   value: Type.String({ description: 'The secret, `ek_…`.' }),
   expires_at: Type.Integer({ description: 'Unix time in seconds.' }),
-  session: Type.Object({ object: Type.String(), type: Type.String() }, { additionalProperties: true }),
+  session: Type.Object(
+    { id: Type.String(), object: Type.String(), type: Type.String() },
+    { additionalProperties: true },
+  ),
 });
 
 /**
@@ -79,7 +83,13 @@ export const clientSecretRoutes: Routes = (app, deps) => {
         return noStore(reply).send({
           value,
           expires_at: Math.floor(expiresAtMs / 1000),
-          session: { object: 'realtime.transcription_session', type: 'transcription', ...session },
+          // Typed clients require an id; the sessions that are opened have ids of their own.
+          session: {
+            ...session,
+            id: prefixedId('sess_'),
+            object: 'realtime.transcription_session',
+            type: 'transcription',
+          },
         });
       },
     );
