@@ -85,6 +85,4 @@ export const eventsAnswer: Content = {
 export const transcriptAnswer: Content = {
   ...jsonAnswer,
   'text/plain': { schema: Type.String() },
-  'application/x-subrip': { schema: Type.String() },
-  'text/vtt': { schema: Type.String() },
 };

@@ -13,12 +13,10 @@ import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 const audioTokensPerSecond = 10;
 const textTokensPerSecond = 10;
 
-/** The formats that are not JSON, with their types: clients parse whatever claims to be application/json. */
-const textTypes: Readonly<Record<string, string>> = {
-  text: 'text/plain; charset=utf-8',
-  srt: 'application/x-subrip; charset=utf-8',
-  vtt: 'text/vtt; charset=utf-8',
-};
+/** The formats that are not JSON. */
+const textFormats: ReadonlySet<string> = new Set(['text', 'srt', 'vtt']);
+/** OpenAI's type for all of them: some clients, such as its own for .NET, take any other type for JSON. */
+const textType = 'text/plain; charset=utf-8';
 
 const pageType = /^text\/html/i;
 
@@ -38,7 +36,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     contentType: request.contentType,
     bodyFor(deployment) {
       // Plain text states no length, and streams seldom do: the file is read while the upstream listens.
-      if (form.streamed || textTypes[form.responseFormat] !== undefined) length.begin();
+      if (form.streamed || textFormats.has(form.responseFormat)) length.begin();
       return form.bodyFor(deployment);
     },
     // Some models do not stream and answer whole even when asked to.
@@ -68,12 +66,12 @@ function wholeTranscript(
   tools: CallTools,
   head: UpstreamHead,
 ): WholeAnswerReader | null {
-  const textType = textTypes[responseFormat];
+  const isText = textFormats.has(responseFormat);
   // vLLM wraps plain text in JSON as well.
-  const readsJson = textType === undefined || (responseFormat === 'text' && isJson(head));
+  const readsJson = !isText || (responseFormat === 'text' && isJson(head));
   if (!readsJson && (isJson(head) || pageType.test(head.header('content-type') ?? ''))) return null;
-  const asEvents = streamed && textType === undefined;
-  const rules = { isJson: readsJson, isText: textType !== undefined, asEvents, heard, tools };
-  const contentType = asEvents ? eventStreamType : textType;
+  const asEvents = streamed && !isText;
+  const rules = { isJson: readsJson, isText, asEvents, heard, tools };
+  const contentType = asEvents ? eventStreamType : isText ? textType : undefined;
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType });
 }

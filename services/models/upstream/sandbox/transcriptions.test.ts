@@ -95,7 +95,7 @@ describe('transcription', () => {
     const srt = await hearText({ response_format: 'srt' });
     expect(srt.text).toContain('2\n00:00:05,000 --> 00:00:10,000\nSeconds 5 to 10 are silent.\n\n3\n');
     const vtt = await hearText({ response_format: 'vtt' });
-    expect(vtt.type).toBe('text/vtt; charset=utf-8');
+    expect(vtt.type).toBe('text/plain; charset=utf-8');
     expect(vtt.text).toMatch(/^WEBVTT\n\n00:00:00\.000 --> 00:00:05\.000\n/);
   });
 

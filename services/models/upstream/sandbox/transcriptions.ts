@@ -124,7 +124,7 @@ function asText(format: 'text' | 'srt' | 'vtt', heard: Heard): Answer {
     case 'srt':
       return textAnswer(plainText, srtOf(heard.segments));
     case 'vtt':
-      return textAnswer('text/vtt; charset=utf-8', vttOf(heard.segments));
+      return textAnswer(plainText, vttOf(heard.segments));
   }
 }
 
