@@ -52,9 +52,13 @@ function unknownUrl(request: FastifyRequest): GatewayError {
   return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
 }
 
-/** An operation called with a base URL that lacks its /v1, has it twice, is in Azure's form, or ends in a slash. */
+const operation = ['/models', ...operationsByPath('json', 'form').keys()].join('|');
+/**
+ * An operation called with a base URL that lacks its /v1, has it twice, names an operation itself, or ends in a slash; or by a client for
+ * Azure or of the time of engines, which puts the model into the path.
+ */
 const misplacedOperation = new RegExp(
-  `^(?:/api|/openai)?(?:/v1)*(${['/models', ...operationsByPath('json', 'form').keys()].join('|')})/?$`,
+  `^(?:/api|/openai)?(?:/v1)*(?:/(?:deployments|engines)/[^/]+|${operation})?(${operation})/?$`,
 );
 /** Paths that exist only under /api/v1: a client with the base URL /v1 looks for its background jobs here. */
 const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;
@@ -66,8 +70,8 @@ function meantAddress(method: string, path: string): string | undefined {
   // OpenAI's beta endpoints for sessions, in the shape of that time (openai-contract.md section 0).
   if (/^\/(api\/)?v1\/realtime\/(transcription_)?sessions\/?$/.test(path)) return 'POST /v1/realtime/client_secrets';
   const plain = path.replace(/\/{2,}/g, '/');
-  const operation = misplacedOperation.exec(plain)?.[1];
-  if (operation !== undefined) return `${operation === '/models' ? 'GET' : 'POST'} /v1${operation}`;
+  const meant = misplacedOperation.exec(plain)?.[1];
+  if (meant !== undefined) return `${meant === '/models' ? 'GET' : 'POST'} /v1${meant}`;
   return managementPath.test(plain) ? `${method} /api${plain}` : undefined;
 }
 

@@ -267,7 +267,11 @@ describe('a wrong address', () => {
     ['GET', '/api/v1/models/', '/v1/models'],
     ['POST', '/openai/v1/chat/completions', '/v1/chat/completions'],
     ['GET', '/v1/jobs/job_1', '/api/v1/jobs/job_1'],
-  ])('%s %s, the result of a slightly wrong base URL, says where to go', async (method, path, meant) => {
+    ['POST', '/v1/chat/completions/chat/completions', '/v1/chat/completions'],
+    ['GET', '/v1/chat/completions/models', '/v1/models'],
+    ['POST', '/openai/deployments/sandbox-chat/chat/completions?api-version=2024-06-01', '/v1/chat/completions'],
+    ['POST', '/v1/engines/sandbox-embed/embeddings', '/v1/embeddings'],
+  ])('%s %s, the result of a wrong base URL or client, says where to go', async (method, path, meant) => {
     const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
     expectError(answer, 404, invalid('unknown_url'));
     expect(answer.json.error.message).toContain(`Use ${method} ${meant} instead.`);
