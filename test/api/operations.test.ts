@@ -271,6 +271,15 @@ describe('speech', () => {
     await bench.event({ success: true, characters: input.length });
   });
 
+  test('in a format that nobody knows is passed on as its upstream sends it, whatever the format is called', async () => {
+    for (const response_format of ['opus2', 'constructor', '__proto__']) {
+      bench.simulator.next({ instead: { status: 200, body: 'sound', contentType: 'application/octet-stream' } });
+      const body = { model: 'sim-speech', voice: 'alloy', input, response_format };
+      const answer = await bench.gateway.call('POST', '/v1/audio/speech', bench.key.key, body);
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/octet-stream']);
+    }
+  });
+
   test('an error instead of audio is not the final answer: another deployment is tried next', async () => {
     await bench.admin('POST', '/models', { name: 'speaks', operations: ['audio_speech'] });
     for (const upstream_model of ['sim-speech', 'sim-speech-2']) {

@@ -15,14 +15,15 @@ const charactersMax = 4_096;
 const tokensPerCharacter = 6;
 const tokensOfPauses = 200;
 
-const contentTypes: Readonly<Record<string, string>> = {
-  mp3: 'audio/mpeg',
-  opus: 'audio/opus',
-  aac: 'audio/aac',
-  flac: 'audio/flac',
-  wav: 'audio/wav',
-  pcm: 'audio/pcm',
-};
+/** By format. A map, since an object would also know `constructor`. */
+const contentTypes: ReadonlyMap<string, string> = new Map([
+  ['mp3', 'audio/mpeg'],
+  ['opus', 'audio/opus'],
+  ['aac', 'audio/aac'],
+  ['flac', 'audio/flac'],
+  ['wav', 'audio/wav'],
+  ['pcm', 'audio/pcm'],
+]);
 
 /** Reads a request for speech. The answer's bytes are passed on as they come; they carry no usage, so characters are metered. */
 export function prepareSpeech(request: InvokeRequest): PreparedCall {
@@ -41,7 +42,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
       'string_above_max_length',
     );
   }
-  const contentType = contentTypes[scan.string('response_format') ?? 'mp3'] ?? 'application/octet-stream';
+  const contentType = contentTypes.get(scan.string('response_format') ?? 'mp3') ?? 'application/octet-stream';
   return {
     model,
     streamed: scan.string('stream_format') === 'sse',
