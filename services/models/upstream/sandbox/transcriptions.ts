@@ -8,7 +8,7 @@ import type { SandboxModel } from './models.ts';
 import { deltasOf } from './reply.ts';
 
 /** One call with a form, as an audio operation gets it. */
-type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer; lengths: AudioLengthReader };
+export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer; lengths: AudioLengthReader };
 
 /** How speech counts where a model counts tokens. */
 const tokensPerSecond = 10;
