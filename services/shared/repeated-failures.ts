@@ -9,20 +9,22 @@ const everyMs = 60_000;
 
 /**
  * Logs the failures of what is tried again and again, once the next try has failed too: each cause once and then once a minute while it
- * lasts, and in the end that it is over. `name` is what fails, e.g. `the catalog feed`.
+ * lasts, and in the end that it is over. `name` is what fails, e.g. `the catalog feed`. Where nobody may try again, `toleratedMax` is 0.
  */
 export class RepeatedFailures {
   readonly #name: string;
   readonly #logger: FailureLogger;
+  readonly #toleratedMax: number;
   #failures = 0;
   #last: unknown;
   /** The causes that were logged since `#loggingMs`. */
   readonly #logged = new Set<string>();
   #loggingMs = 0;
 
-  constructor(name: string, logger: FailureLogger) {
+  constructor(name: string, logger: FailureLogger, toleratedMax = 1) {
     this.#name = name;
     this.#logger = logger;
+    this.#toleratedMax = toleratedMax;
   }
 
   /** `consequence` goes on from the name: `broke off; reopening it`. */
@@ -30,13 +32,13 @@ export class RepeatedFailures {
     this.#failures += 1;
     this.#last = err;
     const told = `${this.#name} ${consequence}`;
-    if (this.#failures === 1) {
+    if (this.#failures <= this.#toleratedMax) {
       this.#logger.debug({ err }, told);
       return;
     }
     const nowMs = performance.now();
     const text = (err instanceof GatewayError ? err.details.internal : undefined) ?? messageOf(err);
-    if (this.#failures === 2 || nowMs - this.#loggingMs >= everyMs) {
+    if (this.#failures === this.#toleratedMax + 1 || nowMs - this.#loggingMs >= everyMs) {
       this.#logged.clear();
       this.#loggingMs = nowMs;
     }
@@ -46,7 +48,8 @@ export class RepeatedFailures {
   }
 
   succeeded(): void {
-    if (this.#failures > 1) this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
+    if (this.#failures > this.#toleratedMax)
+      this.#logger.info({ failures: this.#failures }, `${this.#name} works again`);
     this.#failures = 0;
   }
 

@@ -34,7 +34,7 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
   const logsSuccess = logger.isLevelEnabled('debug');
   const answering = new Map<DescMethod, RepeatedFailures>();
   const answeringOf = (method: DescMethod): RepeatedFailures => {
-    const kept = answering.get(method) ?? new RepeatedFailures(`answering ${nameOf(method)}`, logger);
+    const kept = answering.get(method) ?? new RepeatedFailures(`answering ${nameOf(method)}`, logger, 0);
     answering.set(method, kept);
     return kept;
   };
