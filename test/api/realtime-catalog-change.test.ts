@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import {
   append,
   type RealtimeTalk,
@@ -106,4 +107,22 @@ describe.each([
     await transcribed();
     await bench.event({ model, success: true, cost_usd: 0.5 });
   });
+});
+
+test('while a deployment is away, any number of sessions are relayed to the others of its model', async () => {
+  const { hostname: host, port } = new URL(bench.openai.url);
+  await using proxy = await startFaultProxy({ target: { host, port: Number(port) } });
+  const model = 'twins';
+  await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+  for (const [priority, base_url] of [`http://${proxy.host}:${proxy.port}/v1`, bench.openai.url].entries()) {
+    await bench.admin('POST', '/deployments', { model, base_url, dialect: 'openai', priority });
+  }
+  await proxy.set({ kind: 'refuse' });
+  // The model's retries would not suffice for as many, each of which tries the one that is away.
+  for (let count = 0; count < 25; count += 1) {
+    const session = await open(bench.gateway.url, { key: bench.key.key });
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+    session.socket.terminate();
+  }
 });
