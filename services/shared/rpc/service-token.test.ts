@@ -120,6 +120,8 @@ test.each<[string, string, Partial<Caller>]>([
   ['a key without its id', 'api_key_id', { ...key, apiKeyId: '' }],
   ['a key of nobody', 'user_id', { ...key, userId: '' }],
   ['a session of no organization', 'tenant_id', { tenantId: '' }],
+  ['a role and no credential', 'kind', { kind: CallerKind.UNSPECIFIED, operator: false }],
+  ['an operator’s rights and no credential', 'kind', { kind: CallerKind.UNSPECIFIED, role: Role.UNSPECIFIED }],
   ['a service with a role and no organization', 'tenant_id', { kind: CallerKind.SERVICE, tenantId: '' }],
 ])('a caller with %s is refused, naming %s', async (_what, field, fault) => {
   const token = await tokensOf('edge').mint(keys, create(CallerSchema, { ...user, ...fault }));

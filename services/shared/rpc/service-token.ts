@@ -124,8 +124,11 @@ function decodeCaller(encoded: string): Caller {
   }
 }
 
-/** Nothing could be metered, charged or recorded for a caller without ids. */
-function requireIds({ kind, role, tenantId, userId, apiKeyId }: Caller): void {
+/** Nothing could be metered, charged or recorded for a caller without ids, and nobody without a credential has rights. */
+function requireIds({ kind, role, operator, tenantId, userId, apiKeyId }: Caller): void {
+  if (kind === CallerKind.UNSPECIFIED && (operator || role !== Role.UNSPECIFIED)) {
+    throw invalidRequest('kind', 'The caller lacks its `kind`.');
+  }
   const isKey = kind === CallerKind.API_KEY;
   if (!isKey && kind !== CallerKind.SESSION && role === Role.UNSPECIFIED) return;
   const missing =

@@ -22,8 +22,9 @@ export const file_modelgateway_common_v1_caller: GenFile = /*@__PURE__*/
  * signed by HS256 with the bytes of a SERVICE_SECRET; its header has `typ: service+jwt`. Its claims:
  * `iss`, who calls (`edge` for users and keys); `aud`, the full name of the service that is called,
  * e.g. modelgateway.keys.v1.KeysService; `iat`; `exp`, at most 60 s later; and `caller`, this message
- * in binary form as base64url without padding. A token whose caller breaks a rule below, or is a key,
- * a session or somebody with a role without the ids of one, is refused as UNAUTHENTICATED.
+ * in binary form as base64url without padding. A token whose caller breaks a rule below, is a key, a
+ * session or somebody with a role without the ids of one, or has a role or an operator's rights but no
+ * kind, is refused as UNAUTHENTICATED.
  *
  * @generated from message modelgateway.common.v1.Caller
  */
