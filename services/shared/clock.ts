@@ -22,27 +22,3 @@ export function clockStartingAt(startMs: number): Clock {
   const offset = startMs - Date.now();
   return { now: () => Date.now() + offset, monotonic: () => performance.now() };
 }
-
-/** A clock that stands still until it is moved; tests inject it. */
-export class ManualClock implements Clock {
-  #nowMs: number;
-  #monotonicMs = 0;
-
-  constructor(startMs: number) {
-    this.#nowMs = startMs;
-  }
-
-  now = (): number => this.#nowMs;
-  monotonic = (): number => this.#monotonicMs;
-
-  /** Moves both clocks forward. */
-  advance(ms: number): void {
-    this.#nowMs += ms;
-    this.#monotonicMs += ms;
-  }
-
-  /** Sets only the wall clock, as an administrator or a time server would. */
-  set(ms: number): void {
-    this.#nowMs = ms;
-  }
-}

@@ -2,8 +2,8 @@ import type OpenAI from 'openai';
 import { toFile } from 'openai';
 import { CursorPage } from 'openai/pagination';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 

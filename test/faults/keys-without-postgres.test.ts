@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { startTestEdge, type TestEdge } from '../support/edge-keys.ts';
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
 import { startStopwatch } from '../support/stopwatch.ts';

@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, test } from 'vitest';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
-import { ManualClock, systemClock } from '#shared/clock.ts';
+import { systemClock } from '#shared/clock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
@@ -19,6 +19,7 @@ import {
   type TestAuth,
 } from '../support/auth.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { asTableOwner, operatorOf } from '../support/people.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -3,10 +3,10 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { Client } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { startTestEdge } from '../support/edge-keys.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 

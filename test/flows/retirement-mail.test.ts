@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { rowsOf } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 

@@ -3,7 +3,7 @@ import type { CallOptions, Client, ServiceImpl } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { type AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { type Clock, ManualClock, systemClock } from '#shared/clock.ts';
+import { type Clock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
@@ -13,6 +13,7 @@ import { createLogger, type Logger } from '#shared/logger.ts';
 import { asService, type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { startKeys } from '../../services/keys/start.ts';
 import { localClient } from './local-client.ts';
+import { ManualClock } from './manual-clock.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
 
 export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a pepper for tests, long enough to be one' }];

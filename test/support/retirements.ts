@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { type Answer, startTestGateway, type TestGateway } from './gateway.ts';
+import { ManualClock } from './manual-clock.ts';
 import { waitFor } from './wait-for.ts';
 import { wavOf } from './wav.ts';
 

@@ -2,8 +2,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { beforeEach, expect, test } from 'vitest';
 import { WatchKeysResponseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { AuthenticateResponseSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
 import { Role } from '#shared/rpc/caller.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { KeyState } from './key-state.ts';
 
 const ids = { keyId: 'key', tenantId: 'tenant', userId: 'user' };

@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
 import { WatchAuthResponseSchema } from '#gen/modelgateway/auth/v1/feed_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { SessionState } from './session-state.ts';
 import { TokenVerifier } from './token-verifier.ts';
 

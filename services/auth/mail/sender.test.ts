@@ -5,11 +5,11 @@ import { SMTPServer } from 'smtp-server';
 import { expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
 import { createLogger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { freePort } from '../../../test/support/free-port.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createPasswordHasher, type PasswordHasher } from './password-hasher.ts';
 
 let clock: ManualClock;

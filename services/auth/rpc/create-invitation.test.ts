@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 const minuteMs = 60_000;

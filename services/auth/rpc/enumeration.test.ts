@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { anonymous, ownerEmail, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 
 /*
  * security.md, user enumeration: the work is the same whether or not a user exists. Work is measured by this process's processor time,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, atOnce, join, onDatabase, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 

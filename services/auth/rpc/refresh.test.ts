@@ -1,9 +1,9 @@
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ManualClock } from '#shared/clock.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, join, strongPassword } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;

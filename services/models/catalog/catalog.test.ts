@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Catalog } from './catalog.ts';
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { MeteredCall } from '../metering/metered-call.ts';
 import { AnswerRoom, type AnswerShare } from './answer-room.ts';
 import { Delivery } from './delivery.ts';

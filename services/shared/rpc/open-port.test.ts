@@ -8,6 +8,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { GetKeyRequestSchema, KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { grpcClient, grpcServiceDefinition } from '../../../test/support/grpc-client.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { memoryGrowth } from '../../../test/support/memory.ts';
 import {
   asCaller,
@@ -19,7 +20,6 @@ import {
   testTokens,
   transportTo,
 } from '../../../test/support/rpc-carriers.ts';
-import { ManualClock } from '../clock.ts';
 import { ErrorReason } from '../errors.ts';
 import { createRpcClient } from './client.ts';
 

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { ManualClock } from '../clock.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ErrorReason } from '../errors.ts';
 import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from './caller.ts';
 import { createServiceTokens } from './service-token.ts';

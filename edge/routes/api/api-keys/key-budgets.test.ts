@@ -3,11 +3,11 @@ import type { FastifyRequest } from 'fastify';
 import { expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../../test/support/keys.ts';
 import { localClient } from '../../../../test/support/local-client.ts';
+import { ManualClock } from '../../../../test/support/manual-clock.ts';
 import { budgetsOf } from './key-budgets.ts';
 
 test('while Billing is away, what a key has spent is unknown, not nothing', async () => {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ManualClock } from '#shared/clock.ts';
+import { ManualClock } from '../../../../test/support/manual-clock.ts';
 import { loadTokenizer } from '../../bytes/tokens.ts';
 import { bytesOf, type Seen, start } from './fixtures/test-exchange.ts';
 import type { SandboxKnobs } from './knobs.ts';
