@@ -51,8 +51,9 @@ async function news(
 ): Promise<{ events: WatchKeysResponse[]; version: bigint }> {
   const events: WatchKeysResponse[] = [];
   for await (const event of from.watchKeys({ edgeId: uuidv7(), afterVersion }, edge)) {
-    if (event.event.case === 'heartbeat') return { events, version: event.version };
-    events.push(event);
+    if (event.event.case !== 'heartbeat') events.push(event);
+    // Before anything has been read, as on a busy machine, it says no more than that the feed lives.
+    else if (event.version > 0n) return { events, version: event.version };
   }
   throw new Error('the feed ended');
 }
