@@ -115,6 +115,13 @@ describe('transcription', () => {
     expect(events.map((event) => event.delta).join('')).toBe(whole.text);
   });
 
+  test('True and False, as Python spells them in forms, say whether to stream', async () => {
+    const form = await formOf({ stream: 'True' }, speech);
+    const events = await askEvents(Operation.AUDIO_TRANSCRIPTIONS, form.body, { contentType: form.contentType });
+    expect(events.at(-1)).toMatchObject({ type: 'transcript.text.done' });
+    expect(await hear({ stream: 'False' })).toEqual(await hear());
+  });
+
   test('a recording that is not WAV is as long as it sounds, and noise as long as its size suggests', async () => {
     const recorded = readFileSync(new URL('../../audio/fixtures/sounds/recorded.webm', import.meta.url));
     const { text, usage } = await hear({}, { file: { name: 'recorded.webm', bytes: recorded } });

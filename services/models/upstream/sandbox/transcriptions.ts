@@ -23,7 +23,9 @@ export async function transcriptions(call: FormCall): Promise<Answer> {
     form.fields.get('timestamp_granularities[]') ?? form.fields.get('timestamp_granularities') ?? [];
   const heard = await listen(audioOf(form), call.lengths);
   const usage = await audioUsage(call, heard, fields);
-  if (wordField(fields, 'stream', ['false', 'true']) === 'true') {
+  // Python clients write `True`.
+  const stream = form.fields.get('stream')?.at(-1)?.toLowerCase();
+  if (wordField({ stream }, 'stream', ['false', 'true']) === 'true') {
     return streamAnswer(sseContentType, transcriptEvents(heard.text, await tokenUsage(call, heard, fields)));
   }
   switch (format) {
