@@ -99,9 +99,10 @@ export class ChoicesReader {
     const edits: MemberEdit<ChoiceField>[] = [];
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
     const finishReason = scan.kind('finish_reason') === 'string' ? scan.string('finish_reason') : undefined;
-    // Some upstreams write an empty string while there is none.
     if (finishReason === brokenOff) this.hasBroken = true;
-    else if (finishReason !== undefined && finishReason !== '') state.isFinished = true;
+    // While there is none, some upstreams write an empty string, at which typed clients fail.
+    else if (finishReason === '') edits.push(['finish_reason', 'null']);
+    else if (finishReason !== undefined) state.isFinished = true;
     if (this.#operation === 'completions') this.#readText(scan, 'text');
     else if (scan.kind('delta') === 'object') {
       if (!this.#readDelta(scan, state, splices)) return false;

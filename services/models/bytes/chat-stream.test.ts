@@ -244,13 +244,13 @@ describe('what is wrong is corrected', () => {
     ]);
   });
 
-  test('missing members, an empty role, an empty event, a ping', () => {
+  test('missing members, an empty role or finish_reason, an empty event, a ping', () => {
     const passed = pass(sloppy);
     const { chunks, done } = seen(passed.text);
     const head = { id: 'chatcmpl-minted', object: 'chat.completion.chunk', created: 1_800_000_000 };
     expect(chunks).toEqual([
       { ...head, model: 'm', choices: [{ index: 0, delta: { role: 'assistant', content: 'A' } }] },
-      { ...head, choices: [{ index: 0, delta: { content: 'B' }, finish_reason: '' }] },
+      { ...head, choices: [{ index: 0, delta: { content: 'B' }, finish_reason: null }] },
       { ...head, model: 'm', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
     ]);
     expect(done).toBe(true);
