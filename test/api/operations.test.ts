@@ -326,6 +326,13 @@ describe('what an upstream leaves out or repeats', () => {
     await bench.event({ output_tokens: 2 });
   });
 
+  test('a creation time with a fraction, as SambaNova writes it, becomes whole seconds', async () => {
+    const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }];
+    bench.simulator.next({ instead: { status: 200, body: { created: 1_744_857_525.25, model: 'x', choices } } });
+    const { created } = await bench.client.chat.completions.create({ model: 'sim-chat', messages });
+    expect(created).toSatisfy(Number.isInteger);
+  });
+
   test.each([
     ['alone', { error: { message: 'out of memory' } }],
     ['that is flat', { object: 'error', message: 'out of memory', type: 'InternalServerError', code: 500 }],

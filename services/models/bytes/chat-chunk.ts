@@ -229,6 +229,14 @@ const uniqueIdBytes = 22;
 export const hasUniqueId = <Name extends string>(scan: ObjectScan<Name | 'id'>): boolean =>
   scan.kind('id') === 'string' && scan.valueBytes('id') >= uniqueIdBytes;
 
+const wholeSeconds = /^[1-9]\d*$/;
+
+/** Whether an answer, or a chunk of one, says when it was created. Typed clients fail at a fraction, even at `.0`. */
+export function hasCreated<Name extends string>(scan: ObjectScan<Name | 'created'>): boolean {
+  const member = scan.member('created');
+  return member !== undefined && wholeSeconds.test(scan.bytes.toString('latin1', member.valueStart, member.valueEnd));
+}
+
 /** The `object` of stream chunks. */
 export const objectNames: Record<ChatOperation, string> = {
   chat: 'chat.completion.chunk',

@@ -259,6 +259,15 @@ describe('what is wrong is corrected', () => {
     expect(passed).toMatchObject({ outcome: 'complete', output: 'AB', usage: { inputTokens: 4, outputTokens: 2 } });
   });
 
+  test.each(['1744857525.25', '1744857525.0', '1.7e9', '"1744857525"', '-1', '0', 'null'])(
+    'a creation time that is no number of seconds: %s',
+    (created) => {
+      const { chunks } = seen(pass(openAi.replaceAll(/"created":\d+/g, `"created":${created}`)).text);
+      expect(chunks.length).toBeGreaterThan(1);
+      expect(new Set(chunks.map((chunk) => chunk.created))).toEqual(new Set([1_800_000_000]));
+    },
+  );
+
   test('a frame without data that is more than a comment, an id or a time to retry', () => {
     const passed = pass(`<html>\n\n: here\n\nid: 7\nretry: 10\n\n: there\n\x1f\x8b\n\n${openAi}`);
     expect(passed.text).toBe(`: here\n\nid: 7\nretry: 10\n\n${openAiChunks.join('')}${doneFrame}`);

@@ -5,6 +5,7 @@ import {
   type ChunkField,
   chunkFields,
   chunkSplices,
+  hasCreated,
   hasUniqueId,
   objectNames,
 } from './chat-chunk.ts';
@@ -22,7 +23,7 @@ export type ChatStreamOptions = {
   includeUsage: boolean;
   /** Makes an id for an answer whose own is missing or too short to be unique, such as Ollama's `chatcmpl-123`. */
   mintId: () => string;
-  /** Unix seconds, for an upstream that omits `created`. */
+  /** Unix seconds, for an upstream without a usable `created`. */
   createdSeconds: number;
 };
 
@@ -277,8 +278,7 @@ export class ChatStream {
   #begin(scan: ObjectScan<ChunkField>): void {
     const { mintId, createdSeconds } = this.#options;
     this.#id = hasUniqueId(scan) ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
-    const created = (scan.number('created') ?? 0) > 0;
-    this.#created = created ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
+    this.#created = hasCreated(scan) ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
     this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : null;
     this.#serviceTier = scan.string('service_tier') ?? null;
   }

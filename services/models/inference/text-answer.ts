@@ -1,5 +1,5 @@
 import { prefixedId } from '#shared/ids.ts';
-import { hasUniqueId } from '../bytes/chat-chunk.ts';
+import { hasCreated, hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
@@ -50,7 +50,7 @@ export function readTextAnswer(
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
-  if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
+  if (!hasCreated(scan)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
   if (!hasChoices) edits.push(['choices', '[]']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 
