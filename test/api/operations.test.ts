@@ -230,10 +230,13 @@ describe('speech', () => {
     await bench.event({ characters: 11, output_tokens: 2 });
   });
 
-  test('text that is too long is refused before it costs anything', async () => {
+  test.each([
+    ['that is too long', 'a'.repeat(4_097), { code: 'string_above_max_length', message: 'has 4097 characters' }],
+    ['that is empty', '', { code: 'missing_required_field', message: 'must be a string that is not empty' }],
+  ])('text %s is refused before it costs anything', async (_name, text, { code, message }) => {
     await expect(
-      bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input: 'a'.repeat(4_097) }),
-    ).rejects.toMatchObject({ status: 400, code: 'string_above_max_length', param: 'input' });
+      bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input: text }),
+    ).rejects.toMatchObject({ status: 400, code, param: 'input', message: expect.stringContaining(message) });
     expect(bench.simulator.requests).toHaveLength(0);
   });
 

@@ -32,7 +32,11 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
   const input = scan.string('input');
   if (input === undefined || input === '') {
     const missing = scan.kind('input') === undefined || input === '';
-    throw invalidRequest('input', '`input` must be a string.', missing ? 'missing_required_field' : 'invalid_value');
+    throw invalidRequest(
+      'input',
+      '`input` must be a string that is not empty.',
+      missing ? 'missing_required_field' : 'invalid_value',
+    );
   }
   const characters = codePoints(input);
   if (characters > charactersMax) {
