@@ -1,9 +1,14 @@
+import { IsolationLevel } from '@mikro-orm/postgresql';
+import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
+
+type Client = Pick<pg.ClientBase, 'query'>;
 
 type EventQuery = {
   subject: Subject;
@@ -15,21 +20,24 @@ type EventQuery = {
   success: boolean | undefined;
 };
 
-/** A page of events, newest first, and how many there are in all. */
-export async function pageOfEvents(
-  database: Pick<ServiceDatabase, 'query'>,
+/** A page of events, newest first, and how many there are in all, on one snapshot: newer events push none off the page. */
+export function pageOfEvents(
+  database: Pick<ServiceDatabase, 'pool'>,
   query: EventQuery & { limit: number; offset: number },
 ): Promise<{ rows: EventRow[]; total: number }> {
-  const { total, startMs, endMs } = await countEvents(database, query);
-  // No more than there are: those of a rare model are searched for no longer than until the last one is found.
-  const limit = Math.min(query.limit, total - query.offset);
-  const rows = limit > 0 ? await listEvents(database, { ...query, startMs, endMs, limit }) : [];
-  return { rows, total };
+  const page = async (client: Client) => {
+    const { total, startMs, endMs } = await countEvents(client, query);
+    // No more than there are: those of a rare model are searched for no longer than until the last one is found.
+    const limit = Math.min(query.limit, total - query.offset);
+    const rows = limit > 0 ? await listEvents(client, { ...query, startMs, endMs, limit }) : [];
+    return { rows, total };
+  };
+  return sqlTransaction(database, page, { isolationLevel: IsolationLevel.REPEATABLE_READ });
 }
 
 /** Events, newest first. */
 export async function listEvents(
-  database: Pick<ServiceDatabase, 'query'>,
+  client: Client,
   query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
@@ -39,7 +47,7 @@ export async function listEvents(
   const end = parameters.add(firstIdAt(query.endMs), 'uuid');
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
-  const { rows } = await database.query<EventRow>({
+  const { rows } = await client.query<EventRow>({
     text: `select * from events where ${where} and id >= ${start} and id < ${end}
       order by id desc limit ${limit} offset ${offset}`,
     values: parameters.values,
@@ -57,12 +65,12 @@ const weekMs = 7 * 86_400_000;
  * consist of whole days.
  */
 async function countEvents(
-  database: Pick<ServiceDatabase, 'query'>,
+  client: Client,
   query: EventQuery,
 ): Promise<{ total: number; startMs: number; endMs: number }> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
-  const startMs = Math.max(query.startMs ?? 0, await keptFromMs(database));
+  const startMs = Math.max(query.startMs ?? 0, await keptFromMs(client));
   const endMs = Math.max(startMs, query.endMs ?? farFutureMs);
   const all = query.success === undefined;
   const counted = all ? 'requests' : query.success ? 'successful_requests' : 'requests - successful_requests';
@@ -73,7 +81,7 @@ async function countEvents(
     measures: all ? ['requests'] : ['requests', 'successful_requests'],
     sums: `coalesce(sum(${counted}), 0)::bigint as requests, min(bucket_start) as first, max(bucket_start) as last`,
   });
-  const { rows } = await database.query<{ part: number; requests: bigint; first: Date | null; last: Date | null }>({
+  const { rows } = await client.query<{ part: number; requests: bigint; first: Date | null; last: Date | null }>({
     text,
     values: parameters.values,
   });
@@ -90,8 +98,8 @@ async function countEvents(
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */
-async function keptFromMs(database: Pick<ServiceDatabase, 'query'>): Promise<number> {
-  const { rows } = await database.query<{ kept_from: string }>({
+async function keptFromMs(client: Client): Promise<number> {
+  const { rows } = await client.query<{ kept_from: string }>({
     name: 'kept-from',
     text: 'select kept_from from events_retention',
   });

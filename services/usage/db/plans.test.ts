@@ -111,18 +111,20 @@ test('a model’s events are read only where it was used, and none of a model th
   await usage.client.record({ events }, asService());
   const database = await openDatabase();
   let read = 0;
-  const explaining = async (sent: pg.QueryConfig<unknown[]>) => {
-    const { rows } = await database.query({
-      ...sent,
-      name: undefined,
-      text: `explain (analyze, format json) ${sent.text}`,
-    });
-    read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
-    return database.query(sent);
+  const connect = async () => {
+    const connection = await database.pool.connect();
+    const query = async (sent: string | Statement) => {
+      if (typeof sent !== 'string') {
+        const { rows } = await connection.query(`explain (analyze, format json) ${sent.text}`, sent.values);
+        read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
+      }
+      return connection.query(sent as Statement);
+    };
+    return { query, release: () => connection.release() };
   };
   const page = (model: string) =>
     pageOfEvents(
-      { query: explaining as never },
+      { pool: { connect } as never },
       {
         subject: { tenantId, userId: null },
         filter: { model },

@@ -7,6 +7,8 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
+import { onDatabase } from '../../../test/support/people.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 
@@ -267,6 +269,29 @@ test('pages of a history follow its offset, which need not be a multiple of the 
   const { events, pageInfo } = await usage.client.listHistory({ range, offset: 1, limit: 2 }, member);
   expect(events.map(({ id }) => id)).toEqual([two!.id, one!.id]);
   expect(pageInfo).toMatchObject({ total: 3n, hasPrev: true, hasNext: false });
+});
+
+test('a page of a history and its total are of one moment: an event that arrives meanwhile pushes none off the last page', async () => {
+  const organization = testId(31);
+  const first = testEvent(testNowMs - 1_000, { tenantId: organization });
+  await usage.client.record({ events: [first] }, asService());
+  await onDatabase({ database: { url: usage.databaseUrl } }, async (client) => {
+    await client.query('begin; lock table usage.events in access exclusive mode');
+    const page = usage.client.listHistory({}, asPerson({ tenantId: organization, userId }));
+    const locks = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    await waitFor(async () => (await client.query(locks)).rowCount === 1, {
+      description: 'the events to be asked for',
+    });
+    const { id } = testEvent(testNowMs);
+    await client.query({
+      text: `insert into usage.events select (jsonb_populate_record(events, jsonb_build_object('id', $1::text))).*
+        from usage.events where tenant_id = $2`,
+      values: [id, organization],
+    });
+    await client.query('commit');
+    const { events, pageInfo } = await page;
+    expect([events.map((event) => event.id), pageInfo?.total]).toEqual([[first.id], 1n]);
+  });
 });
 
 describe('roles', () => {
