@@ -109,6 +109,21 @@ test('an organization is answered before its callers give up, though the account
   });
 });
 
+test('many requests for a locked account hold up the others once, not once per batch', async () => {
+  await using started = await startPrepaid();
+  const ask = askingFor(started);
+  const busy = uuidv7();
+  await onDatabase(started, async (client) => {
+    await lockAccounts(client, [busy]);
+    using watch = startStopwatch();
+    const delayed = Promise.allSettled(Array.from({ length: 2_000 }, () => ask(busy)));
+    await ask(uuidv7());
+    expect(watch.ms).toBeLessThan(3_000);
+    await client.query('rollback');
+    await delayed;
+  });
+});
+
 test('an organization whose account comes free is answered, though others still wait for theirs', async () => {
   await using started = await startPrepaid();
   const ask = askingFor(started);

@@ -58,8 +58,18 @@ export function createRoomBatches(deps: Deps): RoomBatches {
   async function run(): Promise<void> {
     running += 1;
     await nextTurn();
-    while (waiting.length > 0) await answer(waiting.splice(0, batchMax), waitTogetherMs);
+    for (let batch = nextBatch(); batch.length > 0; batch = nextBatch()) await answer(batch, waitTogetherMs);
     running -= 1;
+  }
+
+  /** Those whose account was found busy since they came wait apart, like those that come later. */
+  function nextBatch(): Waiting[] {
+    const batch: Waiting[] = [];
+    while (waiting.length > 0 && batch.length < batchMax) {
+      const one = waiting.shift()!;
+      (apart.get(tenantOf(one)) ?? batch).push(one);
+    }
+    return batch;
   }
 
   /** If the batch fails, each request is tried alone, so that a failure affects only the one that causes it. */
