@@ -245,6 +245,17 @@ describe('client secrets', () => {
     }
   });
 
+  test('take no place among the simultaneous sessions of their key', async () => {
+    await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
+    const running = await talk();
+    const make = () => bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, {});
+    await waitFor(async () => (await make()).status === 429, { description: 'the limit in force' });
+    running.socket.terminate();
+    await waitFor(async () => (await make()).status === 200, { description: 'a free place' });
+    for (let count = 0; count < 3; count++) expect((await make()).status).toBe(200);
+    await (await talk({ key: (await secret()).value })).event('session.created');
+  });
+
   test('die with their key', async () => {
     const { value } = await secret();
     await bench.gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
