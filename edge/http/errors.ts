@@ -55,10 +55,10 @@ function unknownUrl(request: FastifyRequest): GatewayError {
 const operation = ['/models', ...operationsByPath('json', 'form').keys()].join('|');
 /**
  * An operation called with a base URL that lacks its /v1, has it twice, names an operation itself, or ends in a slash; or by a client for
- * Azure or of the time of engines, which puts the model into the path.
+ * Azure or of the time of engines, which puts the model, or an empty name, into the path.
  */
 const misplacedOperation = new RegExp(
-  `^(?:/api|/openai)?(?:/v1)*(?:/(?:deployments|engines)/[^/]+|${operation})?(${operation})/?$`,
+  `^(?:/api|/openai)?(?:/v1)*(?:/(?:deployments|engines)(?:/[^/]+)??|${operation})?(${operation})/?$`,
 );
 /** Paths that exist only under /api/v1: a client with the base URL /v1 looks for its background jobs here. */
 const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;

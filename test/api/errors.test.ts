@@ -271,6 +271,7 @@ describe('a wrong address', () => {
     ['GET', '/v1/chat/completions/models', '/v1/models'],
     ['POST', '/openai/deployments/sandbox-chat/chat/completions?api-version=2024-06-01', '/v1/chat/completions'],
     ['POST', '/v1/engines/sandbox-embed/embeddings', '/v1/embeddings'],
+    ['POST', '/openai/deployments//chat/completions', '/v1/chat/completions'],
   ])('%s %s, the result of a wrong base URL or client, says where to go', async (method, path, meant) => {
     const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
     expectError(answer, 404, invalid('unknown_url'));
