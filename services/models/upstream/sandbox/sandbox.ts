@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { buffer } from 'node:stream/consumers';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -119,7 +118,8 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
 async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
   let model: SandboxModel | undefined;
   try {
-    const body = await buffer(bodyStream(request.body));
+    // Not by node:stream/consumers, which copies the body once more into a blob.
+    const body = Buffer.concat(await Array.fromAsync(bodyStream(request.body)));
     const tokens = await respond.tokenizer();
     if (takesForm(request.operation)) {
       const form = readForm(request.contentType, body);
