@@ -22,15 +22,15 @@ import { usdFromNumber } from '#shared/money.ts';
 import { UsageError } from './command.ts';
 
 /** A rate of the file, as /api/v1 spells it, and its field in PriceRates. */
-const rates: Readonly<Record<string, string>> = {
-  input_per_million_tokens_usd: 'input_per_million_nano_usd',
-  cached_input_per_million_tokens_usd: 'cached_input_per_million_nano_usd',
-  output_per_million_tokens_usd: 'output_per_million_nano_usd',
-  per_image_usd: 'per_image_nano_usd',
-  per_audio_second_usd: 'per_audio_second_nano_usd',
-  per_million_characters_usd: 'per_million_characters_nano_usd',
-  per_request_usd: 'per_request_nano_usd',
-};
+const rates: ReadonlyMap<string, string> = new Map([
+  ['input_per_million_tokens_usd', 'input_per_million_nano_usd'],
+  ['cached_input_per_million_tokens_usd', 'cached_input_per_million_nano_usd'],
+  ['output_per_million_tokens_usd', 'output_per_million_nano_usd'],
+  ['per_image_usd', 'per_image_nano_usd'],
+  ['per_audio_second_usd', 'per_audio_second_nano_usd'],
+  ['per_million_characters_usd', 'per_million_characters_nano_usd'],
+  ['per_request_usd', 'per_request_nano_usd'],
+]);
 
 /**
  * Reads a catalog file: `models`, each with the fields of POST /api/v1/admin/models, `deployments` with those of /admin/deployments, and
@@ -114,9 +114,9 @@ function ratesOf(price: JsonObject, place: string): PriceRates {
     throw new UsageError(`${place}: expected at least one rate; 0 means free of charge`);
   const json = Object.fromEntries(
     Object.entries(price).map(([field, value]) => {
-      const rate = rates[field];
+      const rate = rates.get(field);
       if (rate === undefined) {
-        throw new UsageError(`${place}.${field}: unknown field; expected one of ${Object.keys(rates).join(', ')}`);
+        throw new UsageError(`${place}.${field}: unknown field; expected one of ${[...rates.keys()].join(', ')}`);
       }
       const nanoUsd = typeof value === 'number' ? usdFromNumber(value) : null;
       if (nanoUsd === null || nanoUsd < 0n) {

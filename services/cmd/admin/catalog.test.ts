@@ -214,6 +214,7 @@ test.each([
   ['models: [{ name: a, price: { per_image_usd: -1 } }]', 'models[0].price.per_image_usd'],
   ['models: [{ name: a, price: {} }]', 'models[0].price: expected at least one rate'],
   ['models: [{ name: a, price: { per_image: 1 } }]', 'models[0].price.per_image'],
+  ['models: [{ name: a, price: { constructor: 1 } }]', 'models[0].price.constructor: unknown field'],
   ['models: [{ name: a, deployments: [https://x] }]', 'models[0].deployments[0]'],
   ['models: [{ name: a, deployments: [{ weight: no }] }]', 'models[0].deployments[0].weight: expected number'],
   ['models: [{ name: a, deployments: [{ dialect: x }] }]', 'models[0].deployments[0].dialect: expected one of'],

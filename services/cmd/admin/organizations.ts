@@ -5,11 +5,11 @@ import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageErro
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
-const statuses: Readonly<Record<string, OrganizationStatus>> = {
-  '': OrganizationStatus.UNSPECIFIED,
-  active: OrganizationStatus.ACTIVE,
-  suspended: OrganizationStatus.SUSPENDED,
-};
+const statuses: ReadonlyMap<string, OrganizationStatus> = new Map([
+  ['', OrganizationStatus.UNSPECIFIED],
+  ['active', OrganizationStatus.ACTIVE],
+  ['suspended', OrganizationStatus.SUSPENDED],
+]);
 
 export const organizationCommands: readonly AdminCommand[] = [
   {
@@ -18,7 +18,7 @@ export const organizationCommands: readonly AdminCommand[] = [
     summary: 'Lists organizations, newest first.',
     options: { ...pageOptions, status: { type: 'string' }, search: { type: 'string' } },
     async run({ auth, asOperator }, args) {
-      const status = statuses[textOption(args, 'status')];
+      const status = statuses.get(textOption(args, 'status'));
       if (status === undefined) throw new UsageError('--status must be active or suspended');
       const request = { page: pageOf(args), status, search: textOption(args, 'search') };
       const { organizations } = await auth.adminListOrganizations(request, asOperator);
