@@ -56,6 +56,9 @@ const adoptionIntervalMs = 10_000;
 
 /** How long the last events may take to reach Usage when the process ends; the next process ships the rest. */
 const lastShipmentMs = 3_000;
+/** How long calls that were broken off may take to end, and how often that is looked at, in milliseconds. */
+const lastEndsMs = 1_000;
+const endPollMs = 5;
 
 /** How long a start waits for the catalog, and then for the organizations' rate limits. */
 const catalogWaitMs = 2_000;
@@ -141,6 +144,7 @@ export async function startInference(options: {
     isPrepared: () => isPrepared,
     takesCalls: () => journal.healthy,
     async close() {
+      await untilEnded(journal);
       await tools.audioLengths.close();
       await health.close();
       await following.close();
@@ -153,6 +157,12 @@ export async function startInference(options: {
       await catalog.close();
     },
   };
+}
+
+/** Waits for calls that were broken off by the end of their connections: what they used is shipped with the last events. */
+async function untilEnded(journal: Journal<MeteredEvent, MeteredProgress>): Promise<void> {
+  const lateMs = performance.now() + lastEndsMs;
+  while (journal.stats().openEvents > 0 && performance.now() < lateMs) await delay(endPollMs);
 }
 
 /** Ships to Usage what this process's journal holds, and what processes that have died left in theirs. */
