@@ -1,5 +1,22 @@
 import { expect, test } from 'vitest';
-import { closeAll } from './close-all.ts';
+import { closeAll, closeTogether } from './close-all.ts';
+
+test('what closes together does not wait for one another, and all are waited for even if one fails', async () => {
+  const closed: string[] = [];
+  const edge = Promise.withResolvers<void>();
+  const closing = closeTogether([
+    () => edge.promise.then(() => void closed.push('edge')),
+    () => {
+      throw new Error('the journal');
+    },
+    () => {
+      closed.push('worker');
+      edge.resolve();
+    },
+  ]);
+  await expect(closing).rejects.toThrow('the journal');
+  expect(closed).toEqual(['worker', 'edge']);
+});
 
 test('something that fails to close keeps nothing else open, and is reported once all is closed', async () => {
   const closed: string[] = [];

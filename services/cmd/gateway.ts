@@ -4,7 +4,7 @@ import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { ServiceName } from '#shared/service-names.ts';
 import { openBase } from './base.ts';
-import { closeAll } from './close-all.ts';
+import { closeAll, closeTogether } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
 import { readinessOf } from './parts/readiness.ts';
@@ -90,7 +90,9 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       served = await serveServices(base, inference === undefined ? services : [...services, inference.rpc]);
     }
     const rpcUrl = served?.url;
+    const beforeWorker = closers.length;
     if (parts.worker) await (await import('./parts/worker.ts')).startWorker(base, connection!);
+    const beforeEdge = closers.length;
     const edge = parts.edge
       ? await (await import('./parts/edge.ts')).startEdge(base, partsReadiness, await parts.portal)
       : undefined;
@@ -98,6 +100,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     const bootstrapped = await parts.bootstrap?.(switchboard);
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
     if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
+    // Jobs and requests get their time to end together: supervisors, Kubernetes for one, kill after 30 s.
+    const ofEdge = closers.splice(beforeEdge);
+    const ofWorker = closers.splice(beforeWorker);
+    closers.push(() => closeTogether([() => closeAll(ofEdge), () => closeAll(ofWorker)]));
     progress.catalogVersionMin = bootstrapped?.catalogVersion ?? 0n;
     const ready = async (): Promise<boolean> => {
       while (!progress.closing && !readiness().ready) await delay(readyPollMs);

@@ -124,6 +124,30 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
+test('after a SIGTERM no job is begun any more, while requests still are: jobs under way get their 20 s meanwhile, not after that', async () => {
+  await using database = await createTestDatabase();
+  await using simulator = await startUpstreamSimulator();
+  const env = { ...home.env(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url };
+  await using child = startProcess({ script, env: { ...env, SHUTDOWN_DELAY_SECONDS: '60' } });
+  const url = await urlOf(child);
+  const call = restCalls(url);
+  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+  const chat = (more: object) => {
+    const body = { model: 'sim-chat', messages: [{ role: 'user', content: 'Hi' }], ...more };
+    return call('POST', '/v1/chat/completions', session, body);
+  };
+  const before = await chat({ background: true });
+  const statusOf = async ({ id }: { id: string }) => (await call('GET', `/api/v1/jobs/${id}`, session)).status;
+  await waitFor(async () => (await statusOf(before)) === 'completed', { description: 'a job to run' });
+  child.signal('SIGTERM');
+  await waitFor(async () => !(await fetch(`${url}/readyz`)).ok, { description: 'readiness to be off' });
+  const after = await chat({ background: true });
+  // A worker that takes jobs begins one within 20 ms.
+  for (let count = 0; count < 20; count++) await chat({});
+  expect(await statusOf(after)).toBe('queued');
+  child.signal('SIGKILL');
+});
+
 /*
  * npm passes a signal on to its own child only: a shell in between would die of it and leave the gateway running, with nobody to stop it.
  */
