@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseTimeout as parseConnectTimeout } from '@connectrpc/connect/protocol-connect';
 import { parseTimeout as parseGrpcTimeout } from '@connectrpc/connect/protocol-grpc';
+import { timerMsMax } from '../clock.ts';
 
 /** How long a unary call may take if its caller set no deadline, in milliseconds. Streams have none by default. */
 export const unaryTimeoutMsDefault = 10_000;
@@ -10,9 +11,6 @@ export function effectiveTimeoutMs(asked: number | undefined, fallback: number |
   if (asked === undefined) return fallback;
   return asked > 0 ? asked : undefined;
 }
-
-/** The longest time that a timer of Node measures, in milliseconds: 24 days. One that is set to more fires at once. */
-const timerMsMax = 2 ** 31 - 1;
 
 const deadlines = [
   ['grpc-timeout', parseGrpcTimeout],
