@@ -1,4 +1,3 @@
-import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { CommitmentSchema } from '#gen/modelgateway/billing/v1/commitment_pb.ts';
 import type { CouponSchema } from '#gen/modelgateway/billing/v1/coupon_pb.ts';
@@ -7,6 +6,7 @@ import type { LotSchema } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { PlanSchema } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import type { TransactionSchema } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import { describedLine } from '../documents/line-texts.ts';
 import { dayOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import type {
@@ -21,13 +21,7 @@ import type {
 
 /* Rows as the messages in which they are answered. */
 
-/** A message with each of its fields, though it may be undefined: one that is forgotten does not compile. */
-type Whole<Schema extends DescMessage> = {
-  [Field in keyof Required<InitOf<Schema>>]: InitOf<Schema>[Field];
-};
-type InitOf<Schema extends DescMessage> = Omit<MessageInitShape<Schema>, '$typeName' | '$unknown'>;
-
-export const planMessage = (row: PlanRow): Whole<typeof PlanSchema> => ({
+export const planMessage = (row: PlanRow): WholeMessage<typeof PlanSchema> => ({
   code: row.code,
   name: row.name,
   paygEnabled: row.paygEnabled,
@@ -40,7 +34,7 @@ export const planMessage = (row: PlanRow): Whole<typeof PlanSchema> => ({
   paymentTermsDays: row.paymentTermsDays,
 });
 
-export const lotMessage = (row: LotRow): Whole<typeof LotSchema> => ({
+export const lotMessage = (row: LotRow): WholeMessage<typeof LotSchema> => ({
   id: row.id,
   source: row.source,
   grantedNanoUsd: row.grantedNanoUsd,
@@ -49,7 +43,7 @@ export const lotMessage = (row: LotRow): Whole<typeof LotSchema> => ({
   createdAt: timestampFromDate(row.createdAt),
 });
 
-export const commitmentMessage = (row: CommitmentRow): Whole<typeof CommitmentSchema> => ({
+export const commitmentMessage = (row: CommitmentRow): WholeMessage<typeof CommitmentSchema> => ({
   id: row.id,
   amountNanoUsd: row.amountNanoUsd,
   periodStart: timestampFromDate(row.periodStart),
@@ -58,7 +52,7 @@ export const commitmentMessage = (row: CommitmentRow): Whole<typeof CommitmentSc
   remainingNanoUsd: row.amountNanoUsd - row.consumedNanoUsd - row.expiredNanoUsd,
 });
 
-export const transactionMessage = (row: TransactionRow, invoiceId: string): Whole<typeof TransactionSchema> => ({
+export const transactionMessage = (row: TransactionRow, invoiceId: string): WholeMessage<typeof TransactionSchema> => ({
   id: row.id,
   occurredAt: timestampFromDate(row.postedAt),
   type: row.type,
@@ -70,7 +64,7 @@ export const transactionMessage = (row: TransactionRow, invoiceId: string): Whol
   reversesId: row.reversesId ?? '',
 });
 
-export const couponMessage = (row: CouponRow, code = row.codePreview): Whole<typeof CouponSchema> => ({
+export const couponMessage = (row: CouponRow, code = row.codePreview): WholeMessage<typeof CouponSchema> => ({
   id: row.id,
   code,
   amountNanoUsd: row.amountNanoUsd,
@@ -103,7 +97,7 @@ export const invoiceMessage = (
   row: InvoiceRow,
   lines: readonly InvoiceLineRow[],
   nowMs: number,
-): Whole<typeof InvoiceSchema> => ({
+): WholeMessage<typeof InvoiceSchema> => ({
   id: row.id,
   number: invoiceNumber(row.number),
   periodStart: timestampFromMs(startOfPeriodMs(row.month)),

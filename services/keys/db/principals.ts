@@ -1,10 +1,11 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import type { PrincipalSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { Role } from '#shared/rpc/caller.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
+import { constraintsMessage } from '../domain/constraints.ts';
 
-/** A row of `principalColumns`: a key with one of its digests, its user's and its organization's state. */
+/** A row of `principalColumns`: a key with one of its digests, its user's and its organization's state, as of a version of the feed. */
 export type PrincipalRow = {
   version: bigint;
   digest: Buffer;
@@ -27,12 +28,30 @@ export type PrincipalRow = {
   suspended: boolean;
 };
 
-export const principalColumns = `
-  digests.digest, digests.pepper_version, digests.expires_at as secret_expires_at,
-  keys.tenant_id, keys.id, keys.user_id, keys.key_type, keys.preview, keys.scopes,
-  keys.model_allowlist, keys.ip_allowlist, keys.spend_cap_nano_usd,
-  keys.requests_per_minute, keys.tokens_per_minute, keys.concurrent_requests, keys.expires_at,
-  owners.role, coalesce(tenants.suspended, false) as suspended`;
+const sources: Readonly<Record<Exclude<keyof PrincipalRow, 'version'>, string>> = {
+  digest: 'digests.digest',
+  pepper_version: 'digests.pepper_version',
+  secret_expires_at: 'digests.expires_at',
+  tenant_id: 'keys.tenant_id',
+  id: 'keys.id',
+  user_id: 'keys.user_id',
+  key_type: 'keys.key_type',
+  preview: 'keys.preview',
+  scopes: 'keys.scopes',
+  model_allowlist: 'keys.model_allowlist',
+  ip_allowlist: 'keys.ip_allowlist',
+  spend_cap_nano_usd: 'keys.spend_cap_nano_usd',
+  requests_per_minute: 'keys.requests_per_minute',
+  tokens_per_minute: 'keys.tokens_per_minute',
+  concurrent_requests: 'keys.concurrent_requests',
+  expires_at: 'keys.expires_at',
+  role: 'owners.role',
+  suspended: 'coalesce(tenants.suspended, false)',
+};
+
+export const principalColumns = Object.entries(sources)
+  .map(([column, source]) => `${source} as ${column}`)
+  .join(', ');
 
 /** Keys that can act: neither deleted nor revoked, of an active user. Includes expired ones. */
 export const livePrincipals = `
@@ -58,7 +77,7 @@ export const livePrincipalsOfDigests = `
   left join tenants on tenants.tenant_id = keys.tenant_id`;
 
 /** A principal in the form for edges; it expires with the key or with this secret's grace period, whichever is earlier. */
-export function principalMessage(row: PrincipalRow): MessageInitShape<typeof PrincipalSchema> {
+export function principalMessage(row: PrincipalRow): WholeMessage<typeof PrincipalSchema> {
   const expiresAt = earlier(row.expires_at, row.secret_expires_at);
   return {
     keyId: row.id,
@@ -67,11 +86,11 @@ export function principalMessage(row: PrincipalRow): MessageInitShape<typeof Pri
     role: row.role,
     keyType: row.key_type,
     scopes: row.scopes,
-    constraints: {
+    constraints: constraintsMessage({
       modelAllowlist: row.model_allowlist,
       ipAllowlist: row.ip_allowlist,
-      spendCapNanoUsd: row.spend_cap_nano_usd ?? undefined,
-    },
+      spendCapNanoUsd: row.spend_cap_nano_usd,
+    }),
     expiresAt: timestampOrUnset(expiresAt),
     tenantSuspended: row.suspended,
     rateLimits: {

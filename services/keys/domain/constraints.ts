@@ -1,6 +1,21 @@
+import type { KeyConstraintsSchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { parseRange } from '#shared/cidr.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { shownName } from '#shared/safe-text.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
+
+type StoredConstraints = { modelAllowlist: string[]; ipAllowlist: string[]; spendCapNanoUsd: bigint | null };
+
+/** What a key is confined to, for its owner and for the edges that enforce it. */
+export const constraintsMessage = ({
+  modelAllowlist,
+  ipAllowlist,
+  spendCapNanoUsd,
+}: StoredConstraints): WholeMessage<typeof KeyConstraintsSchema> => ({
+  modelAllowlist,
+  ipAllowlist,
+  spendCapNanoUsd: spendCapNanoUsd ?? undefined,
+});
 
 /** How many bad entries an error names. */
 const namedEntriesMax = 20;

@@ -1,14 +1,15 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { usdJson } from '#shared/money.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import type { KeyRow } from '../db/key.entity.ts';
+import { constraintsMessage } from '../domain/constraints.ts';
 import { statusAt } from '../domain/key-lifecycle.ts';
 import { keyTypeName } from '../domain/key-scopes.ts';
 
 /** A key as its owner and operators see it at a moment. */
-export const keyMessage = (key: KeyRow, nowMs: number): MessageInitShape<typeof KeySchema> => ({
+export const keyMessage = (key: KeyRow, nowMs: number): WholeMessage<typeof KeySchema> => ({
   id: key.id,
   tenantId: key.tenantId,
   userId: key.userId,
@@ -24,14 +25,6 @@ export const keyMessage = (key: KeyRow, nowMs: number): MessageInitShape<typeof 
   status: statusAt(key, nowMs),
   revokedAt: timestampOrUnset(key.revokedAt),
   rateLimits: rateLimitsMessage(key),
-});
-
-type Constraints = Pick<KeyRow, 'modelAllowlist' | 'ipAllowlist' | 'spendCapNanoUsd'>;
-
-const constraintsMessage = ({ modelAllowlist, ipAllowlist, spendCapNanoUsd }: Constraints) => ({
-  modelAllowlist,
-  ipAllowlist,
-  spendCapNanoUsd: spendCapNanoUsd ?? undefined,
 });
 
 type Limits = Pick<KeyRow, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>;

@@ -1,0 +1,11 @@
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
+
+type InitOf<Schema extends DescMessage> = Omit<MessageInitShape<Schema>, '$typeName' | '$unknown'>;
+
+/**
+ * A message with each of its own fields, though one may be undefined: a field that is forgotten does not compile. Messages inside it are not
+ * checked.
+ */
+export type WholeMessage<Schema extends DescMessage> = {
+  [Field in keyof Required<InitOf<Schema>>]: InitOf<Schema>[Field];
+};
