@@ -1,6 +1,10 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { UpdateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { as, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
 import { atOnce } from '../../test/support/people.ts';
 
@@ -12,6 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench[Symbol.asyncDispose]());
 
+const notChanged = new Set(['key_id', 'update_mask']);
 const operator = as(sessionOf({ operator: true }));
 
 describe('audit events', () => {
@@ -47,6 +52,31 @@ describe('audit events', () => {
     expect(events[2]).toMatchObject({ before: { name: 'audited' }, after: { name: 'renamed' } });
     expect(events[4]).toMatchObject({ actor: AuditActorType.OPERATOR, after: { reason: 'leaked' } });
     for (const issued of [secret, rotated.secret]) expect(JSON.stringify(events)).not.toContain(issued);
+  });
+
+  test('record each field that an update can change, and the edges are told of each', async () => {
+    const caller = sessionOf();
+    const { key } = await keys.createKey({ name: 'audited' }, as(caller));
+    const keyId = key!.id;
+    const changed: MessageInitShape<typeof UpdateKeyRequestSchema> = {
+      name: 'renamed',
+      scopes: ['models:list'],
+      expiresAt: timestampFromMs(Date.now() + 60_000),
+      modelAllowlist: ['acme/large'],
+      ipAllowlist: ['192.0.2.1'],
+      spendCapNanoUsd: 0n,
+    };
+    const paths = UpdateKeyRequestSchema.fields.map(({ name }) => name).filter((name) => !notChanged.has(name));
+    const versionOf = async () => (await keys.getPrincipal({ keyId }, asService('jobs'))).principal!.version;
+    for (const path of paths) {
+      const before = await versionOf();
+      await keys.updateKey({ keyId, updateMask: { paths: [path] }, ...changed }, as(caller));
+      expect([path, await versionOf()]).not.toEqual([path, before]);
+    }
+    const events = (await bench.auditEvents(keyId)).slice(1);
+    expect(events.map(({ after }) => Object.keys(after as object))).toEqual(
+      paths.map((path) => [path.replace('nano_usd', 'usd')]),
+    );
   });
 
   test('record what a change removes from a long list and adds to it, not the list; a short list is recorded whole', async () => {

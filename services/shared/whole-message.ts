@@ -9,3 +9,12 @@ type InitOf<Schema extends DescMessage> = Omit<MessageInitShape<Schema>, '$typeN
 export type WholeMessage<Schema extends DescMessage> = {
   [Field in keyof Required<InitOf<Schema>>]: InitOf<Schema>[Field];
 };
+
+/** How the public API spells a message's field: `spend_cap_usd` for `spendCapNanoUsd`. */
+export type PublicName<Field extends string> = Field extends `${infer Amount}NanoUsd`
+  ? SnakeCase<`${Amount}Usd`>
+  : SnakeCase<Field>;
+
+type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
+  : Name;

@@ -1,8 +1,9 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import type { UpdateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { usdJson } from '#shared/money.ts';
-import type { WholeMessage } from '#shared/whole-message.ts';
+import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { constraintsMessage } from '../domain/constraints.ts';
 import { statusAt } from '../domain/key-lifecycle.ts';
@@ -35,8 +36,13 @@ const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentReque
   concurrentRequests,
 });
 
-/** The fields of a key that audit events show, spelled as in the public API. */
-export const auditedFields = (key: KeyRow) => ({
+/** What the owner of a key can change. */
+export type ChangeableField = Exclude<keyof WholeMessage<typeof UpdateKeyRequestSchema>, 'keyId' | 'updateMask'>;
+
+type AuditedField = PublicName<ChangeableField> | 'key_type' | 'key_preview';
+
+/** The fields of a key that audit events show, spelled as in the public API. An update of anything else would count as none. */
+export const auditedFields = (key: KeyRow): Record<AuditedField, unknown> => ({
   name: key.name,
   key_type: keyTypeName(key.keyType),
   key_preview: key.preview,

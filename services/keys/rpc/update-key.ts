@@ -1,6 +1,6 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { type UpdateKeyRequest, UpdateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
@@ -13,7 +13,7 @@ import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
 import { requireFutureExpiry, requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { checkScopes, keyTypeName } from '../domain/key-scopes.ts';
-import { auditedFields, keyMessage } from './key-message.ts';
+import { auditedFields, type ChangeableField, keyMessage } from './key-message.ts';
 
 /** A change that was already made still waits for the edges: the request may repeat one that was cut off. */
 export const updateKey =
@@ -38,32 +38,34 @@ export const updateKey =
 
 /** Changes what the mask names; the request's validation allows no other paths. */
 function applyMask(key: KeyRow, request: UpdateKeyRequest, nowMs: number): void {
-  for (const path of request.updateMask?.paths ?? []) {
-    switch (path) {
-      case 'name':
-        key.name = checkName(request.name);
-        break;
-      case 'scopes':
-        key.scopes = checkScopes(keyTypeName(key.keyType), request.scopes);
-        break;
-      case 'expires_at': {
-        const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
-        requireFutureExpiry(expiresAtMs, nowMs);
-        key.expiresAt = expiresAtMs === null ? null : new Date(expiresAtMs);
-        break;
-      }
-      case 'model_allowlist':
-        key.modelAllowlist = request.modelAllowlist;
-        break;
-      case 'ip_allowlist':
-        key.ipAllowlist = checkIpAllowlist(request.ipAllowlist);
-        break;
-      case 'spend_cap_nano_usd':
-        key.spendCapNanoUsd = request.spendCapNanoUsd ?? null;
-        break;
-    }
+  const paths = new Set(request.updateMask?.paths);
+  for (const { name, localName } of UpdateKeyRequestSchema.fields) {
+    if (paths.has(name)) changes[localName as ChangeableField](key, request, nowMs);
   }
 }
+
+const changes: Readonly<Record<ChangeableField, (key: KeyRow, request: UpdateKeyRequest, nowMs: number) => void>> = {
+  name(key, { name }) {
+    key.name = checkName(name);
+  },
+  scopes(key, { scopes }) {
+    key.scopes = checkScopes(keyTypeName(key.keyType), scopes);
+  },
+  expiresAt(key, { expiresAt }, nowMs) {
+    const expiresAtMs = expiresAt === undefined ? null : timestampMs(expiresAt);
+    requireFutureExpiry(expiresAtMs, nowMs);
+    key.expiresAt = expiresAtMs === null ? null : new Date(expiresAtMs);
+  },
+  modelAllowlist(key, { modelAllowlist }) {
+    key.modelAllowlist = modelAllowlist;
+  },
+  ipAllowlist(key, { ipAllowlist }) {
+    key.ipAllowlist = checkIpAllowlist(ipAllowlist);
+  },
+  spendCapNanoUsd(key, { spendCapNanoUsd }) {
+    key.spendCapNanoUsd = spendCapNanoUsd ?? null;
+  },
+};
 
 const ordinaryFields = new Set(['name', 'expires_at']);
 
