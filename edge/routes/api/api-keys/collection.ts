@@ -4,7 +4,6 @@ import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { pageQuerySchema, paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
-import { readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
@@ -14,6 +13,7 @@ import {
   keyTypeField,
   keyTypes,
   nameField,
+  readConstraints,
   scopesField,
 } from './key-fields.ts';
 import { keyJson, keyListSchema, newKeyJson, newKeySchema } from './key-json.ts';
@@ -89,12 +89,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           keyType: keyTypes.value(body.key_type ?? 'inference'),
           scopes: body.scopes === undefined ? undefined : { scopes: body.scopes },
           expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
-          constraints: {
-            modelAllowlist: body.model_allowlist ?? [],
-            ipAllowlist: body.ip_allowlist ?? [],
-            spendCapNanoUsd:
-              body.spend_cap_usd == null ? undefined : readAmount(body.spend_cap_usd, 'spend_cap_usd', 'from 0'),
-          },
+          constraints: readConstraints(body),
           idempotencyKey: idempotencyKey(request),
         },
         options,

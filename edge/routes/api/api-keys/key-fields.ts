@@ -1,8 +1,9 @@
-import { Type } from 'typebox';
-import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { type TSchema, Type } from 'typebox';
+import { type KeyConstraintsSchema, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { allowedScopes, type KeyType as KeyTypeName } from '#shared/scopes.ts';
+import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import { idSchema, timeSchema } from '../../../http/json.ts';
-import { amountSchema } from '../../../http/money-fields.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -33,6 +34,8 @@ export const scopesField = Type.Optional(
 );
 export const expiryField = nullable(timeSchema);
 
+type Constraints = WholeMessage<typeof KeyConstraintsSchema>;
+
 /** The constraints of a key (service.md, Key constraints), in the bodies of POST and PATCH alike. */
 export const constraintFields = {
   model_allowlist: nullable(
@@ -42,4 +45,11 @@ export const constraintFields = {
     Type.Array(Type.String({ maxLength: 64, description: 'An IP address or a CIDR range.' }), { maxItems: 1000 }),
   ),
   spend_cap_usd: nullable({ ...amountSchema, description: 'What the key may spend per UTC day; 0 blocks all spend.' }),
-};
+} satisfies Record<PublicName<keyof Constraints>, TSchema>;
+
+/** The constraints in a body; absent or null: none. @throws INVALID_REQUEST for a cap that is no amount. */
+export const readConstraints = (body: Type.Static<Type.TObject<typeof constraintFields>>): Constraints => ({
+  modelAllowlist: body.model_allowlist ?? [],
+  ipAllowlist: body.ip_allowlist ?? [],
+  spendCapNanoUsd: body.spend_cap_usd == null ? undefined : readAmount(body.spend_cap_usd, 'spend_cap_usd', 'from 0'),
+});

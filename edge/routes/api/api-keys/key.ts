@@ -3,9 +3,16 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { noBody, parseTimeIfGiven } from '../../../http/json.ts';
-import { readAmount } from '../../../http/money-fields.ts';
 import { budgetOf } from './key-budgets.ts';
-import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
+import {
+  constraintFields,
+  expiryField,
+  keyIdInPath,
+  keyIdParams,
+  nameField,
+  readConstraints,
+  scopesField,
+} from './key-fields.ts';
 import { keyJson, keySchema } from './key-json.ts';
 import { requireUsableModels } from './usable-models.ts';
 
@@ -55,10 +62,7 @@ export const keyRoutes: Routes = (app, deps) => {
           name: body.name,
           scopes: body.scopes,
           expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
-          modelAllowlist: body.model_allowlist ?? [],
-          ipAllowlist: body.ip_allowlist ?? [],
-          spendCapNanoUsd:
-            body.spend_cap_usd == null ? undefined : readAmount(body.spend_cap_usd, 'spend_cap_usd', 'from 0'),
+          ...readConstraints(body),
         },
         options,
       );
