@@ -85,7 +85,7 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     '/admin/retirements',
     { model: 'sandbox-chat', retirement_note: '' },
     'retirement_note',
-    'must have at least 1 character.',
+    'must have at least 1 character\\b',
   ],
   ['GET', '/admin/users?tenant_id=xx', undefined, 'tenant_id', 'must be a valid UUID'],
   ['POST', '/api-keys', { name: 'x' }, 'name', 'must have at least 2 characters'],

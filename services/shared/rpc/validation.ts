@@ -25,6 +25,7 @@ export const validateMessage: ValidateMessage = (schema, message) => {
   const fault = violation.message
     .replace(/^(map|(repeated )?value) /, '')
     .replace(/^must be (at (?:least|most) \d+ (?:characters|bytes))/, 'must have $1')
+    .replace(/ 1 (character|byte)s$/, ' 1 $1')
     // An enum's zero means that it was left out.
     .replace(/^must not be in list \[0\]$/, 'is required')
     .replace(/^does not match regex pattern/, 'does not match the pattern')
