@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ModelSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -106,6 +108,25 @@ describe('models', () => {
     const name = await createModel({ display_name: 'Before', context_window: 100 });
     const changed = await admin('PATCH', pathOf(name), { display_name: 'After', context_window: null });
     expect(changed.json).toMatchObject({ display_name: 'After', context_window: null, visibility: 'public' });
+  });
+
+  test('each setting can be changed alone, and is shown and recorded as it was given', async () => {
+    const given: Record<PublicName<keyof WholeMessage<typeof ModelSettingsSchema>>, unknown> = {
+      display_name: 'Another',
+      owned_by: 'Acme',
+      operations: ['completions'],
+      context_window: 2,
+      max_output_tokens: 3,
+      visibility: 'private',
+    };
+    const changes = Object.entries(given).map(([field, value]) => ({ [field]: value }));
+    const name = await createModel();
+    for (const change of changes) expect((await admin('PATCH', pathOf(name), change)).json).toMatchObject(change);
+    const recorded = async () => {
+      const { json } = await admin('GET', `/audit-events?type=model_updated&target_id=${encodeURIComponent(name)}`);
+      return json.data.map((event: { changes: { after: unknown } }) => event.changes.after);
+    };
+    await expect.poll(recorded, { interval: 100 }).toEqual(changes.reverse());
   });
 
   test('the list can be searched and paged, and is complete when nothing is asked for', async () => {

@@ -14,6 +14,7 @@ import {
   PriceRatesSchema,
   PriceSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import {
   DeploymentEntity,
   type DeploymentRow,
@@ -60,8 +61,9 @@ export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapsho
   });
 }
 
-export const modelMessage = (row: ModelRow, retirement: RetirementRow | undefined): Model =>
-  create(ModelSchema, {
+/** A model without what depends on its deployments and prices. */
+export const modelMessage = (row: ModelRow, retirement: RetirementRow | undefined): Model => {
+  const message: Omit<WholeMessage<typeof ModelSchema>, 'price' | 'deployments' | 'isServiceable'> = {
     id: row.id,
     name: row.name,
     displayName: row.displayName,
@@ -72,7 +74,9 @@ export const modelMessage = (row: ModelRow, retirement: RetirementRow | undefine
     maxOutputTokens: row.maxOutputTokens,
     visibility: row.visibility,
     retirement: retirement === undefined ? undefined : retirementMessage(retirement),
-  });
+  };
+  return create(ModelSchema, message);
+};
 
 export const deploymentMessage = (model: string, row: DeploymentRow): Deployment =>
   create(DeploymentSchema, {

@@ -1,23 +1,27 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type ModelSettings, type ModelSettingsSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { operationName } from '#shared/operations.ts';
 import { shownName } from '#shared/safe-text.ts';
+import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
+type Setting = keyof WholeMessage<typeof ModelSettingsSchema>;
+
 /** What settings change about a model; unset fields stay as they are. @throws INVALID_REQUEST for a name that is unfit to be shown. */
-export const modelChanges = (settings: ModelSettings) => ({
-  ...(settings.displayName === undefined
-    ? undefined
-    : { displayName: shownName(settings.displayName, 'display_name') }),
-  ...(settings.ownedBy === undefined ? undefined : { ownedBy: shownName(settings.ownedBy, 'owned_by') }),
-  ...(settings.operations.length === 0 ? undefined : { operations: [...settings.operations] }),
-  ...(settings.contextWindow === undefined ? undefined : { contextWindow: settings.contextWindow }),
-  ...(settings.maxOutputTokens === undefined ? undefined : { maxOutputTokens: settings.maxOutputTokens }),
-  ...(settings.visibility === Visibility.UNSPECIFIED ? undefined : { visibility: settings.visibility }),
-});
+export function modelChanges({ displayName, ownedBy, operations, ...rest }: ModelSettings): Partial<ModelRow> {
+  const changes: { [Field in Setting]: ModelRow[Field] | undefined } = {
+    displayName: displayName === undefined ? undefined : shownName(displayName, 'display_name'),
+    ownedBy: ownedBy === undefined ? undefined : shownName(ownedBy, 'owned_by'),
+    operations: operations.length === 0 ? undefined : [...operations],
+    contextWindow: rest.contextWindow,
+    maxOutputTokens: rest.maxOutputTokens,
+    visibility: rest.visibility === Visibility.UNSPECIFIED ? undefined : rest.visibility,
+  };
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+}
 
 /** Adds a model under a name that is free. @throws INVALID_REQUEST when no path can name it. */
 export async function addModel(
@@ -52,8 +56,8 @@ function requireOwnPath(name: string): void {
   );
 }
 
-/** A model's fields in audit events, in the public API's spelling. */
-export const modelFields = (row: ModelRow) => ({
+/** A model's settings in audit events, in the public API's spelling. A change of anything else would count as none. */
+export const modelFields = (row: ModelRow): Record<PublicName<Setting>, unknown> => ({
   display_name: row.displayName,
   owned_by: row.ownedBy,
   operations: row.operations.map(operationName),

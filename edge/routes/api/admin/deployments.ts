@@ -1,5 +1,10 @@
 import { type Static, Type } from 'typebox';
-import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type Deployment,
+  type DeploymentSettingsSchema,
+  UpstreamDialect,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -167,7 +172,9 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
   );
 };
 
-const deploymentSettings = (fields: Type.Static<typeof settingsSchema>) => ({
+const deploymentSettings = (
+  fields: Type.Static<typeof settingsSchema>,
+): WholeMessage<typeof DeploymentSettingsSchema> => ({
   baseUrl: fields.base_url,
   upstreamModel: fields.upstream_model,
   secretReference: fields.secret_reference,

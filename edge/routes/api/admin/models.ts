@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { type Static, Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import { type CatalogModel, CatalogModelSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
-import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type ModelSettingsSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -26,7 +27,7 @@ const settings = {
   context_window: tokensSchema('Prompt and completion together, in tokens; null or 0 means unknown.'),
   max_output_tokens: tokensSchema('In tokens; null or 0 means unknown.'),
   visibility: Type.Optional(visibilities.schema),
-};
+} satisfies Record<PublicName<keyof WholeMessage<typeof ModelSettingsSchema>>, TSchema>;
 const settingsSchema = onlyFields(settings);
 
 /** /api/v1/admin/models: all models, retired ones included. */
@@ -124,7 +125,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
 };
 
 /** Null makes a number of tokens unknown again. */
-const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
+const modelSettings = (fields: Type.Static<typeof settingsSchema>): WholeMessage<typeof ModelSettingsSchema> => ({
   displayName: fields.display_name,
   ownedBy: fields.owned_by,
   operations: operationsNamed(fields.operations),
