@@ -10,7 +10,12 @@ import { resolveBucketedRange } from './granularity.ts';
 import { type KeyLabels, keyLabels } from './key-labels.ts';
 import { namedMeasures, rangeMessage } from './report-messages.ts';
 
-const dimensions: Readonly<Partial<Record<GroupBy, Dimension>>> = {
+/** The generated type also allows unknown numbers, which validation refuses. */
+type KnownGroupBy = (typeof GroupBy)[keyof typeof GroupBy];
+
+const dimensions: Readonly<Record<KnownGroupBy, Dimension | undefined>> = {
+  [GroupBy.UNSPECIFIED]: undefined,
+  [GroupBy.NONE]: undefined,
   [GroupBy.MODEL]: 'model',
   [GroupBy.API_KEY]: 'api_key_id',
   [GroupBy.ENDPOINT]: 'endpoint',
@@ -23,7 +28,7 @@ export const getReport =
     const { days, width, granularity } = resolveBucketedRange(request.granularity, request.range, {}, clock.now());
     const range = instantsOf(days);
     const startsMs = bucketStartsMs(days, width);
-    const dimension = dimensions[request.groupBy];
+    const dimension = dimensions[request.groupBy as KnownGroupBy];
     const rows = await bucketedSums(database, {
       subject,
       filter: request.filter,

@@ -71,12 +71,15 @@ export const groupings = spelling({
   endpoint: GroupBy.ENDPOINT,
 });
 
+type Grouping = Static<typeof groupings.schema>;
+
 const groupSchema = Type.Union([modelMeasuresSchema, keyMeasuresSchema, endpointMeasuresSchema]);
 /** The field that names a bucket's group, by grouping. */
-const groupJson: Readonly<Record<number, (group: NamedMeasures) => Static<typeof groupSchema>>> = {
-  [GroupBy.MODEL]: modelMeasuresJson,
-  [GroupBy.API_KEY]: keyMeasuresJson,
-  [GroupBy.ENDPOINT]: endpointMeasuresJson,
+const groupJson: Readonly<Record<Grouping, ((group: NamedMeasures) => Static<typeof groupSchema>) | null>> = {
+  none: null,
+  model: modelMeasuresJson,
+  api_key: keyMeasuresJson,
+  endpoint: endpointMeasuresJson,
 };
 
 export const reportSchema = Type.Object(
@@ -100,8 +103,8 @@ export const reportSchema = Type.Object(
   },
   { $id: 'UsageReport' },
 );
-export function reportJson(report: GetReportResponse, groupBy: GroupBy): Static<typeof reportSchema> {
-  const asGroup = groupJson[groupBy];
+export function reportJson(report: GetReportResponse, grouping: Grouping): Static<typeof reportSchema> {
+  const asGroup = groupJson[grouping];
   return {
     range: rangeJson(report.range!),
     granularity: granularities.name(report.granularity),
@@ -110,7 +113,7 @@ export function reportJson(report: GetReportResponse, groupBy: GroupBy): Static<
     buckets: report.buckets.map(({ range, measures, groups }) => ({
       ...rangeJson(range!),
       ...measuresJson(measures),
-      ...(asGroup !== undefined && { groups: groups.map(asGroup) }),
+      ...(asGroup !== null && { groups: groups.map(asGroup) }),
     })),
   };
 }

@@ -29,16 +29,16 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
     },
     async (request) => {
       const { query } = request;
-      const groupBy = groupings.value(query.group_by ?? 'none');
+      const grouping = query.group_by ?? 'none';
       const answer = await usage.getReport(
         {
           ...readCalls(query),
           granularity: granularities.value(query.granularity ?? 'daily'),
-          groupBy,
+          groupBy: groupings.value(grouping),
         },
         asCaller(request),
       );
-      return reportJson(answer, groupBy);
+      return reportJson(answer, grouping);
     },
   );
 };
