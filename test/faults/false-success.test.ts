@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type InferenceBench, renewBehindSuccess, startInferenceBench } from '../support/inference.ts';
+import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -8,7 +8,7 @@ beforeAll(async () => {
   bench = await startInferenceBench({ logLines });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
-beforeEach(() => renewBehindSuccess(bench));
+beforeEach(() => renewAfterSuccess(bench));
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 

@@ -1,6 +1,6 @@
 import type OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type InferenceBench, renewBehindSuccess, startInferenceBench } from '../support/inference.ts';
+import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
 import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
 
 let bench: InferenceBench;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await renewBehindSuccess(bench);
+  await renewAfterSuccess(bench);
   client = bench.client;
 });
 

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { TestGateway } from '../support/gateway.ts';
-import { type InferenceBench, renewBehindSuccess, startInferenceBench } from '../support/inference.ts';
+import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
 import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await renewBehindSuccess(bench);
+  await renewAfterSuccess(bench);
   client = bench.client;
 });
 

@@ -77,7 +77,7 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
 }
 
 /** Renews a bench after a successful call, so that the failures of many tests do not add up and open the breaker. */
-export async function renewBehindSuccess(bench: InferenceBench): Promise<void> {
+export async function renewAfterSuccess(bench: InferenceBench): Promise<void> {
   bench.simulator.reset();
   const messages = [{ role: 'user' as const, content: 'Hi' }];
   await bench.gateway.openai(bench.session).chat.completions.create({ model: 'sim-chat', messages });

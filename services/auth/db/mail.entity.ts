@@ -12,7 +12,7 @@ export const MailEntity = defineEntity({
     toEmail: p.text(),
     toUserId: p.uuid().nullable(),
     subject: p.text(),
-    /** Null once the mail is sent, dropped or has failed for good. */
+    /** Null once a mail with a one-time token is sent, dropped or has failed for good. */
     sealedBody: p.blob().nullable(),
     /** Whether the body holds a one-time token. */
     secret: p.boolean(),

@@ -135,9 +135,7 @@ export function* piecesOf(text: string): Generator<string> {
     const code = text.charCodeAt(i);
     let isEnd = false;
     if (isSpace(code) !== runIsSpace) {
-      // " word" is one token and so are "!
-      // " and "!
-      // //": a text is cut before a space that ends no line, and after the end of a line.
+      // " word" is one token, and so are "!\n" and "!\n//": a text is cut before a space that ends no line, and after the end of a line.
       const isGood = runIsSpace ? isLineEnd(text.charCodeAt(i - 1)) && code !== 0x2f : !isLineEnd(code);
       isEnd = i - pieceStart > (isGood ? pieceLengthMax : 2 * pieceLengthMax);
       runStart = i;
