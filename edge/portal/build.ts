@@ -108,6 +108,7 @@ function lockOwner(): number {
 export const portalSources: readonly string[] = [
   ...['index.html', 'public', 'src', 'vite.config.ts'].map((name) => `edge/portal/${name}`),
   'services/shared/audit-outbox/event-types.ts',
+  'services/shared/csv.ts',
   'services/shared/scopes.ts',
   'package-lock.json',
 ];
