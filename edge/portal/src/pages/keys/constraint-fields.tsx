@@ -1,29 +1,8 @@
 import type { ApiError } from '../../api/error.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { KeyType, Model } from '../../api/types.ts';
-import { numberOrText } from '../../format/number.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
-
-/** The fields as text while they are being typed. */
-type ConstraintTexts = { models: string; addresses: string; cap: string };
-
-type Constraints = {
-  model_allowlist: string[] | null;
-  ip_allowlist: string[] | null;
-  spend_cap_usd: number | string | null;
-};
-
-export function constraintsOf(texts: ConstraintTexts): Constraints {
-  const list = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
-  const models = list(texts.models);
-  const addresses = list(texts.addresses);
-  const cap = texts.cap.trim();
-  return {
-    model_allowlist: models.length === 0 ? null : models,
-    ip_allowlist: addresses.length === 0 ? null : addresses,
-    spend_cap_usd: cap === '' ? null : numberOrText(cap),
-  };
-}
+import type { ConstraintTexts } from './constraints.ts';
 
 type ConstraintFieldsProps = {
   type: KeyType;
@@ -31,8 +10,6 @@ type ConstraintFieldsProps = {
   onChange: (texts: ConstraintTexts) => void;
   error: ApiError | null;
 };
-
-export const constraintFieldNames = ['model_allowlist', 'ip_allowlist', 'spend_cap_usd'];
 
 /** The restrictions that the gateway enforces for a key. An empty field means no restriction. */
 export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {

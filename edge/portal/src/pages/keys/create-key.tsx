@@ -8,7 +8,8 @@ import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icons.tsx';
 import { Segments } from '../../ui/tabs.tsx';
-import { ConstraintFields, constraintFieldNames, constraintsOf } from './constraint-fields.tsx';
+import { ConstraintFields } from './constraint-fields.tsx';
+import { constraintFieldNames, constraintsOf, constraintTexts } from './constraints.ts';
 import { ExpiryField } from './expiry-field.tsx';
 import { ScopePicker } from './scope-picker.tsx';
 import { SecretPanel } from './secret-panel.tsx';
@@ -47,7 +48,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
   const [type, setType] = useState<KeyType>('inference');
   const [scopes, setScopes] = useState<string[]>(() => [...defaultScopes('inference', isAdmin)]);
   const [expiresAt, setExpiresAt] = useState<string | null>(null);
-  const [constraints, setConstraints] = useState({ models: '', addresses: '', cap: '' });
+  const [constraints, setConstraints] = useState(() => constraintTexts());
   const create = useAction<CreatedKey>({ stale: ['/api-keys'], onSuccess: onCreated });
   const chooseType = (next: string) => {
     const keyType = next as KeyType;
@@ -57,7 +58,6 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
   };
   const submit = () => {
     if (expiresAt === '') return;
-    const { model_allowlist, ip_allowlist, spend_cap_usd } = constraintsOf(constraints);
     create.run({
       method: 'POST',
       path: '/api-keys',
@@ -66,9 +66,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
         key_type: type,
         scopes,
         expires_at: expiresAt,
-        ...(model_allowlist === null ? {} : { model_allowlist }),
-        ...(ip_allowlist === null ? {} : { ip_allowlist }),
-        ...(spend_cap_usd === null ? {} : { spend_cap_usd }),
+        ...constraintsOf(constraints),
       },
     });
   };

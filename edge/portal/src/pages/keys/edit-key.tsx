@@ -1,13 +1,14 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { changedFields, useAction } from '../../api/hooks.ts';
 import type { ApiKey } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { ConstraintFields, constraintFieldNames, constraintsOf } from './constraint-fields.tsx';
+import { ConstraintFields } from './constraint-fields.tsx';
+import { constraintFieldNames, constraintsOf, constraintTexts } from './constraints.ts';
 import { ExpiryField } from './expiry-field.tsx';
 import { ScopePicker } from './scope-picker.tsx';
 
@@ -23,11 +24,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   const [name, setName] = useState(apiKey.name);
   const [scopes, setScopes] = useState(apiKey.scopes);
   const [expiresAt, setExpiresAt] = useState(apiKey.expires_at);
-  const [texts, setTexts] = useState({
-    models: apiKey.model_allowlist?.join('\n') ?? '',
-    addresses: apiKey.ip_allowlist?.join('\n') ?? '',
-    cap: apiKey.spend_cap_usd === null ? '' : String(apiKey.spend_cap_usd),
-  });
+  const [texts, setTexts] = useState(() => constraintTexts(apiKey));
   const save = useAction<ApiKey>({
     stale: ['/api-keys'],
     onSuccess: () => {
@@ -38,16 +35,13 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   });
   const submit = () => {
     if (expiresAt === '') return;
-    const changes: Partial<ApiKey> & Record<string, unknown> = {};
-    const constraints = constraintsOf(texts);
+    const changes: Record<string, unknown> = changedFields(
+      constraintsOf(constraintTexts(apiKey)),
+      constraintsOf(texts),
+    );
     if (name.trim() !== apiKey.name) changes.name = name.trim();
     if (!sameSet(scopes, apiKey.scopes)) changes.scopes = scopes;
     if (expiresAt !== apiKey.expires_at) changes.expires_at = expiresAt;
-    if (!sameSet(constraints.model_allowlist, apiKey.model_allowlist))
-      changes.model_allowlist = constraints.model_allowlist;
-    if (!sameSet(constraints.ip_allowlist, apiKey.ip_allowlist)) changes.ip_allowlist = constraints.ip_allowlist;
-    if (constraints.spend_cap_usd !== apiKey.spend_cap_usd)
-      Object.assign(changes, { spend_cap_usd: constraints.spend_cap_usd });
     if (Object.keys(changes).length === 0) return onClose();
     queries.setQueryData([path], { ...apiKey, ...changes });
     save.run({ method: 'PATCH', path, body: changes });
@@ -90,8 +84,5 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   );
 }
 
-function sameSet(one: readonly string[] | null, other: readonly string[] | null): boolean {
-  const left = one ?? [];
-  const right = other ?? [];
-  return left.length === right.length && left.every((item) => right.includes(item));
-}
+const sameSet = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((item) => other.includes(item));
