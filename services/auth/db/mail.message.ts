@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type Mail, MailSchema } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import type { MailBody } from '../mail/outbox.ts';
 import type { MailRow } from './mail.entity.ts';
 
@@ -27,4 +28,4 @@ export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
     createdAt: timestampFromDate(row.createdAt),
     sentAt: timestampOrUnset(row.sentAt),
     nextAttemptAt: timestampOrUnset(row.nextAttemptAt),
-  });
+  } satisfies WholeMessage<typeof MailSchema>);

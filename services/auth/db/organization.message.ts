@@ -6,6 +6,7 @@ import {
   OrganizationStatus,
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import type { OrganizationRow } from './organization.entity.ts';
 
 export const organizationMessage = (row: OrganizationRow): Organization =>
@@ -16,4 +17,4 @@ export const organizationMessage = (row: OrganizationRow): Organization =>
     createdAt: timestampFromDate(row.createdAt),
     suspendedAt: timestampOrUnset(row.suspendedAt),
     suspensionReason: row.suspensionReason,
-  });
+  } satisfies WholeMessage<typeof OrganizationSchema>);

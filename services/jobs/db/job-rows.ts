@@ -4,6 +4,7 @@ import { type Job, JobSchema, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb
 import { MeteredUsageSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import { publicJobId } from '../domain/job-id.ts';
 
 /** The columns of a job that its owner sees. */
@@ -44,5 +45,5 @@ export function jobMessage(row: JobRow): Job {
     error: row.error === null ? undefined : fromBinary(ErrorDetailSchema, row.error),
     usage: row.usage === null ? undefined : fromBinary(MeteredUsageSchema, row.usage),
     metadata: row.metadata,
-  });
+  } satisfies Omit<WholeMessage<typeof JobSchema>, 'result' | 'resultLeftOutBytes'>);
 }

@@ -1,8 +1,8 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 
 /** A row of events. */
 export type EventRow = {
@@ -35,7 +35,7 @@ export type EventRow = {
 };
 
 /** The event as it was recorded. */
-export const eventMessage = (row: EventRow): MessageInitShape<typeof UsageEventSchema> => ({
+export const eventMessage = (row: EventRow): WholeMessage<typeof UsageEventSchema> => ({
   id: row.id,
   occurredAt: timestampFromMs(uuidv7Ms(row.id)),
   tenantId: row.tenant_id,

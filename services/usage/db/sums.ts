@@ -1,5 +1,5 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { MeasuresSchema } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 
 /** How the sums of some roll-up columns are read and added up. */
 function sumsOf<Column extends string>(columns: readonly Column[]) {
@@ -52,7 +52,7 @@ export const volumeSums = sumsOf([
 ]);
 export type Volume = ReturnType<typeof volumeSums.none>;
 
-export const measuresMessage = (sums: Sums): MessageInitShape<typeof MeasuresSchema> => ({
+export const measuresMessage = (sums: Sums): WholeMessage<typeof MeasuresSchema> => ({
   requests: sums.requests,
   successfulRequests: sums.successful_requests,
   failedRequests: sums.requests - sums.successful_requests,

@@ -1,4 +1,3 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type {
   KeyAnalyticsPointSchema,
@@ -7,10 +6,11 @@ import type {
   VolumeMeasuresSchema,
 } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
+import type { WholeMessage } from '#shared/whole-message.ts';
 import type { EventRow } from '../db/event-rows.ts';
 import type { Volume } from '../db/sums.ts';
 
-export const volumeMessage = (volume: Volume): MessageInitShape<typeof VolumeMeasuresSchema> => ({
+export const volumeMessage = (volume: Volume): WholeMessage<typeof VolumeMeasuresSchema> => ({
   requests: volume.requests,
   successfulRequests: volume.successful_requests,
   failedRequests: volume.requests - volume.successful_requests,
@@ -20,7 +20,7 @@ export const volumeMessage = (volume: Volume): MessageInitShape<typeof VolumeMea
   cachedInputTokens: volume.cached_input_tokens,
 });
 
-export const pointMessage = (startMs: number, volume: Volume): MessageInitShape<typeof KeyAnalyticsPointSchema> => ({
+export const pointMessage = (startMs: number, volume: Volume): WholeMessage<typeof KeyAnalyticsPointSchema> => ({
   bucketStart: timestampFromMs(startMs),
   measures: volumeMessage(volume),
 });
@@ -28,7 +28,7 @@ export const pointMessage = (startMs: number, volume: Volume): MessageInitShape<
 export const performanceMessage = (
   totals: Volume,
   latencies: { p50Ms: number; p95Ms: number } | null,
-): MessageInitShape<typeof KeyPerformanceSchema> => ({
+): WholeMessage<typeof KeyPerformanceSchema> => ({
   available: true,
   p50LatencyMs: latencies?.p50Ms,
   p95LatencyMs: latencies?.p95Ms,
@@ -44,7 +44,7 @@ function tokensPerSecond({ output_tokens: tokens, generating_ms: ms }: Volume): 
   return Math.round((Number(tokens) * 1_000_000) / Number(ms)) / 1_000;
 }
 
-export const recentMessage = (row: EventRow): MessageInitShape<typeof RecentActivitySchema> => ({
+export const recentMessage = (row: EventRow): WholeMessage<typeof RecentActivitySchema> => ({
   eventId: row.id,
   occurredAt: timestampFromMs(uuidv7Ms(row.id)),
   model: row.model,
