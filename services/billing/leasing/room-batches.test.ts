@@ -124,6 +124,16 @@ test('many requests for a locked account hold up the others once, not once per b
   });
 });
 
+test('a request is refused as overloaded when its account stays locked for as long as its caller waits', async () => {
+  await using started = await startPrepaid();
+  const busy = uuidv7();
+  await onDatabase(started, async (client) => {
+    await lockAccounts(client, [busy]);
+    await expect(askingFor(started)(busy)).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+    await client.query('rollback');
+  });
+});
+
 test('an organization whose account comes free is answered, though others still wait for theirs', async () => {
   await using started = await startPrepaid();
   const ask = askingFor(started);

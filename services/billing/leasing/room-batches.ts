@@ -62,7 +62,7 @@ export function createRoomBatches(deps: Deps): RoomBatches {
     running -= 1;
   }
 
-  /** Those whose account was found busy since they came wait apart, like those that come later. */
+  /** Those whose account is known to be busy wait apart at once. */
   function nextBatch(): Waiting[] {
     const batch: Waiting[] = [];
     while (waiting.length > 0 && batch.length < batchMax) {
@@ -119,9 +119,8 @@ export function createRoomBatches(deps: Deps): RoomBatches {
   return {
     take: (request) =>
       new Promise((resolve, reject) => {
-        const one = { request, sinceMs: performance.now(), resolve, reject };
-        (apart.get(tenantOf(one)) ?? waiting).push(one);
-        if (waiting.length > 0 && running < runningMax) void run();
+        waiting.push({ request, sinceMs: performance.now(), resolve, reject });
+        if (running < runningMax) void run();
       }),
   };
 }
