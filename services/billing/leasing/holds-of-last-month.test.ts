@@ -73,6 +73,12 @@ test.each([
     await expect(ask(1n)).rejects.toThrow('no credit left');
     const { invoices } = await billing.listInvoices({}, as(owner));
     expect(invoices.map(({ totalNanoUsd }) => totalNanoUsd)).toEqual([0n, 0n]);
+    // The job's is on last month's invoice, but was made in this month.
+    const thisMonth = new Date(await deps.databaseNow(deps.database.pool)).toISOString().slice(0, 7);
+    for (const { id } of invoices) {
+      const { lineItems } = (await billing.getInvoice({ invoiceId: id }, as(owner))).invoice!;
+      expect(new Set(lineItems.map(({ usageMonth }) => usageMonth))).toEqual(new Set([thisMonth]));
+    }
     await sound(started);
   },
 );

@@ -118,15 +118,18 @@ test('each line of an invoice is of calls of one month, and says so where that i
   const { billing, deps } = started;
   const owner = person();
   const { tenantId } = owner;
-  const charge = (costNanoUsd: bigint, atMs = Date.now()) =>
-    billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs })] }, service);
+  const charge = (...calls: [costNanoUsd: bigint, atMs?: number][]) => {
+    const events = calls.map(([costNanoUsd, atMs = Date.now()]) => usageEvent({ tenantId, costNanoUsd, atMs }));
+    return billing.charge({ events }, service);
+  };
   const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7);
   const madeIn = monthOf(Date.now());
-  await charge(2_000n);
+  await charge([2_000n]);
   await toNextMonth(started, 2 * hourMs);
   await finalizeInvoices(deps);
   const nowMs = await deps.databaseNow(deps.database.pool);
-  for (const [costNanoUsd, atMs] of [[3_000n], [5_000n, nowMs], [4_000n]] as const) await charge(costNanoUsd, atMs);
+  await charge([3_000n], [5_000n, nowMs]);
+  await charge([4_000n]);
   const lines = [];
   for (const { id } of (await billing.listInvoices({}, as(owner))).invoices) {
     for (const { usageMonth, description, line } of (await billing.getInvoice({ invoiceId: id }, as(owner))).invoice!

@@ -271,6 +271,15 @@ test('pages of a history follow its offset, which need not be a multiple of the 
   expect(pageInfo).toMatchObject({ total: 3n, hasPrev: true, hasNext: false });
 });
 
+test('an event is listed though its week began days before, and its organization has had none since', async () => {
+  const organization = testId(32);
+  const sunday = testEvent(Date.UTC(2026, 5, 14, 23, 59), { tenantId: organization });
+  await usage.client.record({ events: [sunday] }, asService());
+  await usage.gatherDays();
+  const { events } = await usage.client.listHistory({}, asPerson({ tenantId: organization, userId }));
+  expect(events.map(({ id }) => id)).toEqual([sunday.id]);
+});
+
 test('a page of a history and its total are of one moment: an event that arrives meanwhile pushes none off the last page', async () => {
   const organization = testId(31);
   const first = testEvent(testNowMs - 1_000, { tenantId: organization });
