@@ -82,6 +82,7 @@ test('an IPv4-mapped address is the IPv4 address inside it', () => {
   expect(parseAddress('::ffff:192.0.2.1')).toBe(parseAddress('192.0.2.1'));
   expect(parseAddress('::FFFF:C000:201')).toBe(parseAddress('192.0.2.1'));
   expect(compileIpAllowlist(['::ffff:10.0.0.0/104'])!('10.9.9.9')).toBe(true);
+  expect(compileIpAllowlist(['::ffff:0:0/96'])!('10.9.9.9')).toBe(true);
   expect(compileIpAllowlist(['10.0.0.0/8'])!('::ffff:10.9.9.9')).toBe(true);
   expect(compileIpAllowlist(['10.0.0.0/8'])!('::ffff:11.9.9.9')).toBe(false);
 });

@@ -136,7 +136,11 @@ async function listen(
   installErrors(app);
   installAccess(app, { authenticate, onEnded: () => () => {} });
   shedBodies(app, { shedder, metrics });
-  app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, () => 'taken on');
+  // As calls of models are answered.
+  app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, (_request, reply) => {
+    reply.hijack();
+    reply.raw.end('taken on');
+  });
   await app.listen({ host: '127.0.0.1', port: 0 });
   return { app, shedder };
 }
@@ -163,6 +167,15 @@ test('the room of a body is returned when its request is over', async () => {
   await app.close();
 });
 
+test('a body of unknown length takes the room of the largest', async () => {
+  const { app } = await listen({});
+  const { port } = app.server.address() as AddressInfo;
+  const headers = { authorization: 'Bearer somebody', 'content-type': 'text/plain', 'transfer-encoding': 'chunked' };
+  const [response] = await once(request({ port, method: 'POST', path, headers }).end('x'), 'response');
+  expect(response.statusCode).toBe(503);
+  await app.close();
+});
+
 test('a user who announces bodies and sends nothing shuts out only themselves', async () => {
   const { app } = await listen({}, (userId) => ({ ...somebody, userId }));
   const announced = Array.from({ length: 32 }, () => posting(app, path, 65_536, 'idle').on('error', () => {}));
@@ -172,6 +185,20 @@ test('a user who announces bodies and sends nothing shuts out only themselves', 
   expect(await post(app, path, 65_536, 'idle')).toBe(503);
   expect(await post(app, path, 150_000, 'another')).toBe(200);
   for (const sent of announced) sent.destroy();
+  await app.close();
+});
+
+test('a refused request returns its room at once, though the rest of its body is still to come, and only once', async () => {
+  const { app, shedder } = await listen({ bodiesMax: 2 * 1024 ** 2 });
+  const bytes = 1_100_000;
+  const sent = posting(app, path, bytes).on('error', () => {});
+  sent.flushHeaders();
+  const [[, answer], [response]] = await Promise.all([once(app.server, 'request'), once(sent, 'response')]);
+  expect(response.statusCode).toBe(413);
+  expect(shedder.take('somebody', bytes)).toBe(true);
+  sent.destroy();
+  await once(answer, 'close');
+  expect(shedder.take('another', bytes)).toBe(false);
   await app.close();
 });
 
