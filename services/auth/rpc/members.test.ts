@@ -16,30 +16,38 @@ const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId,
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const lastRefresh = () => fixture.refreshes.at(-1);
 
-test('a deactivated member can neither sign in, refresh nor reset their password, and Keys knows', async () => {
-  const { auth } = fixture;
-  const user = await join(fixture, 'leaver@example.com');
-  const { tokens } = await auth.login({ email: user.email, password: strongPassword }, anonymous());
-  await auth.forgotPassword({ email: user.email }, anonymous());
-  const token = await tokenMailedTo(fixture, user.email);
-  await auth.updateMember({ userId: user.id, isActive: false }, ownerOf(fixture));
-  expect(lastRefresh()?.users).toMatchObject([{ userId: user.id, tenantId: user.tenantId, isActive: false }]);
-  expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
-    ErrorReason.INVALID_TOKEN,
-  );
-  expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(
-    ErrorReason.INVALID_CREDENTIALS,
-  );
-  expect(await reasonOf(auth.resetPassword({ token, newPassword: strongPassword }, anonymous()))).toBe(
-    ErrorReason.INVALID_CODE,
-  );
-  await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
-  // Their earlier sessions do not return with them.
-  expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
-    ErrorReason.INVALID_TOKEN,
-  );
-  expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
-});
+const removals: readonly [by: string, remove: (userId: string) => Promise<unknown>][] = [
+  ['an owner', (userId) => fixture.auth.updateMember({ userId, isActive: false }, ownerOf(fixture))],
+  ['an operator', (userId) => fixture.auth.adminUpdateUser({ userId, isActive: false }, operatorOf(fixture))],
+];
+
+test.each(removals)(
+  'somebody whom %s deactivates can neither sign in, refresh nor reset their password, and Keys knows',
+  async (by, remove) => {
+    const { auth } = fixture;
+    const user = await join(fixture, `leaver-of-${by.replace(' ', '-')}@example.com`);
+    const { tokens } = await auth.login({ email: user.email, password: strongPassword }, anonymous());
+    await auth.forgotPassword({ email: user.email }, anonymous());
+    const token = await tokenMailedTo(fixture, user.email);
+    await remove(user.id);
+    expect(lastRefresh()?.users).toMatchObject([{ userId: user.id, tenantId: user.tenantId, isActive: false }]);
+    expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
+      ErrorReason.INVALID_TOKEN,
+    );
+    expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(
+      ErrorReason.INVALID_CREDENTIALS,
+    );
+    expect(await reasonOf(auth.resetPassword({ token, newPassword: strongPassword }, anonymous()))).toBe(
+      ErrorReason.INVALID_CODE,
+    );
+    await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
+    // Their earlier sessions do not return with them.
+    expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
+      ErrorReason.INVALID_TOKEN,
+    );
+    expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
+  },
+);
 
 test('the last owner stays, even when two owners step down at the same moment', async () => {
   const { auth, owner } = fixture;
@@ -67,7 +75,7 @@ test('nobody returns by their own invitation after being removed, or invites abo
   await auth.createInvitation({ email: 'alias@example.com', role: Role.ADMIN }, as(admin));
   await auth.createInvitation({ email: 'heir@example.com', role: Role.OWNER }, as(owner));
   await auth.createInvitation({ email: 'colleague@example.com', role: Role.MEMBER }, as(owner));
-  await auth.updateMember({ userId: admin.id, isActive: false }, ownerOf(fixture));
+  await auth.adminUpdateUser({ userId: admin.id, isActive: false }, operatorOf(fixture));
   await auth.updateMember({ userId: owner.id, role: Role.ADMIN }, ownerOf(fixture));
   const accept = async (email: string) =>
     reasonOf(
