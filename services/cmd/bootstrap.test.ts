@@ -33,3 +33,13 @@ test('a start that asks for the first operator again, because the answer was los
   await gateway.login({ email: first.email, password: first.password! });
   expect(await bootstrap(env, { client }, silentLogger)).toMatchObject({ created: false, password: undefined });
 });
+
+test('a later start leaves the sandbox as an operator has changed it', async () => {
+  await using gateway = await startTestGateway();
+  const operator = await gateway.login();
+  const path = '/api/v1/admin/models/sandbox-chat';
+  const changed = { display_name: 'Not a model' };
+  expect((await gateway.call('PATCH', path, operator, changed)).json).toMatchObject(changed);
+  await bootstrap(gateway.env, gateway.gateway.switchboard, silentLogger);
+  expect((await gateway.call('GET', path, operator)).json).toMatchObject(changed);
+});
