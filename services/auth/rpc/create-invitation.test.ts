@@ -57,6 +57,10 @@ test('an organization can invite a hundred people an hour and have a hundred pen
   const pending = await fixture.auth.listInvitations({ status: InvitationStatus.PENDING }, ownerOf(fixture));
   await fixture.auth.deleteInvitation({ invitationId: pending.invitations[0]!.id }, ownerOf(fixture));
   expect(await refusal(invite(fixture, 'two-more@example.com'))).toBe(null);
+  expect(await refusal(invite(fixture, 'three-more@example.com'))).toMatchObject({ reason: ErrorReason.CONFLICT });
+  // Nobody can accept those that have expired.
+  clock.advance(7 * 24 * hourMs);
+  expect(await refusal(invite(fixture, 'three-more@example.com'))).toBe(null);
 });
 
 test('an organization can send an address one invitation a minute, even if the first was withdrawn', async () => {
