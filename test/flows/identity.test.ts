@@ -166,7 +166,10 @@ test('an operator creates, suspends and restores an organization, and sees who d
   expect(suspended.body).toMatchObject({ status: 'suspended', suspension_reason: 'unpaid' });
   const listed = await call('GET', '/admin/organizations?status=suspended', owner);
   expect(listed.body.data.map((organization: { id: string }) => organization.id)).toEqual([id]);
-  expect((await call('POST', `/admin/organizations/${id}/restore`, owner)).body).toMatchObject({ status: 'active' });
+  expect((await call('POST', `/admin/organizations/${id}/restore`, owner)).body).toMatchObject({
+    status: 'active',
+    suspension_reason: null,
+  });
   const events = await call('GET', `/admin/audit-events?tenant_id=${id}`, owner);
   expect(events.body.data.map(({ type }: { type: string }) => type)).toEqual([
     'organization_restored',
