@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { UpdateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -25,8 +25,10 @@ describe('audit events', () => {
     const user = as(caller);
     const { key, secret } = await keys.createKey({ name: 'audited', scopes: { scopes: ['models:list'] } }, user);
     const keyId = key!.id;
-    const paths = ['name', 'scopes', 'spend_cap_nano_usd'];
-    const change = { name: 'renamed', scopes: ['models:list', 'inference:chat'], spendCapNanoUsd: 100_000_000n };
+    const paths = ['name', 'scopes', 'spend_cap_nano_usd', 'expires_at'];
+    const expiresAt = timestampFromDate(new Date('2040-01-01'));
+    const scopes = ['models:list', 'inference:chat'];
+    const change = { name: 'renamed', scopes, spendCapNanoUsd: 100_000_000n, expiresAt };
     await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
     // The same again changes nothing, and is not recorded.
     await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
@@ -49,7 +51,10 @@ describe('audit events', () => {
       before: { scopes: ['models:list'], spend_cap_usd: null },
       after: { scopes: ['models:list', 'inference:chat'], spend_cap_usd: 0.1 },
     });
-    expect(events[2]).toMatchObject({ before: { name: 'audited' }, after: { name: 'renamed' } });
+    expect(events[2]).toMatchObject({
+      before: { name: 'audited', expires_at: null },
+      after: { name: 'renamed', expires_at: expect.stringContaining('2040-01-01') },
+    });
     expect(events[4]).toMatchObject({ actor: AuditActorType.OPERATOR, after: { reason: 'leaked' } });
     for (const issued of [secret, rotated.secret]) expect(JSON.stringify(events)).not.toContain(issued);
   });
