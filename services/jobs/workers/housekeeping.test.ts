@@ -100,6 +100,13 @@ test('the room of a waiting job is renewed once ten minutes of its hour are over
   expect([await renewedAfter(9), await renewedAfter(11), await renewedAfter(20)]).toEqual([0, 1, 0]);
 });
 
+test('one round renews the room of all waiting jobs, however many', async () => {
+  await queueJobs(database, 201, tenant);
+  await database.pool.query('update jobs set hold_expires_at = now()');
+  const billing = { settle: async () => create(SettleResponseSchema) } as never;
+  expect(await renewHolds({ database, billing, clock: later(0) })).toBe(201);
+});
+
 test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not before', async () => {
   await database.pool.query(`insert into deleted_job_keys values ($1, $2, 'once', '', now())`, [
     tenant.tenantId,
