@@ -4,7 +4,14 @@ import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { asTableOwner, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import {
+  asTableOwner,
+  join,
+  operatorOf,
+  ownerOf,
+  strongPassword,
+  tokenMailedTo,
+} from '../../../test/support/people.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -107,4 +114,17 @@ test("an organization's invitations hold back no other that invites the same per
   await invite(fixture, 'wanted@example.com');
   const stranger = session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER });
   expect(await refusal(invite(fixture, 'wanted@example.com', stranger))).toBe(null);
+});
+
+test('neither an owner nor an operator can invite a deactivated member, who comes back by being reactivated', async () => {
+  await using fixture = await startTestAuth();
+  const { id: userId, email, tenantId } = await join(fixture, 'former@example.com');
+  await fixture.auth.updateMember({ userId, isActive: false }, ownerOf(fixture));
+  // Otherwise it is too soon after the invitation that was accepted.
+  await asTableOwner(fixture, `update invitations set created_at = created_at - interval '1 hour'`);
+  const refused = { reason: ErrorReason.CONFLICT, message: expect.stringContaining('reactivate') };
+  expect(await refusal(invite(fixture, email))).toMatchObject(refused);
+  expect(await refusal(fixture.auth.adminCreateInvitation({ tenantId, email }, operatorOf(fixture)))).toMatchObject(
+    refused,
+  );
 });
