@@ -147,6 +147,16 @@ test('guessing from unknown addresses is slowed down per account, and the owner 
   await login(email, strongPassword, '203.0.113.200');
 });
 
+test('guesses at one address from which the owner has signed in do not slow the owner down at another', async () => {
+  const { email } = await join(fixture, 'traveller@example.com');
+  const [home, hotel] = ['198.51.100.8', '198.51.100.9'];
+  for (const ip of [home, hotel]) await login(email, strongPassword, ip);
+  let reason: ErrorReason | null = null;
+  for (let guess = 0; guess < 7; guess += 1) reason = await reasonOf(login(email, `guess ${guess}`, hotel));
+  expect(reason).toBe(ErrorReason.RATE_LIMITED);
+  await login(email, strongPassword, home);
+});
+
 test('after five wrong guesses one has to wait a second, then twice as long each time, up to a minute', async () => {
   const { email } = await join(fixture, 'waited-for@example.com');
   let guesses = 0;
