@@ -76,6 +76,8 @@ test.each([
   ['without a lower-case letter', 'PASSWORD-1'],
   ['without a digit', 'Password-x'],
   ['without a special character', 'Password11'],
+  ['with a space for a special character', 'Password 11'],
+  ['of 7 characters, one of which takes two UTF-16 units', 'Pass1-😀'],
 ])('a password %s is refused, and the invitation remains', async (_name, password) => {
   const email = 'weak@example.com';
   waitToInviteAgain();
