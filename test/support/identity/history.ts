@@ -153,6 +153,7 @@ class History {
             model.invited({
               id: json.id,
               token: await this.#mailedTo(email),
+              sender: actor,
               organization: actor.organization,
               email,
               role,
@@ -170,7 +171,7 @@ class History {
             const organization = { id: json.organization.id, isSuspended: false };
             model.organizations.push(organization);
             const token = await this.#mailedTo(email);
-            model.invited({ id: json.invitation.id, token, organization, email, role: 'owner' });
+            model.invited({ id: json.invitation.id, token, sender: actor, organization, email, role: 'owner' });
           },
         }));
         return;

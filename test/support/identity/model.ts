@@ -40,6 +40,7 @@ export type Key = {
 export type Invitation = {
   id: string;
   token: string;
+  sender: Person;
   organization: Organization;
   email: string;
   role: RoleName;
@@ -81,6 +82,7 @@ const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
 const roles: readonly RoleName[] = ['member', 'admin', 'owner'];
 const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
+const mayInvite = (person: Person, role: RoleName): boolean => atLeast(person, role === 'owner' ? role : 'admin');
 
 /** What answers are compared by: the status, and for a 403 the code. */
 export type Outcome = number | `403 ${string}`;
@@ -162,6 +164,10 @@ export class IdentityModel {
     const isChange = Object.entries(after).some(([name, value]) => person[name as keyof Person] !== value);
     Object.assign(person, after);
     if (!isChange) return;
+    for (const invitation of this.invitations) {
+      const isOwn = invitation.sender === person && invitation.organization === person.organization;
+      if (isOwn && !(person.isActive && mayInvite(person, invitation.role))) invitation.isPending = false;
+    }
     for (const session of this.#sessionsOf(person)) session.isCurrent = false;
     if (!person.isActive) this.#endSessions(person);
   }
@@ -188,7 +194,7 @@ export class IdentityModel {
   }
 
   invite(actor: Person, email: string, role: RoleName): Outcome {
-    if (!atLeast(actor, 'admin') || (role === 'owner' && actor.role !== 'owner')) return noRole;
+    if (!mayInvite(actor, role)) return noRole;
     if (this.people.some((one) => one.email === email && one.organization === actor.organization)) return 409;
     const own = this.invitations.filter(({ organization }) => organization === actor.organization);
     return this.#isJustSent(own, email) ? 429 : 201;
