@@ -8,7 +8,7 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { asAppRole, asTableOwner, onDatabase, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { asAppRole, asTableOwner, lockWaiters, onDatabase, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { storedEvent } from '../db/audit.repository.ts';
 import { eventHash } from '../domain/audit-chain.ts';
@@ -118,8 +118,7 @@ test('an event that is appended while its chain is verified does not count as a 
   const verdict = await onDatabase(fixture, async (client) => {
     await client.query('begin; lock table audit_heads in access exclusive mode');
     const verifying = verify(tenantId);
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    await waitFor(async () => (await asTableOwner(fixture, waiting)).rowCount === 1, {
+    await waitFor(async () => (await lockWaiters(fixture)) === 1, {
       description: 'the verification to read the head, after the events',
     });
     await client.query('update audit_heads set sequence = 2 where tenant_id = $1', [tenantId]);

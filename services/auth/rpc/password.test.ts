@@ -3,7 +3,15 @@ import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { asTableOwner, atOnce, join, onDatabase, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import {
+  asTableOwner,
+  atOnce,
+  join,
+  lockWaiters,
+  onDatabase,
+  strongPassword,
+  tokenMailedTo,
+} from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
 let fixture: TestAuth;
@@ -111,9 +119,8 @@ test('a password or user that changes while a password is checked opens no sessi
     onDatabase(fixture, async (client) => {
       await client.query(`begin; update users set ${change} where id = '${id}'`);
       const reason = reasonOf(call());
-      const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       const description = 'the call to wait for the change';
-      await waitFor(async () => (await asTableOwner(fixture, waiting)).rowCount === 1, { description });
+      await waitFor(async () => (await lockWaiters(fixture)) === 1, { description });
       await client.query('commit');
       const answer = await reason;
       await client.query('update users set is_active = true, password_hash = $2 where id = $1', [id, rows[0].hash]);

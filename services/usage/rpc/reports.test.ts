@@ -7,7 +7,7 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { onDatabase } from '../../../test/support/people.ts';
+import { lockWaiters, onDatabase } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
@@ -284,11 +284,11 @@ test('a page of a history and its total are of one moment: an event that arrives
   const organization = testId(31);
   const first = testEvent(testNowMs - 1_000, { tenantId: organization });
   await usage.client.record({ events: [first] }, asService());
-  await onDatabase({ database: { url: usage.databaseUrl } }, async (client) => {
+  const fixture = { database: { url: usage.databaseUrl } };
+  await onDatabase(fixture, async (client) => {
     await client.query('begin; lock table usage.events in access exclusive mode');
     const page = usage.client.listHistory({}, asPerson({ tenantId: organization, userId }));
-    const locks = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    await waitFor(async () => (await client.query(locks)).rowCount === 1, {
+    await waitFor(async () => (await lockWaiters(fixture)) === 1, {
       description: 'the events to be asked for',
     });
     const { id } = testEvent(testNowMs);
