@@ -63,7 +63,7 @@ test('a form reads the same however it is cut', () => {
 
 test('a form reads the same byte by byte', () => {
   const body = write([
-    { name: 'file', fileName: 'a.wav', content: Buffer.from('\r\n--XY\r\n\r\n') },
+    { name: 'file', fileName: 'a.wav', content: Buffer.from('\r\n--XY\r\n\r\n--XY--XYZ\r\n\n') },
     { name: 'model', fileName: null, content: Buffer.alloc(0) },
   ]);
   expect(scan(body, [...body.keys()])).toEqual(scan(body));
@@ -86,6 +86,16 @@ describe('what is not a form within limits is refused', () => {
     ['a part with two dispositions', formOf('name="a"\r\nContent-Disposition: form-data; name="model"', '1')],
     ['a part with two names', formOf('name="a"; name="model"', '1')],
     ['a part with a name in another form', formOf('name="a"; name*=utf-8\'\'model', '1')],
+    ['a part with a name in sections', formOf('name="a"; name*0="mod"; name*1="el"', '1')],
+    ['a part with a file name in sections', formOf('name="model"; filename*0="a"', '1')],
+    ['a part with a backslash in its name', formOf('name="mo\\del"', '1')],
+    [
+      'a part that begins where the content of another does',
+      formOf('name="a"', formOf('name="model"', '1').toString()),
+    ],
+    ['a part that begins after half a line break', formOf('name="a"', `\n${formOf('name="model"', '1')}`)],
+    ['a part that begins after the other half', formOf('name="a"', `\r${formOf('name="model"', '1')}`)],
+    ['text before the first boundary', Buffer.from(`text${formOf('name="model"', '1')}`)],
     ['a part with words after its name', formOf('name=a model', '1')],
     ['a long header', Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${'a'.repeat(9_000)}`)],
     ['101 parts', write(Array.from({ length: 101 }, () => field('a', '1')))],
@@ -125,6 +135,18 @@ test('a boundary with a colon is not a header either', () => {
   const body = '--a:b\r\nContent-Disposition: form-data; name="x"\r\n--a:b\r\nX: y\r\n\r\n1\r\n--a:b--';
   const scanner = new FormScanner('multipart/form-data; boundary="a:b"');
   expect(() => scanner.push(Buffer.from(body))).toThrow(/header/);
+});
+
+test('a form may begin with a line break', () => {
+  expect(scan(Buffer.from(`\r\n${formOf('name="a"', '1')}`))).toHaveLength(1);
+});
+
+test('a form is passed on with no parameter but its boundary', () => {
+  const types = ['multipart/form-data; charset=utf-7; boundary=XYZ', 'Multipart/Form-Data; boundary="a b;"; x=y'];
+  expect(types.map((type) => new FormScanner(type).contentType)).toEqual([
+    'multipart/form-data; boundary=XYZ',
+    'multipart/form-data; boundary="a b;"',
+  ]);
 });
 
 test('a name inside another parameter does not count', () => {

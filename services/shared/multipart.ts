@@ -27,6 +27,7 @@ const restBytesMax = 4 * 1024 * 1024;
 /** The longest body that can be a form within these limits. */
 export const formBytesMax = audioFileBytesMax + restBytesMax;
 
+const lineBreak = '\r\n';
 const doubleLineBreak = Buffer.from('\r\n\r\n');
 /** A token and a value (RFC 9110 section 5.1), on one line. */
 const headerLine = /^[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*$/;
@@ -36,11 +37,16 @@ const headerLine = /^[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*$/;
  * are, so that they can be passed on byte for byte.
  */
 export class FormScanner {
+  /** The type to pass the form on with: only its boundary, since some readers decode names by a `charset` (Starlette). */
+  readonly contentType: string;
   readonly #boundaryLine: string;
-  readonly #delimiter: Buffer;
+  readonly #boundary: Buffer;
   #state: 'content' | 'delimiter' | 'header' | 'epilogue' = 'content';
-  /** Bytes received but not yet read. Starts with the line break that belongs to the first delimiter, which a body omits. */
-  #pending: Buffer = Buffer.from('\r\n');
+  /**
+   * Bytes received but not yet read; in content, the two before them as well. Starts with the line break that belongs to the first
+   * delimiter, which a body omits.
+   */
+  #pending: Buffer = Buffer.from(lineBreak);
   /** Where `#pending` begins in the body. */
   #offset = -2;
   #part: (FormPart & { headPieces: Buffer[] }) | null = null;
@@ -50,8 +56,10 @@ export class FormScanner {
 
   /** Throws UNSUPPORTED_CONTENT_TYPE unless the type is that of a form with a boundary. */
   constructor(contentType: string) {
-    this.#boundaryLine = `--${boundaryOf(contentType)}`;
-    this.#delimiter = Buffer.from(`\r\n${this.#boundaryLine}`);
+    const boundary = boundaryOf(contentType);
+    this.contentType = `multipart/form-data; boundary=${isToken.test(boundary) ? boundary : `"${boundary}"`}`;
+    this.#boundaryLine = `--${boundary}`;
+    this.#boundary = Buffer.from(this.#boundaryLine);
   }
 
   /** Takes the next bytes. Throws INVALID_REQUEST or REQUEST_TOO_LARGE. */
@@ -83,14 +91,14 @@ export class FormScanner {
   }
 
   #readContent(): boolean {
-    const at = this.#pending.indexOf(this.#delimiter);
+    const at = this.#boundaryAt();
     if (at === -1) {
-      // A delimiter may begin in the last bytes.
-      const certain = this.#pending.length - this.#delimiter.length + 1;
-      if (certain > 0) this.#takeContent(certain);
+      // A boundary may begin in the last bytes, after two that tell what it is.
+      const certain = this.#pending.length - this.#boundary.length - lineBreak.length + 1;
+      if (certain > lineBreak.length) this.#takeContent(certain);
       return false;
     }
-    this.#takeContent(at);
+    this.#takeContent(at - lineBreak.length);
     const end = this.#offset;
     if (this.#part !== null) {
       const { headPieces, ...part } = this.#part;
@@ -98,14 +106,41 @@ export class FormScanner {
       this.#part = null;
     }
     this.#partStart = end;
-    this.#skip(this.#delimiter.length);
+    this.#skip(lineBreak.length + this.#boundary.length);
     this.#state = 'delimiter';
     return true;
   }
 
+  /**
+   * Where the boundary begins a line; -1: nowhere yet. Throws where only some readers would see it: after half a line break (Werkzeug), and
+   * at the beginning of a content (Go).
+   */
+  #boundaryAt(): number {
+    const pending = this.#pending;
+    for (
+      let at = pending.indexOf(this.#boundary, lineBreak.length);
+      at !== -1;
+      at = pending.indexOf(this.#boundary, at + 1)
+    ) {
+      const before = pending.toString('latin1', at - lineBreak.length, at);
+      const isInContent = this.#part === null || this.#offset + at >= this.#part.contentStart + lineBreak.length;
+      if (before === lineBreak && isInContent) return at;
+      if (/[\r\n]$/.test(before)) throw malformed('a part contains its boundary');
+    }
+    return -1;
+  }
+
+  /** Takes `length` pending bytes, which begin with the line break before the content if that is not taken yet. */
   #takeContent(length: number): void {
     const part = this.#part;
+    if (part !== null && this.#offset < part.contentStart) {
+      length -= lineBreak.length;
+      this.#skip(lineBreak.length);
+    }
     if (part === null) {
+      // Readers differ on where parts may begin in other text. Some clients begin with a line break.
+      if (/[^\r\n]/.test(this.#pending.toString('latin1', 0, length)))
+        throw malformed('it does not begin with its boundary');
       this.#countRest(length);
     } else {
       const before = this.#offset - part.contentStart;
@@ -146,7 +181,8 @@ export class FormScanner {
       throw malformed('a part has a malformed header');
     }
     this.#countRest(end + doubleLineBreak.length);
-    this.#skip(end + doubleLineBreak.length);
+    // The second line break stays pending: a boundary right after it must not count as one.
+    this.#skip(end + lineBreak.length);
     const { name, fileName } = dispositionOf(lines);
     if (fileName !== null && this.parts.some((part) => part.fileName !== null)) throw malformed('it has several files');
     this.#part = {
@@ -154,12 +190,11 @@ export class FormScanner {
       fileName,
       contentType: lines.map((line) => /^content-type:\s*(\S.*)/i.exec(line)?.[1]?.trim()).find(Boolean) ?? null,
       start: this.#partStart,
-      contentStart: this.#offset,
-      contentEnd: this.#offset,
+      contentStart: this.#offset + lineBreak.length,
+      contentEnd: this.#offset + lineBreak.length,
       head: noBytes,
       headPieces: [],
     };
-    // Empty content is followed by a delimiter whose line break belongs to it.
     this.#state = 'content';
     return true;
   }
@@ -196,6 +231,8 @@ const tooLarge = (text: string, param?: string): GatewayError =>
 /** A name from outside, shortened for an error text. */
 const shown = (name: string): string => name.slice(0, 64);
 
+const isToken = /^[\w!#$%&'*+.^`|~-]+$/;
+
 function boundaryOf(contentType: string): string {
   const match =
     /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([ !#-[\]-~]{1,70})"|([!#-:<-~]{1,70}))\s*(?:;|$)/i.exec(
@@ -222,11 +259,15 @@ function dispositionOf(lines: readonly string[]): { name: string; fileName: stri
     const key = match[1]!.toLowerCase();
     // Readers differ on which of the two counts.
     if (parameters.has(key)) throw malformed(`a part has two parameters \`${shown(key)}\``);
+    // Some readers prefer a name in the form of RFC 2231, which may come in sections (`name*0`), or take a backslash for a part of it.
+    if ((key.includes('*') && key !== 'filename*') || (key === 'name' && match[0].includes('\\'))) {
+      throw malformed(`a part has a parameter \`${shown(key)}\` that cannot be read`);
+    }
     parameters.set(key, match[2]?.replace(/\\(.)/g, '$1') ?? match[3]!);
     readTo = match.index + match[0].length;
   }
   const name = parameters.get('name');
-  if (name === undefined || parameters.has('name*')) throw malformed('a part has no name');
+  if (name === undefined) throw malformed('a part has no name');
   if (!/^;?\s*$/.test(said.slice(readTo))) throw malformed('a part has a Content-Disposition that cannot be read');
   // A name in the form of RFC 5987 only shows that this is a file.
   return { name, fileName: parameters.get('filename') ?? parameters.get('filename*') ?? null };
