@@ -311,6 +311,18 @@ describe('limits', () => {
     await nothingIsLeft();
   });
 
+  test('no character set of a form reaches the upstream, which might decode another model from it', async () => {
+    const field = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"`;
+    const named = `${field('model')}\r\n\r\nsim-transcribe\r\n${field('+AG0-odel')}\r\n\r\nforbidden\r\n`;
+    const body = Buffer.concat([
+      Buffer.from(`${named}${field('file')}; filename="a.wav"\r\n\r\n`),
+      wav,
+      Buffer.from('\r\n--b--\r\n'),
+    ]);
+    expect((await post(body, 'multipart/form-data; charset=utf-7; boundary=b')).status).toBe(200);
+    expect(bench.simulator.requests[0]!.headers['content-type']).toBe('multipart/form-data; boundary=b');
+  });
+
   test('a hundred thousand parts are refused', async () => {
     const part = '--b\r\ncontent-disposition: form-data; name="x"\r\n\r\n1\r\n';
     const answer = await post(Buffer.from(`${part.repeat(100_000)}--b--\r\n`), 'multipart/form-data; boundary=b');

@@ -9,6 +9,8 @@ import type { BodyTarget } from './prepared-call.ts';
 /** An audio upload, read as far as the gateway needs it. */
 type AudioForm = {
   model: string;
+  /** The type that the form has for a deployment. */
+  contentType: string;
   streamed: boolean;
   /** Whether a background job is asked for. */
   background: boolean;
@@ -49,6 +51,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
     bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
   return {
     model,
+    contentType: scanner.contentType,
     streamed: saysYes.test(formField(parts, 'stream') ?? ''),
     background: asksForJob(parts),
     responseFormat: formField(parts, 'response_format') ?? 'json',

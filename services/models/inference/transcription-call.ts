@@ -33,7 +33,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
       ...textEstimate(seconds * audioTokensPerSecond, seconds * textTokensPerSecond),
       audioMs: seconds * 1000,
     },
-    contentType: request.contentType,
+    contentType: form.contentType,
     bodyFor(deployment) {
       // Plain text states no length, and streams seldom do: the file is read while the upstream listens.
       if (form.streamed || textFormats.has(form.responseFormat)) length.begin();
