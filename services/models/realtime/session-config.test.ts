@@ -46,6 +46,13 @@ test('an upstream gets what was configured in the beta shape, and keeps what the
   ).toMatchObject({ audio: { input: { transcription: { model: 'one' } } } });
 });
 
+test('a model in another case is refused, since an upstream might read it', () => {
+  const named = (transcription: object) => () => updated({ audio: { input: { transcription } } });
+  for (const transcription of [{ model: 'one', Model: 'two' }, { MODEL: 'two' }]) {
+    expect(named(transcription)).toThrow('`session.audio.input.transcription.model` is given more than once.');
+  }
+});
+
 test('an upstream gets a turn detection that only it understands in the client’s words', () => {
   const detection = { type: 'semantic_vad', eagerness: 'low' };
   expect(gaSession(detecting(detection)).audio.input.turn_detection).toEqual(detection);

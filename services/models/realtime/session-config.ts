@@ -135,6 +135,10 @@ function readFormat(value: unknown, param: string): AudioFormat {
 function readTranscription(config: SessionConfig, value: unknown, param: string): Json | null {
   if (value === null) return config.transcription === null ? null : { model: modelOf(config) };
   if (!isObject(value)) throw invalid(param, 'an object');
+  // An upstream written in Go would use the model of a `Model` as well.
+  if (Object.keys(value).some((name) => name !== 'model' && name.toLowerCase() === 'model')) {
+    throw invalidRequest(`${param}.model`, `\`${param}.model\` is given more than once.`, 'duplicate_field');
+  }
   const { model = config.transcription?.model } = value;
   if (model !== undefined && (typeof model !== 'string' || model === '' || model.length > 255)) {
     throw invalid(`${param}.model`, 'the name of a model');
