@@ -14,6 +14,8 @@ const tickMs = 1_000;
 const idleProbeMs = 10_000;
 const doubtProbeMs = 2_000;
 const probeTimeoutMs = 5_000;
+/** Before the process started. */
+const longAgoMs = 1e12;
 const reportTimeoutMs = 3_000;
 /** The most probes at the same time: a catalog may have thousands of deployments. */
 const probesMax = 32;
@@ -36,10 +38,11 @@ export function watchHealth(deps: {
   const probes = new Set<Promise<void>>();
   let reporting: Promise<void> | null = null;
 
-  const isDue = (deployment: DeploymentRuntime, nowMs: number): boolean => {
-    const sinceProbeMs = nowMs - (probedMs.get(deployment) ?? Number.NEGATIVE_INFINITY);
-    if (deployment.isDoubtful) return sinceProbeMs >= doubtProbeMs;
-    return sinceProbeMs >= idleProbeMs && nowMs - deployment.lastSuccessMs >= idleProbeMs;
+  /** How many intervals ago a deployment was probed; from 1 on it is due. */
+  const intervalsSinceProbe = (deployment: DeploymentRuntime, nowMs: number): number => {
+    const sinceProbeMs = nowMs - (probedMs.get(deployment) ?? -longAgoMs);
+    if (deployment.isDoubtful) return sinceProbeMs / doubtProbeMs;
+    return Math.min(sinceProbeMs, nowMs - deployment.lastSuccessMs) / idleProbeMs;
   };
 
   const probe = async (deployment: DeploymentRuntime): Promise<void> => {
@@ -78,8 +81,14 @@ export function watchHealth(deps: {
 
   const tick = (): void => {
     const nowMs = clock.monotonic();
-    for (const deployment of catalog.deployments()) {
-      if (probes.size >= probesMax || !isDue(deployment, nowMs)) continue;
+    // Those that have waited the longest first: where more are due than can be probed, each still has its turn.
+    const due = Array.from(catalog.deployments(), (deployment) => ({
+      deployment,
+      intervals: intervalsSinceProbe(deployment, nowMs),
+    }))
+      .filter(({ intervals }) => intervals >= 1)
+      .sort((a, b) => b.intervals - a.intervals);
+    for (const { deployment } of due.slice(0, probesMax - probes.size)) {
       probedMs.set(deployment, nowMs);
       const running = probe(deployment).finally(() => probes.delete(running));
       probes.add(running);
