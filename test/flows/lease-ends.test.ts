@@ -188,3 +188,28 @@ test('a slice admits nothing after the end of the credit it was made of, though 
   await expect(isAdmittedHere()).rejects.toThrow('credit');
   await edge.close();
 });
+
+test('a refused call to a model without a price changes nothing for the calls that run under the same slice', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const key = { spendCapNanoUsd: 1_000n * costMax };
+  let nowMs = 0;
+  const edge = new Budgets({ billing: billing.billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
+  const running = await edge.hold(caller, key, costMax);
+  // Whether the user and the organization are limited has to be asked again, while the key still has its slice.
+  nowMs += 4_000;
+  await expect(edge.hold(caller, key, null)).rejects.toThrow('no price');
+  const held = async (): Promise<bigint> => {
+    nowMs += 2_000;
+    await edge.tick();
+    const { rows } = await billing.deps.database.pool.query<{ held: bigint }>(
+      'select held_nano_usd as held from spend where subject_id = $1',
+      [caller.apiKeyId],
+    );
+    return rows[0]!.held;
+  };
+  expect(await held()).toBeGreaterThanOrEqual(costMax);
+  await running.settle(0n);
+  expect(await held()).toBe(0n);
+  await edge.close();
+});

@@ -166,16 +166,14 @@ export class Budgets {
     // What is available here is taken before asking, so that nobody else takes it meanwhile.
     const covered = needs.filter((need) => !lacking.includes(need));
     const slices = this.#enterSlices(covered, cost, nowMs);
-    try {
-      const granted = await this.#ask(caller, lacking, cost, costMin);
-      const hold = this.#newHold({ ...granted, slices: [...slices, ...granted.slices] }, cost);
-      if (costMax !== null) return hold;
-      await hold.settle(0n);
-      return holdOfUnpriced(needs);
-    } catch (error) {
+    const granted = await this.#ask(caller, lacking, cost, costMin).catch((error) => {
       for (const slice of slices) leave(slice, cost, 0n);
       throw error;
-    }
+    });
+    const hold = this.#newHold({ ...granted, slices: [...slices, ...granted.slices] }, cost);
+    if (costMax !== null) return hold;
+    await hold.settle(0n);
+    return holdOfUnpriced(needs);
   }
 
   /** Asks Billing for room for a call that is waiting. */
