@@ -143,11 +143,17 @@ describe('a success without an answer', () => {
     expect(await lastEvent('upstream_error')).toMatchObject({ success: false, input_tokens: 0, cost_usd: 0 });
   });
 
-  test('no content instead of a completion is a 502', async () => {
-    bench.simulator.next({ instead: { status: 204, body: '' } });
-    await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toMatchObject({
-      status: 502,
-    });
+  test.each([
+    ['no content', { status: 204, body: '' }],
+    [
+      'a choice that names its index twice',
+      { status: 200, body: '{"choices":[{"index":null,"index":null,"text":"Hi"}]}', contentType: 'application/json' },
+    ],
+  ])('%s instead of a completion is a 502 that nobody pays for', async (_what, instead) => {
+    bench.simulator.next({ instead });
+    const failure = bench.client.chat.completions.create({ model: 'sim-chat', messages });
+    await expect(failure).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
+    expect(await lastEvent('upstream_error')).toMatchObject({ success: false, input_tokens: 0, cost_usd: 0 });
   });
 });
 

@@ -36,7 +36,8 @@ export function readTextAnswer(
     in: 'choices',
     scan: choice,
     take(place) {
-      isBroken ||= hasError(choice) || choice.string('finish_reason') === brokenOff;
+      isBroken ||= choice.hasDuplicate || hasError(choice) || choice.string('finish_reason') === brokenOff;
+      if (isBroken) return;
       // A choice without an index gets its position.
       if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(place)]]));
     },
