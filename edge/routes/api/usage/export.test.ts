@@ -75,3 +75,26 @@ test('the export of 50,000 events holds a few pages of them at a time, at its re
   // The 16 pages that a stream holds at most, plus what is on its way through the response.
   expect(rowsHeldMost).toBeLessThan(20 * 500);
 });
+
+test.each([0, 1])('an export whose client leaves after %i pages is read no further', async (pagesBefore) => {
+  const leaving = new AbortController();
+  const ended = Promise.withResolvers<void>();
+  let pagesRead = 0;
+  between = async function* (pages) {
+    try {
+      for await (const page of pages) {
+        if (pagesRead === pagesBefore) {
+          leaving.abort();
+          await left;
+        }
+        pagesRead += 1;
+        yield page;
+      }
+    } finally {
+      ended.resolve();
+    }
+  };
+  const left = edge.getUntil(path, 'owner', leaving.signal);
+  await ended.promise;
+  expect(pagesRead).toBe(pagesBefore + 1);
+});
