@@ -10,18 +10,19 @@ import { Catalog } from './catalog.ts';
 function startCatalog() {
   const clock = new ManualClock(0);
   const closed: string[] = [];
+  const warnings: unknown[] = [];
   const catalog = new Catalog({
     openUpstream: ({ id }) => ({ close: async () => void closed.push(id) }) as unknown as Upstream,
     metricsOf: () => ({ answered() {}, ended() {} }),
     clock,
-    logger: { warn() {}, error() {} },
+    logger: { warn: (...line: unknown[]) => void warnings.push(line), error() {} },
   });
   const replace = (version: bigint, deploymentIds: string[]): void => {
     const deployments = deploymentIds.map((id) => ({ id, status: DeploymentStatus.RUNNING, settings: {} }));
     catalog.replace(create(CatalogSnapshotSchema, { version, models: [{ model: { name: 'm' }, deployments }] }));
   };
   const model = () => catalog.find('m')!;
-  return { clock, closed, replace, model };
+  return { clock, closed, warnings, replace, model };
 }
 
 test('a snapshot older than the one in force changes nothing', () => {
@@ -40,6 +41,15 @@ test('a removed deployment takes no more calls, and its connections are closed o
   expect([busy.available, closed]).toEqual([false, ['idle']]);
   run.end({ kind: 'good' });
   expect(closed).toEqual(['idle', 'busy']);
+});
+
+test('a probe that broke off because its deployment was removed or changed is no failure of the deployment', () => {
+  const { warnings, replace, model } = startCatalog();
+  replace(1n, ['probed']);
+  const [probed] = model().deployments;
+  replace(2n, []);
+  probed!.probed('a probe failed: the client is destroyed');
+  expect(warnings).toEqual([]);
 });
 
 test('a change of the catalog neither gives further retries nor takes any', () => {

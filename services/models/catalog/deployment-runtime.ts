@@ -161,6 +161,8 @@ export class DeploymentRuntime implements RoutableDeployment {
 
   /** Records a probe. A successful one closes no breaker, since an upstream may list its models and yet fail all calls. */
   probed(failure: string | null): void {
+    // The closing of its upstream breaks a probe off.
+    if (this.#retired) return;
     const nowMs = this.#clock.monotonic();
     if (failure === null) this.#succeeded(nowMs);
     else this.#failed(nowMs, failure);
