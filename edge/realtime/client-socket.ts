@@ -6,6 +6,7 @@ import { prefixedId } from '#shared/ids.ts';
 import { overloaded } from '../guards/load-shedder.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
+import type { ClientEvents } from './client-events.ts';
 import type { AdmittedSession } from './session.ts';
 
 /** The part of `ws`'s WebSocket that is used here. */
@@ -35,7 +36,7 @@ type CarryOptions = {
   hold(bytes: number): boolean;
 };
 
-/** A socket that has not answered a ping by the time of the next one is gone. */
+/** How often the client is pinged, in milliseconds. */
 const pingMs = 20_000;
 const sessionMsMax = 60 * 60 * 1000;
 /** A client that does not finish the closing handshake is cut off after this, in milliseconds. */
@@ -50,96 +51,129 @@ export async function carrySession(
   session: AdmittedSession,
   options: CarryOptions,
 ): Promise<void> {
-  const closed = Promise.withResolvers<void>();
-  let isAlive = true;
-  let isClosing = false;
+  const client = new Client(socket, () => session.abort());
+  const stopPinging = cutOffWhenSilent(socket);
+  const lastMoment = setTimeout(() => client.end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
+  const stopListening = options.onCredentialEnded(
+    (refusal) => client.end(refusal, closeCodes.policy),
+    (constraints) => session.events.constrain(constraints),
+  );
+  takeMessages(socket, client, session.events, options);
+  try {
+    for await (const { message } of session.responses) {
+      if (client.isClosing) break;
+      // A client that does not read holds up only its own session.
+      if (message.case === 'eventJson') await client.send(message.value);
+      else if (message.case === 'close') client.close(message.value.code, message.value.reason);
+    }
+    client.close(closeCodes.normal, '');
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    if (!client.isClosing) logFailure(error, statusOf(error), options.request);
+    client.end(error, closeCodeOf(error));
+  }
+  await client.closed;
+  clearTimeout(lastMoment);
+  stopPinging();
+  stopListening();
+}
 
-  const awaitClose = (): void => {
-    isClosing = true;
-    cutOff = setTimeout(() => socket.terminate(), closeTimeoutMs);
-    session.abort();
-  };
-  const close = (code: number, reason: string): void => {
-    if (isClosing) return;
-    awaitClose();
-    socket.close(code, reason.slice(0, 123));
-  };
-  const send = (json: string): Promise<void> => new Promise((resolve) => socket.send(json, () => resolve()));
+/** The client at the other end of a socket: what it is sent, and how its socket is closed. */
+class Client {
+  /** Whether either side has begun to close: nothing that comes from now on is taken. */
+  isClosing = false;
+  /** Resolves when the socket is closed. */
+  readonly closed: Promise<void>;
+  readonly #socket: WebSocketLike;
+  readonly #onClosing: () => void;
+  #cutOff: NodeJS.Timeout | undefined;
+
+  constructor(socket: WebSocketLike, onClosing: () => void) {
+    this.#socket = socket;
+    this.#onClosing = onClosing;
+    // Its client may still be sending: cut off at once, it would get a reset connection instead of the code.
+    socket.on('error', () => this.#beginClosing());
+    this.closed = new Promise((resolve) => {
+      socket.on('close', () => {
+        this.#beginClosing();
+        clearTimeout(this.#cutOff);
+        resolve();
+      });
+    });
+  }
+
+  /** Resolves once the client has taken the event, or will not. */
+  send(json: string): Promise<void> {
+    return new Promise((resolve) => this.#socket.send(json, () => resolve()));
+  }
+
+  close(code: number, reason: string): void {
+    if (this.isClosing) return;
+    this.#beginClosing();
+    this.#socket.close(code, reason.slice(0, 123));
+  }
+
   /** Tells the client why, and closes. */
-  const end = (error: GatewayError, code: number): void => {
-    if (isClosing) return;
+  end(error: GatewayError, code: number): void {
+    if (this.isClosing) return;
     const body = errorBody(error).error;
-    void send(JSON.stringify({ type: 'error', event_id: prefixedId('event_'), error: { ...body, event_id: null } }));
-    close(code, `${body.type}.${body.code ?? 'error'}`);
-  };
+    void this.send(
+      JSON.stringify({ type: 'error', event_id: prefixedId('event_'), error: { ...body, event_id: null } }),
+    );
+    this.close(code, `${body.type}.${body.code ?? 'error'}`);
+  }
 
+  #beginClosing(): void {
+    if (this.isClosing) return;
+    this.isClosing = true;
+    this.#cutOff = setTimeout(() => this.#socket.terminate(), closeTimeoutMs);
+    this.#onClosing();
+  }
+}
+
+/** Takes the client's messages as events of its session, as long as there is memory for them. */
+function takeMessages(socket: WebSocketLike, client: Client, events: ClientEvents, options: CarryOptions): void {
   /** Bytes since the last message ended: a client may leave the next one unfinished for as long as it answers pings. */
   let arriving = 0;
   const hold = (): void => {
-    if (isClosing || options.hold(arriving + session.events.heldLength)) return;
-    end(overloaded, closeCodes.tryAgain);
+    if (client.isClosing || options.hold(arriving + events.heldLength)) return;
+    client.end(overloaded, closeCodes.tryAgain);
     socket.pause();
   };
   options.request.raw.socket.on('data', (bytes) => {
     arriving += bytes.length;
     hold();
   });
-  session.events.onDone = hold;
+  socket.on('message', (data, isBinary) => {
+    arriving = 0;
+    if (client.isClosing) return;
+    if (isBinary) client.end(textOnly(), closeCodes.policy);
+    else if (!events.push(data.toString('utf8'))) socket.pause();
+  });
+  events.onDone = hold;
+  events.onRoom = () => {
+    if (!client.isClosing) socket.resume();
+  };
+  socket.on('close', () => {
+    options.hold(0);
+    events.end();
+  });
+}
 
-  let cutOff: NodeJS.Timeout | undefined;
+/** Cuts a client off that has neither answered a ping by the time of the next one nor sent a message. Returns a function that ends this. */
+function cutOffWhenSilent(socket: WebSocketLike): () => void {
+  let isAlive = true;
+  const heard = (): void => {
+    isAlive = true;
+  };
+  socket.on('pong', heard);
+  socket.on('message', heard);
   const pings = setInterval(() => {
     if (!isAlive) socket.terminate();
     isAlive = false;
     socket.ping();
   }, pingMs);
-  const lastMoment = setTimeout(() => end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
-  const stopListening = options.onCredentialEnded(
-    (refusal) => end(refusal, closeCodes.policy),
-    (constraints) => session.events.constrain(constraints),
-  );
-
-  socket.on('pong', () => {
-    isAlive = true;
-  });
-  // Its client may still be sending: cut off at once, it would get a reset connection instead of the code.
-  socket.on('error', () => {
-    if (!isClosing) awaitClose();
-  });
-  socket.on('message', (data, isBinary) => {
-    isAlive = true;
-    arriving = 0;
-    if (isClosing) return;
-    if (isBinary) end(textOnly(), closeCodes.policy);
-    else if (!session.events.push(data.toString('utf8'))) socket.pause();
-  });
-  session.events.onRoom = () => {
-    if (!isClosing) socket.resume();
-  };
-  socket.on('close', () => {
-    isClosing = true;
-    options.hold(0);
-    session.events.end();
-    session.abort();
-    closed.resolve();
-  });
-
-  try {
-    for await (const { message } of session.responses) {
-      if (isClosing) break;
-      // A client that does not read holds up only its own session.
-      if (message.case === 'eventJson') await send(message.value);
-      else if (message.case === 'close') close(message.value.code, message.value.reason);
-    }
-    close(closeCodes.normal, '');
-  } catch (thrown) {
-    const error = toGatewayError(thrown);
-    if (!isClosing) logFailure(error, statusOf(error), options.request);
-    end(error, closeCodeOf(error));
-  }
-  await closed.promise;
-  clearInterval(pings);
-  for (const timer of [lastMoment, cutOff]) clearTimeout(timer);
-  stopListening();
+  return () => clearInterval(pings);
 }
 
 /** Clients decide by the code whether to reconnect. */
