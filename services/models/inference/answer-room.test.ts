@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { freeHold } from '../limits/hold.ts';
 import { MeteredCall } from '../metering/metered-call.ts';
 import { AnswerRoom, type AnswerShare } from './answer-room.ts';
 import { Delivery } from './delivery.ts';
@@ -36,22 +37,16 @@ const journal = {
 };
 const meteredBy = (userId: string): MeteredCall =>
   new MeteredCall(
-    journal,
-    clock,
+    { journal, clock },
     {
-      tenantId: 'tenant',
-      userId,
-      apiKeyId: 'key',
-      sessionId: '',
+      caller: { tenantId: 'tenant', userId, apiKeyId: 'key', sessionId: '', requestId: 'request' },
       model: 'images',
-      endpoint: '/images/generations',
       operation: Operation.IMAGES_GENERATIONS,
       streamed: false,
-      requestId: 'request',
-      jobId: '',
-      leaseIds: [],
+      price: null,
+      hold: freeHold,
+      job: null,
     },
-    null,
   );
 
 /** An answer of 4 MiB that its upstream sends as fast as it is accepted, whole or in events of 1 MiB. */

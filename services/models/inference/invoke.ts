@@ -3,7 +3,6 @@ import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { endpointOf } from '#shared/operations.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
@@ -79,26 +78,15 @@ export const invoke = (deps: InvokeDeps) =>
       if (price !== null) limitToHold(call, model, price, hold);
     }
 
-    const metered = new MeteredCall(
-      deps.journal,
-      deps.clock,
-      {
-        tenantId: caller.tenantId,
-        userId: caller.userId,
-        apiKeyId: caller.apiKeyId,
-        sessionId: caller.sessionId,
-        model: model.name,
-        endpoint: endpointOf(request.operation),
-        operation: request.operation,
-        streamed: call.streamed,
-        requestId: caller.requestId,
-        jobId: request.jobId,
-        leaseIds: hold.leaseIds,
-      },
+    const metered = new MeteredCall(deps, {
+      caller,
+      model: model.name,
+      operation: request.operation,
+      streamed: call.streamed,
       price,
       hold,
-      request.jobId === '' ? null : { successId: request.eventId, unmeteredReasons: request.unmeteredReasons },
-    );
+      job: jobOf(request),
+    });
     const cancellation = cancellationOf(context);
     const attempts = new Attempts(model, call, metered, cancellation);
     let delivery: Delivery | null = null;
@@ -139,6 +127,9 @@ export const invoke = (deps: InvokeDeps) =>
       for (const report of attempts.usageBound.disbelieved) logDisbelieved(deps.logger, metered, report);
     }
   };
+
+const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>
+  jobId === '' ? null : { id: jobId, successId: eventId, unmeteredReasons };
 
 /** A file path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

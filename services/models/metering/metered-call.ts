@@ -1,8 +1,11 @@
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode, statusOf } from '#shared/error-table.ts';
 import type { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { endpointOf } from '#shared/operations.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
 import { allMeasures, type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { Journal } from './journal.ts';
@@ -14,23 +17,21 @@ export type MeteringJournal = Pick<
 >;
 
 /** What is known of a call when it is admitted. */
-type AdmittedCall = Pick<
-  MeteredEvent,
-  | 'tenantId'
-  | 'userId'
-  | 'apiKeyId'
-  | 'sessionId'
-  | 'model'
-  | 'endpoint'
-  | 'operation'
-  | 'streamed'
-  | 'requestId'
-  | 'jobId'
-  | 'leaseIds'
->;
+type AdmittedCall = {
+  caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId' | 'sessionId' | 'requestId'>;
+  model: string;
+  operation: Operation;
+  streamed: boolean;
+  price: PriceVersion | null;
+  /** What budgets hold for it, settled with its end. */
+  hold: Hold;
+  /** Null for a call that belongs to no job. */
+  job: JobMetering | null;
+};
 
 /** How a background job's call is metered: reports count a job once, however often it had to run. */
 type JobMetering = {
+  id: string;
   /** The id of the event for its success. Usage keeps one event per id, so it is charged once. */
   successId: string;
   /** Failures that produce no event, since the job repeats its call or was cancelled. */
@@ -77,22 +78,15 @@ export class MeteredCall {
   readonly #price: PriceVersion | null;
   readonly #startedMs: number;
   readonly #event: MeteredEvent;
-  readonly #hold: Pick<Hold, 'settle'> | null;
+  readonly #hold: Hold;
   /** The call's name in the journal. */
   readonly #id = uuidv7();
   readonly #job: JobMetering | null;
   #progressTokens = 0;
   #ended = false;
 
-  /** `hold` is what budgets hold for the call, settled with the call's end. `job` is null for a call that belongs to no job. */
-  constructor(
-    journal: MeteringJournal,
-    clock: Clock,
-    call: AdmittedCall,
-    price: PriceVersion | null,
-    hold: Pick<Hold, 'settle'> | null = null,
-    job: JobMetering | null = null,
-  ) {
+  constructor({ journal, clock }: { journal: MeteringJournal; clock: Clock }, call: AdmittedCall) {
+    const { caller, price, hold, job } = call;
     this.#hold = hold;
     this.#job = job;
     this.#journal = journal;
@@ -102,17 +96,17 @@ export class MeteredCall {
     // Written out: spreads build the object field by field, which costs more than everything else here.
     this.#event = {
       id: this.#id,
-      tenantId: call.tenantId,
-      userId: call.userId,
-      apiKeyId: call.apiKeyId,
-      sessionId: call.sessionId,
+      tenantId: caller.tenantId,
+      userId: caller.userId,
+      apiKeyId: caller.apiKeyId,
+      sessionId: caller.sessionId,
       model: call.model,
-      endpoint: call.endpoint,
+      endpoint: endpointOf(call.operation),
       operation: call.operation,
       streamed: call.streamed,
-      requestId: call.requestId,
-      jobId: call.jobId,
-      leaseIds: call.leaseIds,
+      requestId: caller.requestId,
+      jobId: job?.id ?? '',
+      leaseIds: hold.leaseIds,
       inputTokens: 0,
       cachedInputTokens: 0,
       outputTokens: 0,
@@ -168,7 +162,7 @@ export class MeteredCall {
   end(outcome: CallOutcome): Promise<void> {
     this.#ended = true;
     // Nobody gets a partial answer of a job's call.
-    const used = this.#event.jobId !== '' && !outcome.success ? noMeasures : outcome.used;
+    const used = this.#job !== null && !outcome.success ? noMeasures : outcome.used;
     if (outcome.success && this.#job !== null) this.#event.id = this.#job.successId || this.#id;
     Object.assign(this.#event, used);
     this.#event.success = outcome.success;
@@ -182,7 +176,7 @@ export class MeteredCall {
     const isKept = this.#job !== null && !outcome.success;
     if (isKept) this.#event.leaseIds = [];
     const written = this.#write(outcome);
-    const settled = isKept ? undefined : this.#hold?.settle(this.#event.costNanoUsd);
+    const settled = isKept ? undefined : this.#hold.settle(this.#event.costNanoUsd);
     return settled === undefined ? written : settled.then(() => written);
   }
 

@@ -3,7 +3,6 @@ import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { endpointOf } from '#shared/operations.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
@@ -28,34 +27,18 @@ export class MeteredItem {
   #disbelieved: Partial<Measures> | null = null;
 
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
-  constructor(
-    { journal, clock, logger }: MeteringDeps,
-    caller: Caller,
-    model: ServedModel,
-    hold: Hold,
-    onEnd: (tokens: number) => void,
-  ) {
-    this.#logger = logger;
+  constructor(deps: MeteringDeps, caller: Caller, model: ServedModel, hold: Hold, onEnd: (tokens: number) => void) {
+    this.#logger = deps.logger;
     this.#onEnd = onEnd;
-    this.call = new MeteredCall(
-      journal,
-      clock,
-      {
-        tenantId: caller.tenantId,
-        userId: caller.userId,
-        apiKeyId: caller.apiKeyId,
-        sessionId: caller.sessionId,
-        model: model.name,
-        endpoint: endpointOf(Operation.REALTIME_TRANSCRIPTION),
-        operation: Operation.REALTIME_TRANSCRIPTION,
-        streamed: true,
-        requestId: caller.requestId,
-        jobId: '',
-        leaseIds: hold.leaseIds,
-      },
-      priceAt(model.prices, clock.now()),
+    this.call = new MeteredCall(deps, {
+      caller,
+      model: model.name,
+      operation: Operation.REALTIME_TRANSCRIPTION,
+      streamed: true,
+      price: priceAt(model.prices, deps.clock.now()),
       hold,
-    );
+      job: null,
+    });
   }
 
   /** A piece of the transcript is about to be sent: resolves once the journal knows of it. */
