@@ -24,11 +24,13 @@ export function renameOrganization(
     const before = { name: organization.name };
     organization.name = next;
     await em.flush();
+    // As it is stored, whatever the caller's spelling: the audit chain hashes it.
+    const { id } = organization;
     await recordAudit(em, clock, {
-      tenantId,
+      tenantId: id,
       type: 'organization_updated',
       actor: by.actor,
-      target: { type: 'organization', id: tenantId },
+      target: { type: 'organization', id },
       before,
       after: { name: next },
     });

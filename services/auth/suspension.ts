@@ -18,13 +18,15 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 export async function setSuspended(
   deps: Deps,
   caller: Caller,
-  tenantId: string,
+  id: string,
   reason: string | null,
 ): Promise<Organization> {
   const { database, clock, keyRefreshes } = deps;
   const suspend = reason !== null;
   const { organization, version } = await transaction(database, async (em) => {
-    const found = await lockOrganization(em, tenantId);
+    const found = await lockOrganization(em, id);
+    // As it is stored, whatever the caller's spelling: the audit chain hashes it.
+    const tenantId = found.id;
     if ((found.suspendedAt != null) === suspend) return { organization: found, version: await currentVersion(em) };
     const before = { status: suspend ? 'active' : 'suspended' };
     const after = { status: suspend ? 'suspended' : 'active', ...(suspend && { reason }) };

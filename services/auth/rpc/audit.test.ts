@@ -200,6 +200,19 @@ test('a change made by Auth is in the chain of its organization, with before and
   expect((await verify(fixture.owner.tenantId)).firstBrokenSequence).toBeUndefined();
 });
 
+test('an operator who spells the id of an organization in capitals leaves its chain intact', async () => {
+  const id = await newOrganization();
+  const call = { tenantId: id.toUpperCase() };
+  await fixture.auth.suspendOrganization({ ...call, reason: 'unpaid' }, operatorOf(fixture));
+  await fixture.auth.restoreOrganization(call, operatorOf(fixture));
+  await fixture.auth.adminUpdateOrganization({ ...call, name: 'Renamed' }, operatorOf(fixture));
+  const { eventsChecked, firstBrokenSequence } = await verify(id);
+  expect([eventsChecked, firstBrokenSequence]).toEqual([3n, undefined]);
+  const filter = { targetId: id };
+  const { events } = await fixture.auth.adminListAuditEvents({ tenantId: id, filter }, operatorOf(fixture));
+  expect(events).toHaveLength(3);
+});
+
 test('an organization sees only its own events', async () => {
   await send([record(uuidv7())]);
   const { events } = await fixture.auth.listAuditEvents({ page: { limit: 100 } }, ownerOf(fixture));
