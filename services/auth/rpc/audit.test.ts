@@ -213,6 +213,15 @@ test('an operator who spells the id of an organization in capitals leaves its ch
   expect(events).toHaveLength(3);
 });
 
+test('an event of another service is found by the id of its target, however that was spelled', async () => {
+  const event = record(await newOrganization());
+  const targetId = event.target!.id;
+  event.target!.id = targetId.toUpperCase();
+  await send([event]);
+  const { events } = await fixture.auth.adminListAuditEvents({ filter: { targetId } }, operatorOf(fixture));
+  expect(events.map(({ record }) => record!.target!.id)).toEqual([targetId]);
+});
+
 test('an organization sees only its own events', async () => {
   await send([record(uuidv7())]);
   const { events } = await fixture.auth.listAuditEvents({ page: { limit: 100 } }, ownerOf(fixture));

@@ -1,6 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { AuditRecord } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { isUuid } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { appendToChains } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -16,8 +17,8 @@ export const recordAuditEvents =
   };
 
 const chained = (record: AuditRecord) => ({
-  tenantId: record.tenantId.toLowerCase() || platformChain,
-  id: record.id.toLowerCase(),
+  tenantId: asStored(record.tenantId) || platformChain,
+  id: asStored(record.id),
   type: record.type,
   // The column stores milliseconds, so the hash must use the same.
   occurredAtMs: Math.floor(timestampMs(record.occurredAt!)),
@@ -25,8 +26,11 @@ const chained = (record: AuditRecord) => ({
   actorId: record.actor!.id,
   actorIp: record.actor!.ip,
   targetType: record.target!.type,
-  targetId: record.target!.id,
+  targetId: asStored(record.target!.id),
   beforeJson: record.beforeJson,
   afterJson: record.afterJson,
   requestId: record.requestId,
 });
+
+/** Spells a UUID as Postgres does; the names of models and plans stay as they are. */
+const asStored = (id: string): string => (isUuid(id) ? id.toLowerCase() : id);
