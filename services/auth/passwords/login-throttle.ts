@@ -17,8 +17,8 @@ export type LoginThrottle = {
   succeeded(attempt: LoginAttempt): Promise<void>;
   /** Takes back the count of an attempt that revealed nothing about the password. */
   takeBack(attempt: LoginAttempt): Promise<void>;
-  /** Forgets all failures of an account, e.g. when its owner has set a password by mail. */
-  forgive(email: string): Promise<void>;
+  /** Forgets an account's failures from unknown addresses, and from this one, from where its owner has set a password by mail. */
+  forgive(account: Pick<LoginAttempt, 'email' | 'ip'>): Promise<void>;
 };
 
 type LoginAttempt = {
@@ -72,8 +72,8 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     });
   };
 
-  const forget = async (forgotten: Buffer): Promise<void> => {
-    await database.query({ text: 'delete from login_throttles where subject = $1', values: [forgotten] });
+  const forget = async (...forgotten: Buffer[]): Promise<void> => {
+    await database.query({ text: 'delete from login_throttles where subject = any($1)', values: [forgotten] });
   };
 
   // An attempt that was counted was not blocked.
@@ -105,6 +105,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
       await uncount(accountSubject(attempt));
       await uncount(addressSubject(attempt.ip));
     },
-    forgive: (email) => forget(subject('account', email)),
+    forgive: (account) =>
+      forget(accountSubject({ ...account, knownAddress: false }), accountSubject({ ...account, knownAddress: true })),
   };
 }

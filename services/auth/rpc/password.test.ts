@@ -111,6 +111,18 @@ test('someone who has set a password by mail can sign in at once, however often 
   await login(email, 'An0ther-password', '198.18.1.200');
 });
 
+test('someone who has forgotten the password at home can sign in there at once after setting another by mail', async () => {
+  const { email } = await join(fixture, 'forgetful-at-home@example.com');
+  const home = '198.18.2.1';
+  await login(email, strongPassword, home);
+  for (let guess = 0; guess < 6; guess += 1) await reasonOf(login(email, `guess ${guess}`, home));
+  expect(await reasonOf(login(email, strongPassword, home))).toBe(ErrorReason.RATE_LIMITED);
+  await forgot(email);
+  const token = await tokenMailedTo(fixture, email);
+  await fixture.auth.resetPassword({ token, newPassword: 'An0ther-password' }, anonymous(home));
+  await login(email, 'An0ther-password', home);
+});
+
 test('a password or user that changes while a password is checked opens no session and changes no password', async () => {
   const { id, tenantId, email } = await join(fixture, 'overtaken@example.com');
   const { rows } = await asTableOwner(fixture, 'select password_hash as hash from users where id = $1', [id]);

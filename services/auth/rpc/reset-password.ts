@@ -34,7 +34,7 @@ export const resetPassword =
       const change = { passwordHash, type: 'password_reset' as const, actor: userActor(user.id, caller) };
       return { email: user.email, version: await setPassword(em, user, change, deps) };
     });
-    await throttle.forgive(email);
+    await throttle.forgive({ email, ip: caller.ip });
     await feed.knownEverywhere(version);
     return {};
   };
