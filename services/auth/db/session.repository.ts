@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { refreshToken } from '#shared/session-token.ts';
+import { addressSource } from '../domain/login-backoff.ts';
 import type { PairFacts } from '../tokens/session-tokens.ts';
 import { SessionEntity, type SessionRow } from './session.entity.ts';
 
@@ -52,18 +53,19 @@ export async function endUserSessions(em: SqlEntityManager, userId: string, now:
 }
 
 /**
- * Whether an account's owner has signed in from an address within the time that sessions are kept. One query, whether or not the account
- * exists.
+ * Whether an account's owner has signed in from the same source as an address (addressSource) within the time that sessions are kept. One
+ * query, whether or not the account exists.
  */
 export async function hasSignedInFrom(
   database: ServiceDatabase,
   { email, ip }: { email: string; ip: string },
 ): Promise<boolean> {
-  const { rowCount } = await database.query({
+  const { rows } = await database.query<{ ip: string }>({
     name: 'auth-signed-in-from',
-    text: `select 1 from users join sessions on sessions.user_id = users.id
-      where users.email = $1 and users.is_active and sessions.ip = $2 limit 1`,
-    values: [email, ip],
+    text: `select distinct sessions.ip from users join sessions on sessions.user_id = users.id
+      where users.email = $1 and users.is_active`,
+    values: [email],
   });
-  return rowCount !== 0;
+  const source = addressSource(ip);
+  return rows.some((session) => addressSource(session.ip) === source);
 }

@@ -166,6 +166,17 @@ test('guessing from unknown addresses is slowed down per account, and the owner 
   await login(email, strongPassword, '203.0.113.200');
 });
 
+test('an IPv6 address is known by its network, since systems change the rest of it every day', async () => {
+  const { email } = await join(fixture, 'private@example.com');
+  await login(email, strongPassword, '2001:db8:7:8::1');
+  let reason: ErrorReason | null = null;
+  for (let guess = 0; guess < 7; guess += 1)
+    reason = await reasonOf(login(email, `guess ${guess}`, `203.0.114.${guess}`));
+  expect(reason).toBe(ErrorReason.RATE_LIMITED);
+  expect(await reasonOf(login(email, strongPassword, '2001:db8:7:9::1'))).toBe(ErrorReason.RATE_LIMITED);
+  await login(email, strongPassword, '2001:db8:7:8:a1b2:c3d4:e5f6:1');
+});
+
 test('guesses at one address from which the owner has signed in do not slow the owner down at another', async () => {
   const { email } = await join(fixture, 'traveller@example.com');
   const [home, hotel] = ['198.51.100.8', '198.51.100.9'];
