@@ -71,7 +71,7 @@ async function removeOld(
       order by id limit ${removedAtOnce} for update skip locked))`,
     values: [firstIdAt(madeBefore.getTime()), madeBefore],
   };
-  await removeInBatches(database, statement, removedAtOnce, signal);
+  await removeInBatches(database, statement, signal);
 }
 
 /** Tidies up now and then until it is closed. */

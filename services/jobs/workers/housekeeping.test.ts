@@ -127,3 +127,21 @@ test('one round removes all expired jobs, however many', async () => {
   expect(await removeExpired({ database, clock: later(0) })).toBe(1_201);
   expect(await count('jobs')).toBe(0);
 });
+
+test('no statement removes more results than it can in its time, and a round removes all of them', async () => {
+  const ids = await queueJobs(database, 6, tenant);
+  for (const [place, mebibytes] of [60, 60, 60, 256, 1, 1].entries()) {
+    await database.pool.query(
+      `update jobs set status = 3, ended_at = now(), expires_at = now() + $2 * interval '1 second', result_bytes = $3 where id = $1`,
+      [ids[place], place, mebibytes * 1024 * 1024],
+    );
+  }
+  const removed: (number | null)[] = [];
+  const query: typeof database.query = async (statement) => {
+    const result = await database.query<never>(statement);
+    if (statement.name === 'jobs-remove-expired') removed.push(result.rowCount);
+    return result;
+  };
+  expect(await removeExpired({ database: { ...database, query }, clock: later(60_000) })).toBe(6);
+  expect(removed).toEqual([2, 1, 1, 2, 0]);
+});

@@ -10,7 +10,9 @@ import type { JobsDeps } from '../deps.ts';
 type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
 
 const everyMs = 60_000;
+/** The most jobs, and bytes of their results, that one statement removes: a gibibyte takes seconds, and a statement has five. */
 const removedAtOnce = 500;
+const removedBytesAtOnce = 128 * 1024 ** 2;
 const renewedAtOnce = 100;
 /** Room is renewed when less than this is left of its hour, so that it outlasts an equally long outage of Billing. */
 const renewLeftMs = holdMs - 600_000;
@@ -20,23 +22,33 @@ export const startHousekeeping = (deps: Deps): RecurringWork =>
   startRecurringWork({
     name: 'the housekeeping of Jobs',
     everyMs,
-    async round() {
-      await removeExpired(deps);
+    async round(signal) {
+      await removeExpired(deps, signal);
       await renewHolds(deps);
     },
     logger: deps.logger,
   });
 
 /** Removes jobs whose 24 hours are over, with their results, and the remembered keys of deleted ones. */
-export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {
+export async function removeExpired(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  signal?: AbortSignal,
+): Promise<number> {
   const expired = {
     name: 'jobs-remove-expired',
     text: `delete from jobs where (tenant_id, id) in (
-      select tenant_id, id from jobs where expires_at <= ${presentSql(1)} order by expires_at
-      limit ${removedAtOnce} for update skip locked)`,
+      select tenant_id, id from (
+        select tenant_id, id, row_number() over by_expiry as place, sum(result_bytes) over by_expiry as bytes
+        from (
+          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${presentSql(1)} order by expires_at
+          limit ${removedAtOnce} for update skip locked
+        ) as expired
+        window by_expiry as (order by expires_at, id)
+      ) as measured
+      where place = 1 or bytes <= ${removedBytesAtOnce})`,
     values: [clockShiftMs(clock)],
   };
-  const removed = await removeInBatches(database, expired, removedAtOnce);
+  const removed = await removeInBatches(database, expired, signal);
   await database.query({
     name: 'jobs-forget-deleted-keys',
     text: `delete from deleted_job_keys where created_at <= ${presentSql(1)} - interval '${idempotencyMs} milliseconds'`,

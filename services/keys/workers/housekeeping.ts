@@ -48,7 +48,7 @@ async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>
       limit ${removedAtOnce} for update skip locked)`,
     values: [new Date(nowMs - overForMs)],
   };
-  await removeInBatches(database, over, removedAtOnce);
+  await removeInBatches(database, over);
 }
 
 /** Runs the housekeeping every minute; several processes doing so do no harm. */
