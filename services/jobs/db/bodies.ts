@@ -16,6 +16,9 @@ export const inRowBytesMax = 64 * 1024;
 /** The size of a part: as much as a statement can carry without holding anybody up. */
 const partBytes = 1024 * 1024;
 
+/** How many bytes of bodies one statement deletes: a gibibyte takes seconds, and a statement has five. */
+export const deletedBytesMax = 128 * 1024 * 1024;
+
 type JobKey = { tenantId: string; id: string };
 type Sql = Pick<pg.ClientBase, 'query'>;
 

@@ -21,6 +21,7 @@ export type TakenJob = {
   contentType: string;
   /** Null if it is too large for the job's row. */
   request: Buffer | null;
+  requestBytes: number;
   /** Rises each time the job is taken: this worker may end the job only under this number. */
   fence: bigint;
   /** Including the current one. */
@@ -84,7 +85,7 @@ const take = `
     started_at = coalesce(started_at, ${presentSql(7)}),
     lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
-  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, model, content_type, request, fence,
+  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, model, content_type, request, body_bytes, fence,
     attempts, created_at, started_at, cost_max_nano_usd, cost_min_nano_usd, hold,
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
@@ -151,6 +152,7 @@ type TakenRow = {
   model: string;
   content_type: string;
   request: Buffer | null;
+  body_bytes: number;
   fence: bigint;
   attempts: number;
   created_at: Date;
@@ -170,6 +172,7 @@ const takenJob = (row: TakenRow): TakenJob => ({
   model: row.model,
   contentType: row.content_type,
   request: row.request,
+  requestBytes: row.body_bytes,
   fence: row.fence,
   attempts: row.attempts,
   createdMs: row.created_at.getTime(),

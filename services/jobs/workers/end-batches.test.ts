@@ -22,7 +22,7 @@ test('an answer is given up once its lease has long lapsed, so that a worker can
       waitedMs += ms;
     },
   });
-  const job = { tenantId: '', id: '', fence: 1n } as never;
+  const job = { tenantId: '', id: '', fence: 1n, requestBytes: 2 };
   expect(await ends.end(job, { status: JobStatus.FAILED, error: create(ErrorDetailSchema) })).toBe(false);
   expect(tries).toBeGreaterThan(1);
   expect(waitedMs).toBeGreaterThan(29_000);
@@ -40,7 +40,23 @@ test('an ending that the database refuses holds up none of the others in its bat
   const wereEnded = ids.map((id, place) => {
     const contentType = place === 1 ? '\0' : 'text/plain';
     const answer = { status: JobStatus.COMPLETED, contentType, body: Buffer.from('an answer') } as const;
-    return ends.end({ ...tenant, id, fence: 0n }, answer);
+    return ends.end({ ...tenant, id, fence: 0n, requestBytes: 2 }, answer);
   });
   expect(await Promise.all(wereEnded)).toEqual([true, false, true]);
+});
+
+test('no statement deletes more requests than it can in its time', async () => {
+  const batches: number[] = [];
+  const query = async ({ values }: { values?: unknown[] }) => {
+    const ids = values![1] as string[];
+    batches.push(ids.length);
+    return { rows: ids.map((id) => ({ id })) } as never;
+  };
+  const ends = createEndBatches({ database: { query, pool: {} as never }, shiftMs: () => 0, logger: silent });
+  const wereEnded = [25, 25, 25, 25, 25, 25, 130, 1, 1].map((mebibytes, place) => {
+    const job = { tenantId: '', id: String(place), fence: 1n, requestBytes: mebibytes * 1024 * 1024 };
+    return ends.end(job, { status: JobStatus.FAILED, error: create(ErrorDetailSchema) });
+  });
+  expect(await Promise.all(wereEnded)).toEqual(wereEnded.map(() => true));
+  expect(batches).toEqual([5, 1, 1, 2]);
 });

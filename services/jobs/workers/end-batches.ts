@@ -3,11 +3,12 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { inRowBytesMax } from '../db/bodies.ts';
+import { deletedBytesMax, inRowBytesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
-import type { HeldJob } from '../db/take-jobs.ts';
+import type { HeldJob, TakenJob } from '../db/take-jobs.ts';
 
-type Waiting = { job: HeldJob; ending: Ending; done(wasEnded: boolean): void };
+type EndedJob = HeldJob & Pick<TakenJob, 'requestBytes'>;
+type Waiting = { job: EndedJob; ending: Ending; done(wasEnded: boolean): void };
 
 const batchMax = 200;
 /** How long an ended job waits for others, in milliseconds: jobs taken together often end together. */
@@ -18,7 +19,7 @@ const triesMax = 60;
 
 export type EndBatches = {
   /** Ends a job; resolves with false when the worker no longer held it, or it could not be ended. */
-  end(job: HeldJob, ending: Ending): Promise<boolean>;
+  end(job: EndedJob, ending: Ending): Promise<boolean>;
 };
 
 /** Ends jobs together: one that ends shortly after another, or while a statement is under way, goes with the next. */
@@ -37,10 +38,19 @@ export function createEndBatches(deps: {
     isWriting = true;
     while (waiting.length > 0) {
       await delay(gatherMs);
-      const batch = waiting.splice(0, batchMax);
-      await writeBatch(batch);
+      await writeBatch(nextBatch());
     }
     isWriting = false;
+  }
+
+  /** Their requests are deleted with them. */
+  function nextBatch(): Waiting[] {
+    let bytes = 0;
+    const count = waiting.findIndex(({ job }, place) => {
+      bytes += job.requestBytes;
+      return place === batchMax || (place > 0 && bytes > deletedBytesMax);
+    });
+    return waiting.splice(0, count === -1 ? waiting.length : count);
   }
 
   /**

@@ -4,15 +4,14 @@ import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
+import { deletedBytesMax } from '../db/bodies.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
 
 type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
 
 const everyMs = 60_000;
-/** The most jobs, and bytes of their results, that one statement removes: a gibibyte takes seconds, and a statement has five. */
 const removedAtOnce = 500;
-const removedBytesAtOnce = 128 * 1024 ** 2;
 const renewedAtOnce = 100;
 /** Room is renewed when less than this is left of its hour, so that it outlasts an equally long outage of Billing. */
 const renewLeftMs = holdMs - 600_000;
@@ -45,7 +44,7 @@ export async function removeExpired(
         ) as expired
         window by_expiry as (order by expires_at, id)
       ) as measured
-      where place = 1 or bytes <= ${removedBytesAtOnce})`,
+      where place = 1 or bytes <= ${deletedBytesMax})`,
     values: [clockShiftMs(clock)],
   };
   const removed = await removeInBatches(database, expired, signal);
