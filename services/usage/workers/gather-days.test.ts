@@ -5,6 +5,7 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { testEvent, testId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
 import { gatherDays } from './gather-days.ts';
@@ -139,4 +140,29 @@ test('late events of a day are counted once each while it is gathered, even by t
         select requests from weekly_rollups union all select requests from rollups where not in_day) as weeks`,
   );
   expect(new Set(rows.map((row) => row.requests)).size).toBe(1);
+});
+
+test('a day of a large organization may take longer than other statements', async () => {
+  const statementTimeoutMs = 1_000;
+  const { logger } = logCollector();
+  const connection = usage.databaseUrl;
+  const hurried = await openServiceDatabase({ service: 'usage', connection, entities: [], logger, statementTimeoutMs });
+  await usage.client.record({ events: callsOf(pastDayMs) }, asService());
+  // Slow for as long as somebody else has one of its rows.
+  await owner.query('begin');
+  await owner.query('select from rollups where not in_day and bucket_start < $1 limit 1 for update', [
+    new Date(pastDayMs + dayMs),
+  ]);
+  const gathered = gatherDays({ database: hurried }, never).then(() => 'gathered', String);
+  const running = `select 1 from pg_stat_activity where datname = current_database() and query like '%gathered as%' and state = 'active'
+    and clock_timestamp() - query_start > $1 * interval '1 millisecond' and pid <> pg_backend_pid()`;
+  const isLate = async () => (await owner.query(running, [statementTimeoutMs * 1.5])).rowCount === 1;
+  await Promise.race([
+    gathered,
+    waitFor(isLate, { description: 'a statement that takes its time', timeoutMs: 10_000 }),
+  ]);
+  await owner.query('commit');
+  expect(await gathered).toBe('gathered');
+  expect(await rowsOutsideDay(pastDayMs)).toBe(0);
+  await hurried.close();
 });

@@ -13,6 +13,8 @@ type DayGathererDeps = {
 const everyMs = 3_600_000;
 /** How long after its end a day is gathered, in hours: by then nearly all of its events have arrived, and later ones do no harm. */
 const settlingHours = 1;
+/** How long a day may take, in milliseconds: one of a large organization has hundreds of thousands of rows. */
+const gatheringMsMax = 300_000;
 
 /**
  * Sums the roll-ups of past days by day and by week, and rewrites them so that those of each organization are adjacent. They arrive as
@@ -69,7 +71,7 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
       });
     },
     // What a crash undoes is gathered again.
-    { settings: { synchronous_commit: 'off' } },
+    { settings: { synchronous_commit: 'off', statement_timeout: gatheringMsMax } },
   );
 
 /** Gathers every hour; several processes doing so do no harm. */
