@@ -26,9 +26,11 @@ const openState = 1;
 
 const realtimePath = /^\/(api\/)?v1\/realtime(\?|$)/;
 
-/** Whether a request asks for a WebSocket where there is one. */
+/** Whether a request asks for a WebSocket where there is one (RFC 6455 section 4.1). */
 export const isRealtimeUpgrade = (message: IncomingMessage): boolean =>
-  message.headers.upgrade?.toLowerCase() === 'websocket' && realtimePath.test(message.url ?? '');
+  message.method === 'GET' &&
+  message.headers.upgrade?.toLowerCase() === 'websocket' &&
+  realtimePath.test(message.url ?? '');
 
 /** Lets routes of this part of the app become WebSockets; other routes do not run its hooks. */
 export async function installWebSockets(app: EdgeApp): Promise<void> {
