@@ -15,6 +15,7 @@ const short: Patience = {
   headMs: patience.headMs / 50,
   checkMs: patience.checkMs / 50,
   stalledMs: patience.stalledMs / 50,
+  endedMs: patience.endedMs / 50,
 };
 /** More than the network's own buffers hold. */
 const long = Buffer.alloc(24 * 1024 * 1024);
@@ -43,14 +44,15 @@ async function start() {
   accepted = [];
   app.server.on('connection', (socket: Socket) => accepted.push(socket));
   const { port } = app.server.address() as AddressInfo;
-  return (first: string): Socket => {
-    const socket = connect(port, '127.0.0.1');
+  const open = (first: string, options = {}): Socket => {
+    const socket = connect({ port, host: '127.0.0.1', ...options });
     socket.on('error', () => {});
     socket.resume();
     socket.write(first);
     closers.push(() => socket.destroy());
     return socket;
   };
+  return Object.assign(open, { server: app.server });
 }
 
 const head = (length: number): string =>
@@ -126,6 +128,13 @@ test('a client that reads its answer slowly gets all of it, and its connection i
   slow.write(get('/late'));
   const length = slow.bytesRead;
   await waitFor(() => slow.bytesRead > length, { description: 'the late answer' });
+});
+
+test('a client that is refused an upgrade cannot keep its connection', async () => {
+  const open = await start();
+  open.server.on('upgrade', (_request, socket) => socket.end('HTTP/1.1 401 Unauthorized\r\n\r\n'));
+  open('GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n', { allowHalfOpen: true });
+  await waitFor(() => accepted[0]?.destroyed === true, { description: 'the connection to be closed' });
 });
 
 test('the edge allows 20 s for a head and ten minutes for a whole request', async () => {

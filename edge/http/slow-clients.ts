@@ -12,10 +12,18 @@ export type Patience = {
   slowChecksMax: number;
   /** A client that takes nothing of its answer for this long is cut off, at the latest after twice this time. */
   stalledMs: number;
+  /** A client that keeps its side of a connection whose other side has ended is cut off after this long. */
+  endedMs: number;
 };
 
 /** A request that trickles is closed within 30 s, whichever part of it does; a steady upload may take its time. */
-export const patience: Patience = { headMs: 20_000, checkMs: 5_000, slowChecksMax: 4, stalledMs: 60_000 };
+export const patience: Patience = {
+  headMs: 20_000,
+  checkMs: 5_000,
+  slowChecksMax: 4,
+  stalledMs: 60_000,
+  endedMs: 5_000,
+};
 
 /** Bytes a second; the slowest mobile networks do ten times that. */
 const paceMin = 1_024;
@@ -36,11 +44,22 @@ type RequestSocket = Socket & { [receiving]?: IncomingMessage };
  * Cuts off clients whose bodies trickle or who take nothing of their answer, and, when the server closes, lets slow readers finish. Costs a
  * request one assignment: connections are checked at intervals.
  */
-export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax, stalledMs }: Patience): void {
+export function attendSlowClients(
+  app: FastifyInstance,
+  { checkMs, slowChecksMax, stalledMs, endedMs }: Patience,
+): void {
   const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
   app.server.on('connection', (socket: RequestSocket) => {
     seen.set(socket, { bytes: 0, slowChecks: 0 });
-    socket.once('close', () => seen.delete(socket));
+    // Node does so itself, except for a connection that has asked for an upgrade: refused, that would be kept for as long as its client likes.
+    socket.once('finish', () => {
+      cutOff = setTimeout(() => socket.destroy(), endedMs).unref();
+    });
+    let cutOff: NodeJS.Timeout | undefined;
+    socket.once('close', () => {
+      clearTimeout(cutOff);
+      seen.delete(socket);
+    });
   });
   app.server.on('request', (request: IncomingMessage) => {
     (request.socket as RequestSocket)[receiving] = request;
