@@ -2,6 +2,7 @@ import { transactionInTurn } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
+import { hasSignedInFrom } from '../db/session.repository.ts';
 import { getUser, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../domain/password-rule.ts';
@@ -18,7 +19,8 @@ export const changePassword =
     requireStrongPassword(request.newPassword, 'new_password');
     const where = { id: caller.userId, tenantId: caller.tenantId };
     const user = await getUser(database.em(), where);
-    const attempt = { email: user.email, ip: caller.ip, knownAddress: true };
+    const knownAddress = await hasSignedInFrom(database, { email: user.email, ip: caller.ip });
+    const attempt = { email: user.email, ip: caller.ip, knownAddress };
     await throttle.begin(attempt);
     const right = await passwords.verify(user.passwordHash, request.currentPassword).catch(async (error) => {
       await throttle.takeBack(attempt).catch(() => {});
