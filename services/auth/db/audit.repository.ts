@@ -28,6 +28,9 @@ export type EventRow = {
   hash: Buffer;
 };
 
+/** As many events as are read and sorted in a fraction of a second. */
+const readAtOnceMax = 100_000;
+
 type AuditFilter = Omit<ListAuditEventsRequest, '$typeName' | '$unknown' | 'page'>;
 
 /** One page of events, newest first: of one organization, or of all chains. */
@@ -36,18 +39,60 @@ export async function pageOfAuditEvents(
   filter: AuditFilter & { tenantId: string | null },
   { limit, offset }: PageRows,
 ): Promise<{ events: AuditEvent[]; total: number }> {
+  const { tenantId } = filter;
   const { conditions, values } = conditionsOf(filter);
-  const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
-  const counted = await database.query<{ total: bigint }>({
-    text: `select count(*) as total from audit_events ${where}`,
-    values,
-  });
-  const order = filter.tenantId === null ? 'id desc' : 'sequence desc';
-  const { rows } = await database.query<EventRow>({
-    text: `select * from audit_events ${where} order by ${order} limit ${limit} offset ${offset}`,
-    values,
-  });
-  return { events: rows.map(eventMessage), total: Number(counted.rows[0]!.total) };
+  const isNarrowed = conditions.length > (tenantId === null ? 0 : 1);
+  const total = isNarrowed
+    ? await count(database, `count(*) as total from audit_events where ${conditions.join(' and ')}`, values)
+    : await count(
+        database,
+        `coalesce(sum(sequence), 0)::bigint as total from audit_heads ${whereOf(conditions)}`,
+        values,
+      );
+  const text = isNarrowed
+    ? narrowedPage(conditions, {
+        tenantId,
+        limit,
+        offset,
+        isFarBack: filter.occurredBefore !== undefined && total <= readAtOnceMax,
+      })
+    : wholePage(conditions, { tenantId, limit, offset, total });
+  const { rows } = await database.query<EventRow>({ text, values });
+  return { events: rows.map(eventMessage), total };
+}
+
+type Place = { tenantId: string | null; limit: number; offset: number };
+
+const orderOf = (tenantId: string | null): string => (tenantId === null ? 'id desc' : 'sequence desc');
+
+/** `isFarBack`: its own events are fewer than those that are newer, and would be passed on the way to the first of it. */
+function narrowedPage(
+  conditions: readonly string[],
+  { tenantId, limit, offset, isFarBack }: Place & { isFarBack: boolean },
+): string {
+  const found = `audit_events ${whereOf(conditions)}`;
+  const source = isFarBack ? `(select * from ${found} offset 0) as in_range` : found;
+  return `select * from ${source} order by ${orderOf(tenantId)} limit ${limit} offset ${offset}`;
+}
+
+/** A chain has no gaps, so each of its pages is found at once; those of all chains by an index alone. */
+function wholePage(
+  conditions: readonly string[],
+  { tenantId, limit, offset, total }: Place & { total: number },
+): string {
+  const inPage =
+    tenantId === null
+      ? `id in (select id from audit_events order by id desc limit ${limit} offset ${offset})`
+      : `sequence <= ${total - offset}`;
+  return `select * from audit_events ${whereOf([...conditions, inPage])} order by ${orderOf(tenantId)} limit ${limit}`;
+}
+
+const whereOf = (conditions: readonly string[]): string =>
+  conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
+
+async function count(database: ServiceDatabase, what: string, values: unknown[]): Promise<number> {
+  const { rows } = await database.query<{ total: bigint }>({ text: `select ${what}`, values });
+  return Number(rows[0]!.total);
 }
 
 function conditionsOf(filter: AuditFilter & { tenantId: string | null }): { conditions: string[]; values: unknown[] } {

@@ -4,6 +4,7 @@ import { KeepLeases } from './0002-keep-leases.ts';
 import { StartAnewBehindFailovers } from './0003-start-anew-behind-failovers.ts';
 import { IndexMailsAndInvitations } from './0004-index-mails-and-invitations.ts';
 import { FreeAddresses } from './0005-free-addresses.ts';
+import { FindAuditEvents } from './0006-find-audit-events.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -12,4 +13,5 @@ export const migrations: NamedMigration[] = [
   { name: '0003-start-anew-behind-failovers', class: StartAnewBehindFailovers },
   { name: '0004-index-mails-and-invitations', class: IndexMailsAndInvitations },
   { name: '0005-free-addresses', class: FreeAddresses },
+  { name: '0006-find-audit-events', class: FindAuditEvents },
 ];
