@@ -1,5 +1,5 @@
 import { type Aggregator, Counter, Gauge, type Registry } from 'prom-client';
-import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metrics.ts';
+import { bound, CellCounter, CellHistogram, type HistogramCell, latencySeconds } from '#shared/metrics.ts';
 import type { Following } from '#shared/rpc/follow-stream.ts';
 import type { Catalog } from './catalog/catalog.ts';
 import type { DeploymentRuntime, RunMetrics, Verdict } from './catalog/deployment-runtime.ts';
@@ -31,8 +31,15 @@ export function upstreamMetrics(registry: Registry): (model: string, deployment:
     bound((deployment: string): RunMetrics => {
       const cell = (kind: Verdict['kind']) => runs.cell({ model, deployment, outcome: outcomes[kind] });
       const cells = { good: cell('good'), bad: cell('bad'), busy: cell('busy'), none: cell('none') };
-      const head = heads.cell({ model, deployment });
-      return { answered: (ms) => head.observe(ms / 1000), ended: (kind) => cells[kind].inc() };
+      // Only once it has answered: a catalog may have thousands of deployments, and a histogram has twenty series.
+      let head: HistogramCell | undefined;
+      return {
+        answered(ms) {
+          head ??= heads.cell({ model, deployment });
+          head.observe(ms / 1000);
+        },
+        ended: (kind) => cells[kind].inc(),
+      };
     }),
   );
   return (model, deployment) => ofModel(model)(deployment);
