@@ -13,6 +13,9 @@ export const clockShiftMs = (clock: Pick<Clock, 'now'>): number => {
 export const presentSql = (parameter: number): string =>
   `(clock_timestamp() + $${parameter}::float8 * interval '1 millisecond')`;
 
+/** The same, taken once for a statement: only such a moment can be looked up in an index. */
+export const momentSql = (parameter: number): string => `(select ${presentSql(parameter)})`;
+
 /** Whether a job has not expired, in SQL; the parameter with this number is clockShiftMs. To its owner an expired job is gone. */
 export const unexpiredSql = (parameter: number): string =>
   `(expires_at is null or expires_at > ${presentSql(parameter)})`;

@@ -7,10 +7,11 @@ import {
   InvokeResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
-import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
 import { removeExpired, renewHolds } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
@@ -144,4 +145,25 @@ test('no statement removes more results than it can in its time, and a round rem
   };
   expect(await removeExpired({ database: { ...database, query }, clock: later(60_000) })).toBe(6);
   expect(removed).toEqual([2, 1, 1, 2, 0]);
+});
+
+test('a round reads hardly any of the jobs that are not over yet, nor of those whose room is held for long', async () => {
+  await using made = await createTestDatabase();
+  const filling = await openJobsDatabase(made.url);
+  await queueJobs(filling, 10_000, tenant);
+  await filling.pool.query(`
+    update jobs set hold_expires_at = now() + interval '1 hour';
+    update jobs set status = 3, expires_at = now() + interval '1 day', hold_expires_at = null
+      where id in (select id from jobs limit 5000);
+    update jobs set expires_at = now() where id in (select id from jobs where status = 3 limit 3)`);
+  await filling.pool.query('analyze jobs');
+  await filling.close();
+  const before = await jobsRead(made.url);
+
+  const keeping = await openJobsDatabase(made.url);
+  const deps = { ...workerDeps(keeping, () => {}), clock: later(0) };
+  expect(await removeExpired(deps)).toBe(3);
+  expect(await renewHolds(deps)).toBe(0);
+  await keeping.close();
+  expect((await jobsRead(made.url)) - before).toBeLessThan(100);
 });

@@ -5,7 +5,7 @@ import { idempotencyMs } from '#shared/idempotency.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
-import { clockShiftMs, presentSql } from '../db/time.ts';
+import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
 
 type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
@@ -39,7 +39,7 @@ export async function removeExpired(
       select tenant_id, id from (
         select tenant_id, id, row_number() over by_expiry as place, sum(result_bytes) over by_expiry as bytes
         from (
-          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${presentSql(1)} order by expires_at
+          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${momentSql(1)} order by expires_at
           limit ${removedAtOnce} for update skip locked
         ) as expired
         window by_expiry as (order by expires_at, id)
@@ -50,7 +50,7 @@ export async function removeExpired(
   const removed = await removeInBatches(database, expired, signal);
   await database.query({
     name: 'jobs-forget-deleted-keys',
-    text: `delete from deleted_job_keys where created_at <= ${presentSql(1)} - interval '${idempotencyMs} milliseconds'`,
+    text: `delete from deleted_job_keys where created_at <= ${momentSql(1)} - interval '${idempotencyMs} milliseconds'`,
     values: [clockShiftMs(clock)],
   });
   await database.query({ text: `delete from served_tenants where served_at < now() - interval '7 days'`, values: [] });
@@ -69,7 +69,7 @@ export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logge
       name: 'jobs-renew-holds',
       text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
         where (tenant_id, id) in (
-          select tenant_id, id from jobs where hold_expires_at <= ${presentSql(1)} + interval '${renewLeftMs} milliseconds'
+          select tenant_id, id from jobs where hold_expires_at <= ${momentSql(1)} + interval '${renewLeftMs} milliseconds'
           order by hold_expires_at limit ${renewedAtOnce} for update skip locked)
         returning tenant_id, id, hold`,
       values: [shiftMs],

@@ -25,7 +25,7 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
   // An edge that was away for longer starts with an empty cache. The last change is kept: it tells an edge that knows it that nothing was
   // missed.
   await database.query({
-    text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes' and version < (select version from feed)`,
+    text: `delete from changes where changed_at < now() - interval '10 minutes' and version < (select version from feed)`,
     values: [],
   });
   await database.query({
@@ -35,7 +35,7 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
   });
   // An edge repeats a batch for as long as it lives; one that could not report for a day counts some uses twice.
   await database.query({
-    text: `delete from use_batches where recorded_at < clock_timestamp() - interval '1 day'`,
+    text: `delete from use_batches where recorded_at < now() - interval '1 day'`,
     values: [],
   });
 }
