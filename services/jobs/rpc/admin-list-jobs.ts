@@ -22,8 +22,11 @@ export const adminListJobs =
     const [found, counted] = await Promise.all([
       database.query<AdminRow>({
         name: 'jobs-admin-list',
-        text: `select ${jobColumns}, tenant_id, user_id, subject_id, attempts, worker_id from jobs where ${filter}
-          order by id desc limit $4 offset $5`,
+        // The page is found, and the rest counted, by jobs_by_id alone: rows hold their results.
+        text: `select ${jobColumns}, jobs.tenant_id, user_id, subject_id, attempts, worker_id from (
+            select tenant_id, id from jobs where ${filter} order by id desc limit $4 offset $5
+          ) as page join jobs on jobs.tenant_id = page.tenant_id and jobs.id = page.id
+          order by jobs.id desc`,
         values: [...values, rows.limit, rows.offset],
       }),
       database.query<{ total: bigint }>({

@@ -21,9 +21,12 @@ export const listJobs =
     const [found, counted] = await Promise.all([
       database.query<JobRow>({
         name: `jobs-list-${isAscending ? 'asc' : 'desc'}`,
-        text: `select ${jobColumns} from jobs where ${filter}
-            and ($7::uuid is null or id ${isAscending ? '>' : '<'} $7)
-          order by id ${isAscending ? 'asc' : 'desc'} limit $8 offset $9`,
+        // The page is found, and the rest counted, by jobs_of_user alone: rows hold their results.
+        text: `select ${jobColumns} from (
+            select id from jobs where ${filter} and ($7::uuid is null or id ${isAscending ? '>' : '<'} $7)
+            order by id ${isAscending ? 'asc' : 'desc'} limit $8 offset $9
+          ) as page join jobs on tenant_id = $1 and jobs.id = page.id
+          order by jobs.id ${isAscending ? 'asc' : 'desc'}`,
         values: [...values, after, rows.limit + 1, rows.offset],
       }),
       database.query<{ total: bigint }>({

@@ -3,6 +3,7 @@ import { CreateJobs } from './0001-create-jobs.ts';
 import { KeepSmallBodiesInRows } from './0002-keep-small-bodies-in-rows.ts';
 import { CountKeptResults } from './0003-count-kept-results.ts';
 import { RememberKeysOfDeletedJobs } from './0004-remember-keys-of-deleted-jobs.ts';
+import { CountJobsByIndex } from './0005-count-jobs-by-index.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -10,4 +11,5 @@ export const migrations: NamedMigration[] = [
   { name: '0002-keep-small-bodies-in-rows', class: KeepSmallBodiesInRows },
   { name: '0003-count-kept-results', class: CountKeptResults },
   { name: '0004-remember-keys-of-deleted-jobs', class: RememberKeysOfDeletedJobs },
+  { name: '0005-count-jobs-by-index', class: CountJobsByIndex },
 ];
