@@ -5,6 +5,7 @@ import { CreateIdempotencyKeys } from './003-create-idempotency-keys.ts';
 import { SetRefusedEventsAside } from './004-set-refused-events-aside.ts';
 import { NoteWhereRegistered } from './005-note-where-registered.ts';
 import { NoticeFailovers } from './006-notice-failovers.ts';
+import { OrderReminders } from './007-order-reminders.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
@@ -13,4 +14,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '004-set-refused-events-aside', class: SetRefusedEventsAside },
   { name: '005-note-where-registered', class: NoteWhereRegistered },
   { name: '006-notice-failovers', class: NoticeFailovers },
+  { name: '007-order-reminders', class: OrderReminders },
 ];
