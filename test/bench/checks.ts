@@ -130,7 +130,12 @@ measure(
     const principal = credentials.authenticate(secretOf(index));
     if (principal instanceof Promise) throw new Error('a known key was asked for');
     admit(principal, rule, '10.1.2.3');
-    return admitModel(catalog, model, Operation.CHAT_COMPLETIONS, tenantId, principal.constraints, clock.now());
+    const { constraints } = principal;
+    return admitModel(
+      catalog,
+      { name: model, operation: Operation.CHAT_COMPLETIONS, tenantId, constraints },
+      clock.now(),
+    );
   },
   // A real request has just written its secret; here it comes from distant memory.
   (index) => secretOf(index).charCodeAt(20),

@@ -8,12 +8,21 @@ import { retirementState, sunsetMessage } from '../domain/retirement.ts';
 /** How long a client should wait for a model that is not serving, in milliseconds. */
 const unavailableRetryMs = 5_000;
 
+/** What is asked of a model, and by whom. */
+type ModelAsked = {
+  /** As the request names it. */
+  name: string;
+  operation: Operation;
+  tenantId: string;
+  constraints: CallerConstraints | undefined;
+};
+
 /**
  * The model that a request names, if the caller may use it now. The order is that of decisions.md (Models): existence and grant, retired,
  * allowlist, serviceable. A model that the caller may not know of is refused in the same words as one that does not exist.
  */
-export function admitModel(...asked: Parameters<typeof allowedModel>): ServedModel {
-  const model = allowedModel(...asked);
+export function admitModel(catalog: Catalog, asked: ModelAsked, nowMs: number): ServedModel {
+  const model = allowedModel(catalog, asked, nowMs);
   if (!isServiceable(model)) throw modelUnavailable(model.name);
   return model;
 }
@@ -21,10 +30,7 @@ export function admitModel(...asked: Parameters<typeof allowedModel>): ServedMod
 /** Like admitModel, but the model need not be serving. It must not be retired at `nowMs`. */
 export function allowedModel(
   catalog: Catalog,
-  name: string,
-  operation: Operation,
-  tenantId: string,
-  constraints: CallerConstraints | undefined,
+  { name, operation, tenantId, constraints }: ModelAsked,
   nowMs: number,
 ): ServedModel {
   const model = catalog.find(name);

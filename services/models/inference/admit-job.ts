@@ -27,10 +27,11 @@ export const admitJob =
       throw invalidRequest(param, 'A background job cannot stream: leave out `stream`.', 'invalid_value');
     }
     const nowMs = deps.clock.now();
-    const model = admitModel(deps.catalog, call.model, operation, caller.tenantId, constraints, nowMs);
+    const { tenantId } = caller;
+    const model = admitModel(deps.catalog, { name: call.model, operation, tenantId, constraints }, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const tokens = estimatedTokens(call, model);
-    const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, constraints), tokens);
+    const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(tenantId, constraints), tokens);
     // It does not run now, but its tokens count as used: when it runs they are not counted again.
     rate.release(tokens);
     const price = priceAt(model.prices, nowMs);

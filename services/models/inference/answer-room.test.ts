@@ -86,7 +86,9 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = 
   const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
   const head = { status: 200, header: () => undefined };
   const upstream = { redact: (text: string) => text };
-  const delivery = new Delivery({ exchange, reader, head, upstream }, meteredBy(userId), admitted, clock, signal, room);
+  const answered = { exchange, reader, head, upstream };
+  const metered = meteredBy(userId);
+  const delivery = new Delivery({ clock, answerRoom: room }, { answered, metered, admitted, signal });
   void send();
   const given = delivery.next();
   return { exchange, sent, delivery, given, signal };

@@ -45,23 +45,25 @@ export class Delivery {
   #delivered = false;
 
   constructor(
-    answered: Answered,
-    metered: MeteredCall,
-    admitted: AdmittedHead,
-    clock: Clock,
-    signal: Pick<Cancellation, 'aborted'>,
-    room: AnswerRoom,
+    { clock, answerRoom }: { clock: Clock; answerRoom: AnswerRoom },
+    options: {
+      answered: Answered;
+      metered: MeteredCall;
+      admitted: AdmittedHead;
+      signal: Pick<Cancellation, 'aborted'>;
+    },
   ) {
+    const { answered, metered } = options;
     const { exchange, reader } = answered;
     this.#answered = answered;
     this.#exchange = exchange;
     this.#reader = reader;
     this.#metered = metered;
     this.#clock = clock;
-    this.#signal = signal;
-    this.#room = room;
+    this.#signal = options.signal;
+    this.#room = answerRoom;
     this.#share = { userId: metered.event.userId, bytes: 0, wake: () => exchange.interrupt() };
-    this.#unsentHead = answerHead(admitted, statusOk, reader.contentType);
+    this.#unsentHead = answerHead(options.admitted, statusOk, reader.contentType);
     this.#isSse = reader.passesOn && reader.contentType.startsWith('text/event-stream');
     this.#sentMs = clock.monotonic();
     if (this.#isSse) this.#silence = setInterval(() => exchange.interrupt(), keepAliveCheckMs);

@@ -62,17 +62,22 @@ export function costRange(
   return { costMaxNanoUsd, costMinNanoUsd: largestCost(price, { ...most, outputTokens: worthIt }) };
 }
 
+/** A call that budgets are to hold for. */
+export type HoldAsked = {
+  caller: Caller;
+  constraints: CallerConstraints | undefined;
+  call: PreparedCall;
+  model: ServedModel;
+  price: PriceVersion | null;
+};
+
 /**
  * Holds the largest possible cost of a call (design.md, Snapshots). A call without max_tokens may run with less, down to a short answer:
  * near a limit its output is cut to what is left, instead of refusing it or exceeding the limit.
  */
 export function holdBudget(
   budgets: Pick<Budgets, 'hold'>,
-  caller: Caller,
-  constraints: CallerConstraints | undefined,
-  call: PreparedCall,
-  model: ServedModel,
-  price: PriceVersion | null,
+  { caller, constraints, call, model, price }: HoldAsked,
   monotonicMs: number,
 ): Hold | Promise<Hold> {
   if (price === null) return budgets.hold(caller, constraints, null, 0n, monotonicMs);

@@ -1,5 +1,5 @@
 import type { HandlerContext } from '@connectrpc/connect';
-import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { InvokeRequest, InvokeResponse, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -17,7 +17,7 @@ import type { AnswerRoom } from './answer-room.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
-import { holdBudget, limitToHold } from './hold-budget.ts';
+import { type HoldAsked, holdBudget, limitToHold } from './hold-budget.ts';
 import { answerPart, inBackground, rateLimitState } from './messages.ts';
 import { prepareCall } from './prepare-call.ts';
 import type { PreparedCall } from './prepared-call.ts';
@@ -48,40 +48,17 @@ export const invoke = (deps: InvokeDeps) =>
       return;
     }
     const nowMs = deps.clock.now();
-    const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
+    const { operation, constraints } = request;
+    const asked = { name: call.model, operation, tenantId: caller.tenantId, constraints };
+    const model = admitModel(deps.catalog, asked, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const price = priceAt(model.prices, nowMs);
-    /** Null for the call of a background job, which AdmitJob has counted. */
-    let rate: RateAdmission | null = null;
-    let hold: Hold;
-    if (request.hold === undefined) {
-      const limits = deps.rateLimits.limitsOf(caller.tenantId, request.constraints);
-      let admittedMs = deps.clock.monotonic();
-      const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model), admittedMs);
-      if (admitting instanceof Promise) {
-        rate = await admitting;
-        // Read again, since a lease may have run out in the meantime.
-        admittedMs = deps.clock.monotonic();
-      } else {
-        rate = admitting;
-      }
-      try {
-        const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price, admittedMs);
-        hold = holding instanceof Promise ? await holding : holding;
-      } catch (refusal) {
-        rate.release(0);
-        throw refusal;
-      }
-    } else {
-      // Room for it has been held since its submission.
-      hold = deps.budgets.holdOfJob(request.hold);
-      if (price !== null) limitToHold(call, model, price, hold);
-    }
-
+    const admitting = admitCall(deps, request.hold, { caller, constraints, call, model, price });
+    const { rate, hold } = admitting instanceof Promise ? await admitting : admitting;
     const metered = new MeteredCall(deps, {
       caller,
       model: model.name,
-      operation: request.operation,
+      operation,
       streamed: call.streamed,
       price,
       hold,
@@ -98,7 +75,7 @@ export const invoke = (deps: InvokeDeps) =>
         rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
       for (;;) {
-        delivery ??= new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
+        delivery ??= new Delivery(deps, { answered, metered, admitted, signal: cancellation });
         let part = await delivery.next();
         if (part === null) {
           const { failure } = delivery;
@@ -127,6 +104,41 @@ export const invoke = (deps: InvokeDeps) =>
       for (const report of attempts.usageBound.disbelieved) logDisbelieved(deps.logger, metered, report);
     }
   };
+
+type Admission = {
+  /** Null for the call of a background job, which AdmitJob has counted. */
+  rate: RateAdmission | null;
+  hold: Hold;
+};
+
+/** Admits a call by its caller's rate limits and budgets, without a promise where neither has to ask another service. */
+function admitCall(deps: InvokeDeps, jobHold: JobHold | undefined, asked: HoldAsked): Admission | Promise<Admission> {
+  const { caller, constraints, call, model, price } = asked;
+  if (jobHold !== undefined) {
+    // Room for it has been held since its submission.
+    const hold = deps.budgets.holdOfJob(jobHold);
+    if (price !== null) limitToHold(call, model, price, hold);
+    return { rate: null, hold };
+  }
+  const held = (rate: RateAdmission, monotonicMs: number): Admission | Promise<Admission> => {
+    const refuse = (refusal: unknown): never => {
+      rate.release(0);
+      throw refusal;
+    };
+    try {
+      const holding = holdBudget(deps.budgets, asked, monotonicMs);
+      return holding instanceof Promise ? holding.then((hold) => ({ rate, hold }), refuse) : { rate, hold: holding };
+    } catch (refusal) {
+      return refuse(refusal);
+    }
+  };
+  const limits = deps.rateLimits.limitsOf(caller.tenantId, constraints);
+  const monotonicMs = deps.clock.monotonic();
+  const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model), monotonicMs);
+  if (!(admitting instanceof Promise)) return held(admitting, monotonicMs);
+  // The time is read again, since a lease may have run out in the meantime.
+  return admitting.then((rate) => held(rate, deps.clock.monotonic()));
+}
 
 const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>
   jobId === '' ? null : { id: jobId, successId: eventId, unmeteredReasons };

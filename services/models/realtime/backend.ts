@@ -94,14 +94,13 @@ export class BackendContext {
    * reason to throw: it refuses sessions only at their admission (service.md, Model retirement).
    */
   model(): ServedModel {
-    return allowedModel(
-      this.deps.catalog,
-      this.#modelName,
-      Operation.REALTIME_TRANSCRIPTION,
-      this.caller.tenantId,
-      this.#constraints,
-      this.#admittedAtMs,
-    );
+    const asked = {
+      name: this.#modelName,
+      operation: Operation.REALTIME_TRANSCRIPTION,
+      tenantId: this.caller.tenantId,
+      constraints: this.#constraints,
+    };
+    return allowedModel(this.deps.catalog, asked, this.#admittedAtMs);
   }
 
   /**

@@ -144,14 +144,13 @@ export class TranscriptionSession {
 
   #admit(): void {
     const { catalog, clock } = this.#deps;
-    admitModel(
-      catalog,
-      modelOf(this.#config),
-      Operation.REALTIME_TRANSCRIPTION,
-      this.#caller.tenantId,
-      this.#constraints,
-      clock.now(),
-    );
+    const asked = {
+      name: modelOf(this.#config),
+      operation: Operation.REALTIME_TRANSCRIPTION,
+      tenantId: this.#caller.tenantId,
+      constraints: this.#constraints,
+    };
+    admitModel(catalog, asked, clock.now());
   }
 
   #sayUpdated(): void {
