@@ -41,24 +41,20 @@ export async function importModels(
     deploymentsUpdated: 0,
     pricesCreated: 0,
   };
+  const work = { em, now, counts };
   for (const imported of models) {
-    const model = await importModel(em, imported.name, imported.settings!, now, counts);
-    for (const settings of imported.deployments) {
-      await importDeployment(em, model, settings, statusOf(settings), now, counts);
-    }
-    if (imported.price !== undefined) await importPrice(em, model, imported.price, now, counts);
+    const model = await importModel(work, imported.name, imported.settings!);
+    for (const settings of imported.deployments) await importDeployment(work, model, settings, statusOf(settings));
+    if (imported.price !== undefined) await importPrice(work, model, imported.price);
     await em.flush();
   }
   return counts;
 }
 
-async function importModel(
-  em: SqlEntityManager,
-  name: string,
-  settings: ModelSettings,
-  now: Date,
-  counts: ImportCounts,
-): Promise<ModelRow> {
+/** A running import; each step adds to its counts. */
+type Import = { em: SqlEntityManager; now: Date; counts: ImportCounts };
+
+async function importModel({ em, now, counts }: Import, name: string, settings: ModelSettings): Promise<ModelRow> {
   const existing = await findModel(em, name);
   if (existing === null) {
     counts.modelsCreated++;
@@ -74,12 +70,10 @@ async function importModel(
 }
 
 async function importDeployment(
-  em: SqlEntityManager,
+  { em, now, counts }: Import,
   model: ModelRow,
   settings: DeploymentSettings,
   judged: Judged,
-  now: Date,
-  counts: ImportCounts,
 ): Promise<void> {
   const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
   if (existing === null) {
@@ -93,13 +87,7 @@ async function importDeployment(
   if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }
 
-async function importPrice(
-  em: SqlEntityManager,
-  model: ModelRow,
-  rates: PriceRates,
-  now: Date,
-  counts: ImportCounts,
-): Promise<void> {
+async function importPrice({ em, now, counts }: Import, model: ModelRow, rates: PriceRates): Promise<void> {
   const inForce = await em.findOne(
     PriceEntity,
     { modelId: model.id, effectiveFrom: { $lte: now } },
