@@ -50,11 +50,19 @@ export const invoke = (deps: InvokeDeps) =>
     const nowMs = deps.clock.now();
     const { operation, constraints } = request;
     const asked = { name: call.model, operation, tenantId: caller.tenantId, constraints };
-    const model = admitModel(deps.catalog, asked, nowMs);
+    let model = admitModel(deps.catalog, asked, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const price = priceAt(model.prices, nowMs);
     const admitting = admitCall(deps, request.hold, { caller, constraints, call, model, price });
-    const { rate, hold } = admitting instanceof Promise ? await admitting : admitting;
+    let admission: Admission;
+    if (admitting instanceof Promise) {
+      admission = await admitting;
+      // Meanwhile its deployments may have been changed: those of before take no more calls.
+      model = deps.catalog.find(model.name) ?? model;
+    } else {
+      admission = admitting;
+    }
+    const { rate, hold } = admission;
     const metered = new MeteredCall(deps, {
       caller,
       model: model.name,
