@@ -10,8 +10,8 @@ export const kernelWindowBytes = 64 * 1024;
 
 /**
  * Finds the first byte in `window[start, end)` that a JSON string cannot simply continue through: a quote, a control character, or a
- * backslash. The escapes
- * , \" and \\ are skipped. A result of `end` or more: there is none.
+ * backslash, unless it begins an escape of a line feed, a quote or a backslash, which may be skipped. A result of `end` or more: there is
+ * none.
  */
 type StringKernel = {
   window: Uint8Array;

@@ -30,7 +30,7 @@ export const openCatalogFeed = (
   connection: DatabaseUrl,
   logger: Logger,
 ): Promise<CatalogFeed> => {
-  const raiseVersionBehindFailover = failoverNotice({
+  const raiseVersionAfterFailover = failoverNotice({
     database,
     table: 'catalog_version',
     columns: ['version'],
@@ -41,7 +41,7 @@ export const openCatalogFeed = (
     name: 'the catalog',
     channel,
     async read() {
-      await raiseVersionBehindFailover();
+      await raiseVersionAfterFailover();
       return transaction(database, readSnapshot, { isolationLevel: IsolationLevel.REPEATABLE_READ });
     },
     connection,

@@ -22,7 +22,7 @@ const finishTimeoutMs = 60_000;
  * The most items that may wait for their transcript: the session leaves an upstream with more, and the client has to wait long before that.
  */
 const itemsMax = 1_000;
-/** How many items are remembered whose transcript was told, and how many in which speech began. */
+/** How many items are remembered whose transcript was passed on, and how many in which speech began. */
 const endedMax = 1_000;
 const speechStartsMax = 100;
 const itemIdMax = 256;
@@ -47,7 +47,7 @@ export class RelayBackend implements Backend {
   readonly #socket: UpstreamSocket;
   readonly #run: Run;
   readonly #items = new Map<string, Item>();
-  /** Items whose transcript was told and metered: an upstream that tells it again says nothing new. */
+  /** Items whose transcript was passed on and metered: an upstream that sends it again says nothing new. */
   readonly #ended = new Set<string>();
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
@@ -184,7 +184,7 @@ export class RelayBackend implements Backend {
     }
     await this.#prepare();
     if (this.#ended.has(itemId)) {
-      // Its transcript was told already.
+      // Its transcript was passed on already.
       if (!type.startsWith(itemEvent)) this.#pass(event);
       return;
     }
@@ -245,7 +245,7 @@ export class RelayBackend implements Backend {
     this.#pass(event);
   }
 
-  /** Hands on an event without the upstream's key and address; `words` names the member with spoken words, which stays as it is. */
+  /** Passes an event on without the upstream's key and address; `words` names the member with spoken words, which stays as it is. */
   #pass(event: UpstreamEvent, words?: 'delta' | 'transcript'): void {
     const { redact } = this.#deployment.upstream;
     const said = words === undefined ? undefined : event[words];

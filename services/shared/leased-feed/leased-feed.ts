@@ -73,7 +73,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
   const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
   const changed = new Signal();
   const acknowledged = new Signal();
-  const raiseVersionBehindFailover = failoverNotice({
+  const raiseVersionAfterFailover = failoverNotice({
     database,
     table: 'feed',
     columns: ['version', 'anew_from'],
@@ -101,7 +101,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     if (!mayBeAnother) return;
     mayBeAnother = false;
     try {
-      await raiseVersionBehindFailover();
+      await raiseVersionAfterFailover();
     } catch (error) {
       mayBeAnother = true;
       throw error;
