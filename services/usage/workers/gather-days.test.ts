@@ -149,10 +149,10 @@ test('a day of a large organization may take longer than other statements', asyn
   const hurried = await openServiceDatabase({ service: 'usage', connection, entities: [], logger, statementTimeoutMs });
   await usage.client.record({ events: callsOf(pastDayMs) }, asService());
   // Slow for as long as somebody else has one of its rows.
-  await owner.query('begin');
-  await owner.query('select from rollups where not in_day and bucket_start < $1 limit 1 for update', [
-    new Date(pastDayMs + dayMs),
-  ]);
+  const holder = await database.pool.connect();
+  await holder.query('begin');
+  const row = 'select from rollups where not in_day and bucket_start < $1 limit 1 for update';
+  await holder.query(row, [new Date(pastDayMs + dayMs)]);
   const gathered = gatherDays({ database: hurried }, never).then(() => 'gathered', String);
   const running = `select 1 from pg_stat_activity where datname = current_database() and query like '%gathered as%' and state = 'active'
     and clock_timestamp() - query_start > $1 * interval '1 millisecond' and pid <> pg_backend_pid()`;
@@ -161,7 +161,8 @@ test('a day of a large organization may take longer than other statements', asyn
     gathered,
     waitFor(isLate, { description: 'a statement that takes its time', timeoutMs: 10_000 }),
   ]);
-  await owner.query('commit');
+  await holder.query('commit');
+  holder.release();
   expect(await gathered).toBe('gathered');
   expect(await rowsOutsideDay(pastDayMs)).toBe(0);
   await hurried.close();
