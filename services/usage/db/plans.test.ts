@@ -1,9 +1,14 @@
+import { create } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ExportEventsRequestSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
-import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
+import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
+import { exportEvents } from '../rpc/export-events.ts';
 import { bucketedSums } from './bucketed-sums.ts';
 import { groupedSums } from './grouped-sums.ts';
 import { listEvents, pageOfEvents } from './history.ts';
@@ -148,6 +153,35 @@ test('a model’s events are read only where it was used, and none of a model th
   await database.close();
   // Between the two days of use and a week after: the organization has 500 in all, 18 a day.
   expect(read).toBeLessThan(10 * 18);
+});
+
+test('an export of a rare model reads only the days of its use, and none without any', async () => {
+  const events = [16, 14].map((days) => testEvent(testNowMs - days * 86_400_000, { model: 'exported' }));
+  await usage.client.record({ events }, asService());
+  const database = await openDatabase();
+  let read = 0;
+  const query = async (sent: Statement) => {
+    const { rows } = await client.query(`explain (analyze, format json) ${sent.text}`, sent.values);
+    read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
+    return database.query(sent as never);
+  };
+  const keys = { describeKeys: async () => ({ keys: [] }) };
+  const reads: ReadTurns = (_context, read) => read();
+  const rpc = exportEvents({ database: { query } as never, keys: keys as never, clock: usage.clock, reads });
+  const { contextValues: values } = asPerson({ tenantId, userId, role: Role.OWNER });
+  const idsOf = async (model: string) => {
+    const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+    const days = { startDate: isoDay(range.startMs), endDate: isoDay(range.endMs) };
+    const request = create(ExportEventsRequestSchema, { range: days, filter: { model } });
+    const pages = rpc(request, { values, signal: new AbortController().signal } as never);
+    return (await Array.fromAsync(pages)).flatMap((page) => page.events!.map(({ id }) => id));
+  };
+  expect(await idsOf('unused')).toEqual([]);
+  expect(read).toBe(0);
+  expect(await idsOf('exported')).toEqual(events.map(({ id }) => id));
+  await database.close();
+  // The organization has 18 a day.
+  expect(read).toBeLessThan(3 * 18);
 });
 
 type Plan = {

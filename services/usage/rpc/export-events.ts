@@ -2,12 +2,13 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import type { ReadTurns } from '#shared/rpc/read-turns.ts';
+import { bucketedSums } from '../db/bucketed-sums.ts';
 import { eventMessage } from '../db/event-rows.ts';
 import { nextEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
-import { instantsOf } from '../domain/time-buckets.ts';
+import { bucketStartsMs, instantsOf } from '../domain/time-buckets.ts';
 import { keyLabels } from './key-labels.ts';
 
 const eventsPerPage = 500;
@@ -19,19 +20,26 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const caller = sessionCaller(context, Role.ADMIN);
     const scope = request.scope === UsageScope.UNSPECIFIED ? UsageScope.TENANT : request.scope;
     const subject = subjectOf(caller, scope);
-    const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
-    const endId = firstIdAt(range.endMs);
-    // No event has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
-    let afterId = firstIdAt(range.startMs);
+    const { filter } = request;
+    const days = resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now());
+    const startsMs = bucketStartsMs(days, 'daily');
+    const { endMs } = instantsOf(days);
+    // To look for a rare model among all events of a large organization would take longer than a statement may.
+    const busyDays = await reads(context, () => bucketedSums(database, { subject, filter, startsMs, endMs }));
     const keyIds = new Set<string>();
-    while (!context.signal.aborted) {
-      const page = { subject, filter: request.filter, afterId, endId, limit: eventsPerPage };
-      const rows = await reads(context, () => nextEvents(database, page));
-      const newKeyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? '')).difference(keyIds);
-      for (const id of newKeyIds) keyIds.add(id);
-      const labels = await keyLabels(keys, subject.tenantId, newKeyIds);
-      if (rows.length > 0) yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
-      if (rows.length < eventsPerPage) return;
-      afterId = rows.at(-1)!.id;
+    for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
+      const endId = firstIdAt(startsMs[bucket + 1] ?? endMs);
+      // No event has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
+      let afterId = firstIdAt(startsMs[bucket]!);
+      for (let isMore = true; isMore && !context.signal.aborted; ) {
+        const page = { subject, filter, afterId, endId, limit: eventsPerPage };
+        const rows = await reads(context, () => nextEvents(database, page));
+        const newKeyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? '')).difference(keyIds);
+        for (const id of newKeyIds) keyIds.add(id);
+        const labels = await keyLabels(keys, subject.tenantId, newKeyIds);
+        if (rows.length > 0) yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
+        afterId = rows.at(-1)?.id ?? afterId;
+        isMore = rows.length === eventsPerPage;
+      }
     }
   };
