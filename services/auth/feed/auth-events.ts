@@ -3,7 +3,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { WatchAuthResponseSchema } from '#gen/modelgateway/auth/v1/feed_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import type { FeedSource } from '#shared/leased-feed/leased-feed.ts';
+import type { FeedSource } from '#shared/leased-feed/change-reader.ts';
 import { signingKeyMessage } from '../db/signing-key.message.ts';
 import { UserEntity, type UserRow } from '../db/user.entity.ts';
 import { acceptedSigningKeys } from '../tokens/signing-keys.ts';

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { WatchKeysResponseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import type { FeedSource } from '#shared/leased-feed/leased-feed.ts';
+import type { FeedSource } from '#shared/leased-feed/change-reader.ts';
 import type { Role } from '#shared/rpc/caller.ts';
 import type { Change, RemovedDigest } from '../db/changes.ts';
 import { livePrincipals, type PrincipalRow, principalColumns, principalMessage } from '../db/principals.ts';

@@ -2,13 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { isOutOfReach } from '#shared/db/errors.ts';
-import { failoverNotice } from '#shared/db/failover.ts';
 import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
+import { createChangeReader, type FeedSource } from './change-reader.ts';
 import { acknowledgedChannel, countBehind } from './leases.ts';
 import { changedChannel } from './versions.ts';
 
@@ -32,20 +32,6 @@ export type LeasedFeed<Event> = {
 };
 
 type Heartbeat = { version: bigint; event: { case: 'heartbeat'; value: object } };
-
-/**
- * What a service's changes mean to edges. Only the last event of a version may carry its number: an edge that acknowledges a version must
- * know all of it.
- */
-export type FeedSource<Change, Event> = {
-  /** The first event for an edge that starts at a version. */
-  start(version: bigint): Promise<Event>;
-  /** The events for rows of `changes`, oldest first; they show the current states. */
-  eventsOf(changes: readonly Change[]): Promise<Event[]>;
-};
-
-/** The most changes read at a time. */
-const changesMax = 500;
 
 /** In milliseconds. If the notification of an acknowledgement is lost, the wait continues after this time. */
 const recheckMs = 100;
@@ -73,15 +59,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
   const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
   const changed = new Signal();
   const acknowledged = new Signal();
-  const raiseVersionAfterFailover = failoverNotice({
-    database,
-    table: 'feed',
-    columns: ['version', 'anew_from'],
-    channel: changedChannel(database.service),
-    logger,
-  });
-  /** Whether the server may be another one than last time. */
-  let mayBeAnother = true;
+  const changes = createChangeReader({ database, source, logger });
   const listener = await listen({
     connection,
     channels: {
@@ -90,48 +68,19 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     },
     // Notifications were lost in the meantime: everybody reads again.
     onGap: () => {
-      mayBeAnother = true;
+      changes.serverMayBeAnother();
       changed.raise();
       acknowledged.raise();
     },
     logger,
   });
 
-  const noticeFailover = async (): Promise<void> => {
-    if (!mayBeAnother) return;
-    mayBeAnother = false;
-    try {
-      await raiseVersionAfterFailover();
-    } catch (error) {
-      mayBeAnother = true;
-      throw error;
-    }
-  };
-
-  type News = { events: Event[]; version: bigint };
-
-  /** An edge has missed nothing if the last version it knows is still kept, or is the current one, for which there need be no row. */
-  const readNews = async (knownVersion: bigint): Promise<News> => {
-    await noticeFailover();
-    const { rows } = await database.query<Change & { current_version: bigint; anew_from: bigint }>({
-      name: 'feed-changes',
-      text: `select feed.version as current_version, feed.anew_from, changes.* from feed left join changes on changes.version >= $1
-        order by changes.version limit ${changesMax}`,
-      values: [knownVersion],
-    });
-    const { version: first, current_version: current, anew_from: anewFrom } = rows[0]!;
-    const hasMissed = first !== knownVersion && current !== knownVersion;
-    if (hasMissed || knownVersion < anewFrom) return { events: [await source.start(current)], version: current };
-    const news = first === knownVersion ? rows.slice(1) : [];
-    return { events: await source.eventsOf(news), version: news.at(-1)?.version ?? current };
-  };
-
   /** Nothing if the database does not answer. */
-  const newsIfAny = async (knownVersion: bigint): Promise<News> => {
+  const newsIfAny: typeof changes.newsAfter = async (knownVersion) => {
     const none = { events: [], version: knownVersion };
     if (keeper?.isInTouch === false) return none;
     try {
-      return await readNews(knownVersion);
+      return await changes.newsAfter(knownVersion);
     } catch (error) {
       if (isOutOfReach(error)) return none;
       throw error;
