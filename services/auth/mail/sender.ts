@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createTransport } from 'nodemailer';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -11,15 +10,13 @@ import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
 import { isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
 import type { MailOutbox } from './outbox.ts';
+import { connectionsMax, createSmtp } from './smtp.ts';
 
 /** How often the outbox is checked, in milliseconds. */
 const pollMs = 500;
-/** No more mails are claimed at a time: one that waited for a connection could outlive its claim. */
-const connectionsMax = 2;
 
 /** How long other replicas leave a claimed mail alone; longer than all time-outs of one sending together, in milliseconds. */
 const claimMs = 120_000;
-const smtpTimeoutMs = 15_000;
 
 type Deps = {
   database: ServiceDatabase;
@@ -34,20 +31,10 @@ type Deps = {
 /** Sends due mails from the outbox by SMTP until it is closed. A mail server that is away affects nothing else. */
 export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const { database, clock, logger } = deps;
-  const smtp = createTransport({
-    url: deps.smtpUrl,
-    pool: true,
-    maxConnections: connectionsMax,
-    connectionTimeout: smtpTimeoutMs,
-    greetingTimeout: smtpTimeoutMs,
-    socketTimeout: smtpTimeoutMs,
-    // Bodies are our own texts; nothing in them can make the gateway read a file or fetch a URL.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
-  const from = new URL(deps.smtpUrl).searchParams.get('from') ?? deps.from;
+  const smtp = createSmtp(deps.smtpUrl, deps.from);
 
   const sendDue = async (signal: AbortSignal): Promise<number> => {
+    // No more are claimed: one that waited for a connection could outlive its claim.
     const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: connectionsMax };
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
     await Promise.all(
@@ -79,16 +66,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     try {
       const body = deps.outbox.open(mail);
       if (body === null) throw new Error('its text cannot be decrypted: no SERVICE_SECRET opens it');
-      await smtp.sendMail({
-        from,
-        to: { name: '', address: mail.toEmail },
-        subject: mail.subject,
-        messageId: `<${mail.messageId}>`,
-        text: body.text,
-        ...(body.html !== '' && { html: body.html }),
-        // RFC 3834 section 5: no out-of-office answers.
-        headers: { 'Auto-Submitted': 'auto-generated' },
-      });
+      await smtp.send(mail, body);
     } catch (error) {
       await retryLater(mail, error as SendingError);
       return;

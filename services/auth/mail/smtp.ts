@@ -1,0 +1,45 @@
+import { createTransport } from 'nodemailer';
+import type { MailRow } from '../db/mail.entity.ts';
+import type { MailBody } from './outbox.ts';
+
+/** Hands mails to the mail server. */
+export type Smtp = {
+  /** @throws SendingError */
+  send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody): Promise<void>;
+  close(): void;
+};
+
+/** The most mails handed over at the same time. */
+export const connectionsMax = 2;
+const timeoutMs = 15_000;
+
+/** `url` is SMTP_URL; `from` the sender's address, unless the URL has another one in `?from=`. */
+export function createSmtp(url: string, from: string): Smtp {
+  const transport = createTransport({
+    url,
+    pool: true,
+    maxConnections: connectionsMax,
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    // Bodies are our own texts; nothing in them can make the gateway read a file or fetch a URL.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const sender = new URL(url).searchParams.get('from') ?? from;
+  return {
+    async send({ toEmail, subject, messageId }, { text, html }) {
+      await transport.sendMail({
+        from: sender,
+        to: { name: '', address: toEmail },
+        subject,
+        messageId: `<${messageId}>`,
+        text,
+        ...(html !== '' && { html }),
+        // RFC 3834 section 5: no out-of-office answers.
+        headers: { 'Auto-Submitted': 'auto-generated' },
+      });
+    },
+    close: () => transport.close(),
+  };
+}
