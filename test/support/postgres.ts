@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { type DatabaseUrl, withDatabase } from '#shared/db/connection.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
 import type { Logger } from '#shared/logger.ts';
 import { serviceMigrations } from '../../services/cmd/migrations.ts';
+import { withDatabase } from './with-database.ts';
 
 export type TestDatabase = {
   /** Logs in as the superuser or owner; openServiceDatabase takes the restricted role by itself. */

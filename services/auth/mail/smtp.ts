@@ -3,7 +3,7 @@ import type { MailRow } from '../db/mail.entity.ts';
 import type { MailBody } from './outbox.ts';
 
 /** Hands mails to the mail server. */
-export type Smtp = {
+type Smtp = {
   /** @throws SendingError */
   send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody): Promise<void>;
   close(): void;

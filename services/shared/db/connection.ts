@@ -12,13 +12,6 @@ export type DatabaseUrl = string;
 /** The role under which services work. It owns nothing: the migrations' GRANTs say what it may do. */
 export const appRole = 'modelgateway_app';
 
-/** The same server, another database. */
-export function withDatabase(url: DatabaseUrl, database: string): DatabaseUrl {
-  const copy = new URL(url);
-  copy.pathname = `/${database}`;
-  return copy.href;
-}
-
 /** The database's name, without the rest of the URL, which may hold a password. */
 export const databaseOf = (url: DatabaseUrl): string =>
   decodeURIComponent(new URL(url).pathname.slice(1)) || 'postgres';

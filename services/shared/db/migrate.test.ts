@@ -8,7 +8,8 @@ import { createEmptyDatabase, type TestDatabase } from '../../../test/support/po
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { checkReachable, unsuitability, withDatabase } from './connection.ts';
+import { withDatabase } from '../../../test/support/with-database.ts';
+import { checkReachable, unsuitability } from './connection.ts';
 import { migrateAll, type ServiceMigrations } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 

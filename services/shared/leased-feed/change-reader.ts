@@ -18,7 +18,7 @@ export type FeedSource<Change, Event> = {
 type News<Event> = { events: Event[]; version: bigint };
 
 /** Reads the changes of a service for edges, each of which knows some version. */
-export type ChangeReader<Event> = {
+type ChangeReader<Event> = {
   /** @throws GatewayError OVERLOADED when the database is out of reach. */
   newsAfter(knownVersion: bigint): Promise<News<Event>>;
   /** The connection was lost: the next one may lead to another server, after a failover. */

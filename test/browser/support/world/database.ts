@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { withDatabase } from '#shared/db/connection.ts';
 import { waitFor } from '../../../support/wait-for.ts';
+import { withDatabase } from '../../../support/with-database.ts';
 import type { World } from './index.ts';
 
 type WorldDatabase = { url: string; world: World; drop(): Promise<void> };
