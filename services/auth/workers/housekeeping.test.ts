@@ -92,6 +92,23 @@ test('however many mails and invitations have expired, all are removed in one ro
   expect([await rowsIn(fixture, 'mails'), await rowsIn(fixture, 'invitations')]).toEqual([1_510, 10]);
 });
 
+test('what many wrong passwords leave behind is removed in one round, by as much as a statement can in its time', async () => {
+  await using running = await start();
+  const { clock, fixture, database } = running;
+  await asTableOwner(
+    fixture,
+    `insert into login_throttles select decode(md5(nth::text), 'hex'), 1, now() - interval '25 hours', now() from generate_series(1, 2500) as nth`,
+  );
+  const removed: number[] = [];
+  const query: ServiceDatabase['query'] = async (statement) => {
+    const result = await database.query<never>(statement);
+    if (statement.text.startsWith('delete from login_throttles')) removed.push(result.rowCount!);
+    return result;
+  };
+  await tidyUp({ database: { ...database, query }, clock });
+  expect(removed).toEqual([1_000, 1_000, 500, 0]);
+});
+
 test('removing old mails and invitations reads only old ones', async () => {
   await using running = await start();
   const { clock, fixture, database } = running;

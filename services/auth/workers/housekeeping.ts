@@ -27,20 +27,24 @@ type Deps = { database: ServiceDatabase; clock: Clock };
 export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): Promise<void> {
   const before = (ageMs: number): Date => new Date(clock.now() - ageMs);
   const now = before(0);
-  const statements: readonly [text: string, values: unknown[]][] = [
-    ['delete from sessions where expires_at < $1', [before(sessionsKeptMs)]],
-    ['delete from password_resets where expires_at < $1', [before(dayMs)]],
-    ['delete from login_throttles where last_failure_at < $1', [before(dayMs)]],
+  const over: readonly [from: string, condition: string, value: Date][] = [
+    ['sessions', 'expires_at < $1', before(sessionsKeptMs)],
+    ['password_resets', 'expires_at < $1', before(dayMs)],
+    ['login_throttles', 'last_failure_at < $1', before(dayMs)],
     // The last one stays, since it holds the version. So do all that follow one that still counts: an edge that knows that one reads on
     // from there.
     [
-      `delete from changes where version < least(
-        (select version from feed), (select min(version) from changes where forget_after >= $1))`,
-      [now],
+      'changes',
+      'version < least((select version from feed), (select min(version) from changes where forget_after >= $1))',
+      now,
     ],
-    ['delete from signing_keys where expires_at < $1', [now]],
+    ['signing_keys', 'expires_at < $1', now],
   ];
-  for (const [text, values] of statements) await database.query({ text, values });
+  for (const [from, condition, value] of over) {
+    const text = `delete from ${from} where ctid = any(array(
+      select ctid from ${from} where ${condition} limit ${removedAtOnce} for update skip locked))`;
+    await removeInBatches(database, { text, values: [value] }, signal);
+  }
   await transaction(database, async (em) => {
     const removed = await em.execute<object[]>(
       'delete from signing_keys where status = ? and activated_at < ? returning kid',
