@@ -11,7 +11,6 @@ export const chunkFields = fieldSet(
   'model',
   'choices',
   'usage',
-  'service_tier',
   'error',
   'type',
   'obfuscation',

@@ -42,7 +42,6 @@ export type ChatStreamEnd = {
   usage: ReportedUsage | null;
   /** Whether it came in a chunk of its own, as after the last words; usage beside words may be an interim figure. */
   isUsageFinal: boolean;
-  serviceTier: null | string;
   /** The error that the upstream reported, as it wrote it; null: none. */
   said: string | null;
   /** What is wrong with its bytes; null: nothing. */
@@ -91,7 +90,6 @@ export class ChatStream {
   #isUsageFinal = false;
   /** The chunk with the usage, as the client gets it at the end; null: the upstream reported it beside words of the answer. */
   #usageFrame: Buffer | null = null;
-  #serviceTier: string | null = null;
   #said: string | null = null;
   #problem: string | null = null;
   /** What the current call passes on. While the last piece is growing, it is either what was written, or `run[runStart, runEnd)`. */
@@ -150,7 +148,6 @@ export class ChatStream {
       outcome,
       usage,
       isUsageFinal: this.#isUsageFinal,
-      serviceTier: this.#serviceTier,
       said: this.#said,
       problem: this.#problem,
     };
@@ -280,7 +277,6 @@ export class ChatStream {
     this.#id = hasUniqueId(scan) ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
     this.#created = hasCreated(scan) ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
     this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : null;
-    this.#serviceTier = scan.string('service_tier') ?? null;
   }
 
   /** Keeps the chunk's usage, if it can be read. The last one counts, since some upstreams report in each chunk what was used so far. */
@@ -291,7 +287,6 @@ export class ChatStream {
     this.#usageJson = valueCopy(scan, 'usage');
     this.#isUsageFinal = choices === 0;
     this.#usageFrame = null;
-    this.#serviceTier = scan.string('service_tier') ?? this.#serviceTier;
     return true;
   }
 

@@ -8,8 +8,6 @@ export type ReportedUsage = {
   /** Hidden reasoning included. Null: as above. */
   outputTokens: number | null;
   totalTokens: number;
-  /** The part of the input tokens that was audio. */
-  audioInputTokens: number;
   /** The length of the audio, for transcriptions billed by it. Null: not reported. */
   audioMs: number | null;
 };
@@ -20,8 +18,8 @@ const countMax = 100_000_000;
 /**
  * Reads a parsed `usage` of chat, completions and embeddings (`prompt_tokens …`), of images and transcriptions (`input_tokens …`) or of
  * transcriptions by length (`{type:"duration",seconds}`). Null when it is none of them or contains an impossible figure (negative, a
- * fraction of a token, or beyond any call), so that the gateway counts by itself. Parts of the input are only a discount or a note: an
- * impossible or missing one is 0.
+ * fraction of a token, or beyond any call), so that the gateway counts by itself. Cached tokens are only a discount: an impossible or
+ * missing figure for them is 0.
  */
 export function readUsage(usage: unknown): ReportedUsage | null {
   if (!isObject(usage)) return null;
@@ -38,7 +36,7 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   const totalTokens = typeof total === 'number' ? total : (inputTokens ?? 0) + (outputTokens ?? 0);
   const inputTokensMax = inputTokens ?? totalTokens;
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
-  const { cached_tokens, audio_tokens: audio } = isObject(details) ? details : {};
+  const { cached_tokens } = isObject(details) ? details : {};
   // Moonshot and Together report them beside the other figures, DeepSeek under another name.
   const cached = cached_tokens ?? usage.cached_tokens ?? usage.prompt_cache_hit_tokens;
   return {
@@ -46,7 +44,6 @@ export function readUsage(usage: unknown): ReportedUsage | null {
     cachedInputTokens: Math.min(countOr0(cached), inputTokensMax),
     outputTokens,
     totalTokens,
-    audioInputTokens: Math.min(countOr0(audio), inputTokensMax),
     audioMs: audioMs ?? null,
   };
 }
