@@ -23,7 +23,7 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
     sent();
   }
   ping(): void {
-    if (this.answers) this.emit('pong');
+    if (this.answers && !this.isPaused) this.emit('pong');
   }
   close(code: number, reason: string): void {
     this.closing = [code, reason];
@@ -87,6 +87,23 @@ test('a client that no longer answers pings is cut off at the next one', async (
   expect(socket.ended).toBe('cut off');
   await carrying;
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a client that is made to wait for minutes, so that its answers to pings are not read, is not cut off', async () => {
+  const { socket, carrying, events } = carried();
+  await events.next();
+  socket.emit('message', Buffer.alloc(2 * mebibyte, ' '), false);
+  expect(socket.isPaused).toBe(true);
+  await vi.advanceTimersByTimeAsync(10 * minuteMs);
+  expect(socket.ended).toBeUndefined();
+  await events.next();
+  expect(socket.isPaused).toBe(false);
+  await vi.advanceTimersByTimeAsync(minuteMs);
+  expect(socket.ended).toBeUndefined();
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(minuteMs);
+  expect(socket.ended).toBe('cut off');
+  await carrying;
 });
 
 test('a session ends after 60 minutes, and says so', async () => {

@@ -18,6 +18,7 @@ export type WebSocketLike = {
   ping(): void;
   close(code: number, reason: string): void;
   terminate(): void;
+  readonly isPaused: boolean;
   pause(): void;
   resume(): void;
 };
@@ -160,7 +161,10 @@ function takeMessages(socket: WebSocketLike, client: Client, events: ClientEvent
   });
 }
 
-/** Cuts a client off that has neither answered a ping by the time of the next one nor sent a message. Returns a function that ends this. */
+/**
+ * Cuts a client off that has neither answered a ping by the time of the next one nor sent a message, unless the client is made to wait:
+ * then nothing of what it sends is read. Returns a function that ends this.
+ */
 function cutOffWhenSilent(socket: WebSocketLike): () => void {
   let isAlive = true;
   const heard = (): void => {
@@ -169,8 +173,8 @@ function cutOffWhenSilent(socket: WebSocketLike): () => void {
   socket.on('pong', heard);
   socket.on('message', heard);
   const pings = setInterval(() => {
-    if (!isAlive) socket.terminate();
-    isAlive = false;
+    if (!isAlive && !socket.isPaused) socket.terminate();
+    isAlive = socket.isPaused;
     socket.ping();
   }, pingMs);
   return () => clearInterval(pings);
