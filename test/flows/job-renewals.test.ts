@@ -109,6 +109,7 @@ test('a job whose lapsed room went to another fails without a call; one for whic
     billing: switchboard.client('jobs', BillingService),
     keys: switchboard.client('jobs', KeysService),
     auth: switchboard.client('jobs', AuthService),
+    bodiesBytesMax: 1024 ** 3,
     registry: new Registry(),
     drainMs: 1_000,
     clock,

@@ -8,7 +8,7 @@ import { type Base, drainMs } from '../base.ts';
 
 /** Runs background jobs with the inference part of this process. */
 export async function startWorker(
-  { env, logger, registry, switchboard, closers }: Base,
+  { env, logger, registry, switchboard, closers, bodiesBytesMax }: Base,
   connection: DatabaseUrl,
 ): Promise<void> {
   const worker = await startJobWorker({
@@ -18,6 +18,7 @@ export async function startWorker(
     keys: switchboard.client('jobs', KeysService),
     auth: switchboard.client('jobs', AuthService),
     registry,
+    bodiesBytesMax,
     drainMs,
     clock: env.clock,
     logger: logger.child({ service: 'jobs' }),

@@ -66,19 +66,28 @@ const lanesAndRunning = `
   select null, subject_id, model, count(*) from jobs where status = ${JobStatus.IN_PROGRESS} group by subject_id, model`;
 
 const take = `
-  with chosen as (
-    select picked.tenant_id, picked.id
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[]) as lane (tenant_id, subject_id, model, slots)
+  with picked as (
+    select lane.place, waiting.*
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[]) with ordinality
+      as lane (tenant_id, subject_id, model, slots, place)
     cross join lateral (
-      select jobs.tenant_id, jobs.id from jobs
+      select jobs.tenant_id, jobs.id, jobs.body_bytes from jobs
       where jobs.status = ${JobStatus.QUEUED} and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
         and jobs.model = lane.model and jobs.available_at <= ${presentSql(7)}
       order by jobs.id limit lane.slots for update skip locked
-    ) as picked
+    ) as waiting
+  ), chosen as (
+    select tenant_id, id from (
+      select *, sum(body_bytes) over (order by round, place) - body_bytes as bytes_before
+      from (select *, row_number() over (partition by place order by id) as round from picked) as in_turn
+    ) as measured
+    where bytes_before < $8
   ), served as (
     insert into served_tenants (tenant_id, served_at)
     select tenant_id, clock_timestamp() + place * interval '1 microsecond'
     from unnest($5::uuid[]) with ordinality as turn (tenant_id, place)
+    -- Those whose jobs are too large for what is left come first next time.
+    where tenant_id not in (select tenant_id from picked except select tenant_id from chosen)
     on conflict (tenant_id) do update set served_at = excluded.served_at
   )
   update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = $6, fence = fence + 1, attempts = attempts + 1,
@@ -90,12 +99,12 @@ const take = `
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
- * Takes up to this many jobs, fairly. `isMore`: others may be waiting; `isBounded`: some wait for running jobs of their caller or model to
- * end.
+ * Takes up to this many jobs, fairly, until their requests take `requestBytes` or, by the last one, more. `isMore`: others may be waiting;
+ * `isBounded`: some wait for running jobs of their caller or model to end.
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
-  worker: Allowance & { workerId: string; shiftMs: number },
+  worker: Allowance & { requestBytes: number; workerId: string; shiftMs: number },
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     // One worker after the other, so that bounds and turns are exact across workers.
@@ -121,13 +130,15 @@ export function takeJobs(
         choice.served,
         worker.workerId,
         worker.shiftMs,
+        worker.requestBytes,
       ],
     });
     const jobs = taken.rows.map(takenJob);
     const ofLanes = choice.lanes.map((lane) => jobs.filter((job) => isOf(job, lane)));
     const filled = choice.lanes.filter(({ slots }, place) => ofLanes[place]!.length === slots).length;
     // When all are bounded, nothing more can be taken before a running job ends, unless some lane left a slot that others can use.
-    const isMore = filled > 0 && !(isBounded && filled === choice.lanes.length);
+    const isCut = jobs.reduce((bytes, { requestBytes }) => bytes + requestBytes, 0) >= worker.requestBytes;
+    const isMore = isCut || (filled > 0 && !(isBounded && filled === choice.lanes.length));
     // A model's room goes to the organization whose turn it is.
     return { jobs: ofLanes.flat(), isMore, isBounded };
   });

@@ -167,6 +167,32 @@ describe('two workers', () => {
   });
 });
 
+test('no job begins while the requests of running ones take all the memory for them, and organizations still take turns', async () => {
+  const tenants = Array.from({ length: 3 }, () => ({ tenantId: uuidv7(), userId: uuidv7() }));
+  for (const tenant of tenants) await queueJobs(database, 10, tenant);
+  const { rows } = await database.pool.query('update jobs set body_bytes = 40 returning id, tenant_id');
+  const tenantOf = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]));
+  const started: { tenantId: string; end: () => void }[] = [];
+  const deps = workerDeps(database, ({ jobId }, signal) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    started.push({ tenantId: tenantOf.get(jobId), end: resolve });
+    signal!.addEventListener('abort', () => resolve());
+    return promise;
+  });
+  // A third job begins with 20 bytes left. Beside two, all three organizations are offered the same number of slots.
+  const options = { concurrency: 32, bounds: { perSubject: 100, perModel: 100 } };
+  const worker = new JobWorker({ ...deps, bodiesBytesMax: 100 }, options);
+  for (let ended = 0; ended < 15; ended += 1) {
+    await waitFor(() => started.length === ended + 3, { description: 'a third job' });
+    expect(worker.running).toBe(3);
+    started[ended]!.end();
+  }
+  for (const { tenantId } of tenants) {
+    expect(started.slice(0, 15).filter((job) => job.tenantId === tenantId)).toHaveLength(5);
+  }
+  await worker.close(0);
+});
+
 test("a job's request is deleted when it ends, however large", async () => {
   const tenant = { tenantId: uuidv7(), userId: uuidv7() };
   const ids = await queueJobs(database, 2, tenant);

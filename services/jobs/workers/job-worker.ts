@@ -21,6 +21,8 @@ export type JobWorkerDeps = RunJobDeps &
   CurrentCallersDeps & {
     database: ServiceDatabase;
     metrics: JobMetrics;
+    /** No job begins while the requests of running ones take this much memory, in bytes. */
+    bodiesBytesMax: number;
     clock: Clock;
     logger: Logger;
   };
@@ -38,7 +40,7 @@ const gatherMs = 20;
 
 type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
 
-/** Takes jobs from the queue and runs them, as many at once as it has slots. Any number of workers may share a queue. */
+/** Takes jobs from the queue and runs them, as many at once as it has slots, and memory for their requests. Any number of workers may share a queue. */
 export class JobWorker {
   readonly id = uuidv7();
   readonly #deps: JobWorkerDeps;
@@ -127,9 +129,22 @@ export class JobWorker {
     await this.#reclaiming;
   }
 
+  get #freeBytes(): number {
+    const held = this.#runs.values().reduce((bytes, { job }) => bytes + job.requestBytes, 0);
+    return this.#deps.bodiesBytesMax - held;
+  }
+
   #takeSoon(): void {
     const slots = this.#options.concurrency - this.#runs.size;
-    if (this.#closing || !this.#isDue || slots === 0 || this.#taking !== null || this.#gathering !== null) return;
+    if (
+      this.#closing ||
+      !this.#isDue ||
+      slots === 0 ||
+      this.#freeBytes <= 0 ||
+      this.#taking !== null ||
+      this.#gathering !== null
+    )
+      return;
     const waitMs = this.#lookedMs + gatherMs - performance.now();
     if (waitMs <= 0) {
       this.#take(slots);
@@ -150,6 +165,7 @@ export class JobWorker {
       slots,
       bounds: this.#options.bounds,
       modelSlots: this.#room.slots(this.#lookedMs),
+      requestBytes: this.#freeBytes,
       random,
       shiftMs: this.#shiftMs(),
     })

@@ -409,6 +409,7 @@ function startWorker({ env, gateway: { switchboard } }: TestGateway): Promise<Wo
     billing: switchboard.client('jobs', BillingService),
     keys: switchboard.client('jobs', KeysService),
     auth: switchboard.client('jobs', AuthService),
+    bodiesBytesMax: 1024 ** 3,
     registry: new Registry(),
     drainMs: 0,
     clock: env.clock,
