@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, constants } from 'node:http2';
+import { connect as connectTcp } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { HandlerContext } from '@connectrpc/connect';
 import { describe, expect, test, vi } from 'vitest';
@@ -61,6 +62,18 @@ test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it r
 });
 
 describe('a closing server', () => {
+  test.each(['', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'])(
+    'does not wait for a client that stays after %j',
+    async (said) => {
+      const port = await serveRpc([]);
+      const silent = connectTcp({ port: Number(new URL(port.url).port), host: '127.0.0.1', allowHalfOpen: true });
+      silent.write(said);
+      await once(silent, 'data');
+      await port.server.close();
+      silent.destroy();
+    },
+  );
+
   test('ends subscriptions at once, lets calls finish, and accepts no more', async () => {
     let finish = () => {};
     let watch: HandlerContext | undefined;

@@ -1,4 +1,5 @@
-import { constants, type Http2ServerResponse, type Http2Session } from 'node:http2';
+import { constants, type Http2ServerResponse } from 'node:http2';
+import type { Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
@@ -52,10 +53,11 @@ export function createRpcServer(deps: RpcServerDeps): RpcServer {
   const stopping = new AbortController();
   const interceptors = [endWatchesOn(draining.signal), reportCalls(report), validateRequests(validate)];
   const app = http2Fastify(tls);
-  const sessions = new Set<Http2Session>();
-  app.server.on('session', (session: Http2Session) => {
-    sessions.add(session);
-    session.once('close', () => sessions.delete(session));
+  // A destroyed session still waits for its client's end of the connection, and a client that says nothing has no session.
+  const connections = new Set<Socket>();
+  app.server.on('connection', (connection: Socket) => {
+    connections.add(connection);
+    connection.once('close', () => connections.delete(connection));
   });
 
   app.register(fastifyConnectPlugin, {
@@ -88,7 +90,7 @@ export function createRpcServer(deps: RpcServerDeps): RpcServer {
       draining.abort(shuttingDown());
       const stop = setTimeout(() => stopping.abort(shuttingDown()), drainMs);
       const cut = setTimeout(() => {
-        for (const session of sessions) session.destroy();
+        for (const connection of connections) connection.destroy();
       }, drainMs + lastWordsMs);
       try {
         await app.close();
