@@ -16,6 +16,18 @@ test('a WAV is as long as its bytes, whatever its header says about their rate o
   expect(estimatedDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
+test('a WAV with two formats is as long as the slower one makes it, since decoders differ on which counts', () => {
+  const slow = Buffer.from(wavHeader(0, 8_000));
+  const fast = Buffer.from(wavHeader(0, 48_000));
+  for (const [one, other] of [
+    [slow, fast],
+    [fast, slow],
+  ] as const) {
+    const header = Buffer.concat([one.subarray(0, 36), other.subarray(12)]);
+    expect(estimatedDurationMs(header, header.length + 48_000)).toBe(3_000);
+  }
+});
+
 test('GSM audio in a WAV uses the stated rate, up to that of other compressed speech', () => {
   const header = Buffer.from(wavHeader(16_250, 8_000));
   header.writeUInt16LE(0x31, 20);

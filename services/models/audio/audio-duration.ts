@@ -43,12 +43,15 @@ const tag = (bytes: Buffer, at: number): string => bytes.toString('latin1', at, 
  */
 function wavDurationMs(head: Buffer, totalBytes: number): number | null {
   if (head.length < 44 || tag(head, 0) !== 'RIFF' || tag(head, 8) !== 'WAVE') return null;
-  let bytesPerSecond = 0;
+  let bytesPerSecond = Number.POSITIVE_INFINITY;
   for (let at = 12; at + 8 <= head.length; ) {
     const size = head.readUInt32LE(at + 4);
-    if (tag(head, at) === 'fmt ' && at + 24 <= head.length) bytesPerSecond = wavBytesPerSecond(head.subarray(at + 8));
+    // Of several formats some decoders use the first one, others the last: the one with the longest sound counts.
+    if (tag(head, at) === 'fmt ' && at + 24 <= head.length)
+      bytesPerSecond = Math.min(bytesPerSecond, wavBytesPerSecond(head.subarray(at + 8)));
     if (tag(head, at) === 'data') {
-      return bytesPerSecond < 100 ? null : (Math.max(0, totalBytes - at - 8) / bytesPerSecond) * 1000;
+      const isRead = bytesPerSecond >= 100 && Number.isFinite(bytesPerSecond);
+      return isRead ? (Math.max(0, totalBytes - at - 8) / bytesPerSecond) * 1000 : null;
     }
     // Chunks are padded to an even length.
     at += 8 + size + (size & 1);
