@@ -4,7 +4,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { failoverNotice, nextVersion } from '#shared/db/failover.ts';
 import { notify } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
 import { openSnapshotFeed, type SnapshotFeed } from '#shared/snapshot-feed.ts';
 import { readSnapshot } from './snapshot.ts';
@@ -42,7 +42,7 @@ export const openCatalogFeed = (
     channel,
     async read() {
       await raiseVersionAfterFailover();
-      return transaction(database, readSnapshot, { isolationLevel: IsolationLevel.REPEATABLE_READ });
+      return sqlTransaction(database, readSnapshot, { isolationLevel: IsolationLevel.REPEATABLE_READ });
     },
     connection,
     logger,

@@ -6,10 +6,7 @@ import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetirementEntity, type RetirementRow } from './retirement.entities.ts';
 
-/** The retirements that stand: one of a model at most. */
-export const standingRetirements = (em: SqlEntityManager): Promise<RetirementRow[]> =>
-  em.find(RetirementEntity, { withdrawnAt: null });
-
+/** The retirement of a model that stands: one at most. */
 export const standingRetirement = (em: SqlEntityManager, modelId: string): Promise<RetirementRow | null> =>
   em.findOne(RetirementEntity, { modelId, withdrawnAt: null });
 
