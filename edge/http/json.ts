@@ -91,11 +91,15 @@ export const paginationJson = (
 export const pageOf = <Item extends TSchema>(item: Item) =>
   Type.Object({ data: Type.Array(item), pagination: paginationSchema });
 
-/** A page of a list that is in memory as a whole. */
-export function pageOfItems<Item>(items: readonly Item[], asked: { page?: number; limit?: number }) {
+/** A page of a list that is in memory as a whole; only the page is turned into JSON. */
+export function pageOfItems<Item, Json>(
+  items: readonly Item[],
+  json: (item: Item) => Json,
+  asked: { page?: number; limit?: number },
+) {
   const rows = pageRows(asked);
   return {
-    data: items.slice(rows.offset, rows.offset + rows.limit),
+    data: items.slice(rows.offset, rows.offset + rows.limit).map((item) => json(item)),
     pagination: paginationJson(pageInfo(rows, items.length)),
   };
 }

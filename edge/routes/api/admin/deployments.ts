@@ -104,7 +104,8 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
       return pageOfItems(
-        entries.flatMap(({ deployments }) => deployments.map(adminDeploymentJson)),
+        entries.flatMap(({ deployments }) => deployments),
+        adminDeploymentJson,
         request.query,
       );
     },

@@ -29,7 +29,8 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
       return pageOfItems(
-        entries.flatMap(({ grants }) => grants.map(grantJson)),
+        entries.flatMap(({ grants }) => grants),
+        grantJson,
         request.query,
       );
     },

@@ -64,7 +64,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request) => {
       const { plans } = await billing.listPlans({}, asCaller(request));
-      return pageOfItems(plans.map(adminPlanJson), request.query);
+      return pageOfItems(plans, adminPlanJson, request.query);
     },
   );
 

@@ -55,7 +55,8 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
       return pageOfItems(
-        entries.flatMap(({ prices }) => prices.map(adminPriceJson)),
+        entries.flatMap(({ prices }) => prices),
+        adminPriceJson,
         request.query,
       );
     },

@@ -52,7 +52,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
-      return pageOfItems(signingKeys.map(signingKeyJson), request.query);
+      return pageOfItems(signingKeys, signingKeyJson, request.query);
     },
   );
 
