@@ -15,6 +15,7 @@ import { RememberVerification } from './0013-remember-verification.ts';
 import { HoldByMonth } from './0014-hold-by-month.ts';
 import { PauseVerification } from './0015-pause-verification.ts';
 import { KnowMonthOfUsage } from './0016-know-month-of-usage.ts';
+import { FindPastSpend } from './0017-find-past-spend.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -34,4 +35,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0014-hold-by-month', class: HoldByMonth },
   { name: '0015-pause-verification', class: PauseVerification },
   { name: '0016-know-month-of-usage', class: KnowMonthOfUsage },
+  { name: '0017-find-past-spend', class: FindPastSpend },
 ];
