@@ -121,7 +121,7 @@ test('a model’s events are read only where it was used, and none of a model th
     const query = async (sent: string | Statement) => {
       if (typeof sent !== 'string') {
         const { rows } = await connection.query(`explain (analyze, format json) ${sent.text}`, sent.values);
-        read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
+        read += rowsRead(rows[0]!['QUERY PLAN'][0].Plan, 'events_2');
       }
       return connection.query(sent as Statement);
     };
@@ -155,33 +155,41 @@ test('a model’s events are read only where it was used, and none of a model th
   expect(read).toBeLessThan(10 * 18);
 });
 
-test('an export of a rare model reads only the days of its use, and none without any', async () => {
-  const events = [16, 14].map((days) => testEvent(testNowMs - days * 86_400_000, { model: 'exported' }));
-  await usage.client.record({ events }, asService());
+/** The calls of an export of the whole range, and how many rows of a table it reads. */
+async function exported(filter: { model: string }, timezone: string, table: string) {
   const database = await openDatabase();
   let read = 0;
   const query = async (sent: Statement) => {
     const { rows } = await client.query(`explain (analyze, format json) ${sent.text}`, sent.values);
-    read += eventsRead(rows[0]!['QUERY PLAN'][0].Plan);
+    read += rowsRead(rows[0]!['QUERY PLAN'][0].Plan, table);
     return database.query(sent as never);
   };
   const keys = { describeKeys: async () => ({ keys: [] }) };
   const reads: ReadTurns = (_context, read) => read();
   const rpc = exportEvents({ database: { query } as never, keys: keys as never, clock: usage.clock, reads });
   const { contextValues: values } = asPerson({ tenantId, userId, role: Role.OWNER });
-  const idsOf = async (model: string) => {
-    const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, 10);
-    const days = { startDate: isoDay(range.startMs), endDate: isoDay(range.endMs) };
-    const request = create(ExportEventsRequestSchema, { range: days, filter: { model } });
-    const pages = rpc(request, { values, signal: new AbortController().signal } as never);
-    return (await Array.fromAsync(pages)).flatMap((page) => page.events!.map(({ id }) => id));
-  };
-  expect(await idsOf('unused')).toEqual([]);
-  expect(read).toBe(0);
-  expect(await idsOf('exported')).toEqual(events.map(({ id }) => id));
+  const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+  const days = { startDate: isoDay(range.startMs), endDate: isoDay(range.endMs), timezone };
+  const request = create(ExportEventsRequestSchema, { range: days, filter });
+  const pages = await Array.fromAsync(rpc(request, { values, signal: new AbortController().signal } as never));
   await database.close();
+  return { ids: pages.flatMap((page) => page.events!.map(({ id }) => id)), read };
+}
+
+test('an export of a rare model reads only the days of its use, and none without any', async () => {
+  const events = [16, 14].map((days) => testEvent(testNowMs - days * 86_400_000, { model: 'exported' }));
+  await usage.client.record({ events }, asService());
+  expect(await exported({ model: 'unused' }, 'UTC', 'events_2')).toEqual({ ids: [], read: 0 });
+  const { ids, read } = await exported({ model: 'exported' }, 'UTC', 'events_2');
+  expect(ids).toEqual(events.map(({ id }) => id));
   // The organization has 18 a day.
   expect(read).toBeLessThan(3 * 18);
+});
+
+test.each(['Asia/Tokyo', 'America/New_York'])('an export in %s reads quarter hours at its ends alone', async (zone) => {
+  const { read } = await exported({ model: 'unused' }, 'UTC', 'rollups');
+  // The organization has 18 a day.
+  expect((await exported({ model: 'unused' }, zone, 'rollups')).read).toBeLessThan(read + 2 * 18);
 });
 
 type Plan = {
@@ -192,11 +200,11 @@ type Plan = {
   Plans?: Plan[];
 };
 
-/** How many events a plan that was carried out read. */
-function eventsRead(plan: Plan): number {
+/** How many rows of a table, or of its partitions, a plan that was carried out read. */
+function rowsRead(plan: Plan, table: string): number {
   const rows = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
-  const own = plan['Relation Name']?.startsWith('events_2') ? rows * plan['Actual Loops'] : 0;
-  return (plan.Plans ?? []).reduce((sum, one) => sum + eventsRead(one), own);
+  const own = plan['Relation Name']?.startsWith(table) ? rows * plan['Actual Loops'] : 0;
+  return (plan.Plans ?? []).reduce((sum, one) => sum + rowsRead(one, table), own);
 }
 
 test('an unknown and a foreign key take the same path as one with calls: plans never depend on the values', async () => {

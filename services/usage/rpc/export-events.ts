@@ -8,7 +8,7 @@ import { nextEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
-import { bucketStartsMs, instantsOf } from '../domain/time-buckets.ts';
+import { bucketStartsMs, dayAt, instantsOf } from '../domain/time-buckets.ts';
 import { keyLabels } from './key-labels.ts';
 
 const eventsPerPage = 500;
@@ -21,9 +21,10 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const scope = request.scope === UsageScope.UNSPECIFIED ? UsageScope.TENANT : request.scope;
     const subject = subjectOf(caller, scope);
     const { filter } = request;
-    const days = resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now());
-    const startsMs = bucketStartsMs(days, 'daily');
-    const { endMs } = instantsOf(days);
+    const { startMs, endMs } = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
+    // Days of UTC whatever the zone: those of another are summed from quarter hours, of which a year has many.
+    const days = { firstDay: dayAt(startMs, 'UTC'), lastDay: dayAt(endMs - 1, 'UTC'), timeZone: 'UTC' };
+    const startsMs = bucketStartsMs(days, 'daily').map((dayMs) => Math.max(dayMs, startMs));
     // To look for a rare model among all events of a large organization would take longer than a statement may.
     const busyDays = await reads(context, () => bucketedSums(database, { subject, filter, startsMs, endMs }));
     const keyIds = new Set<string>();

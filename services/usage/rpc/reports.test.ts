@@ -202,15 +202,22 @@ describe('on a random workload with duplicates and reorderings', () => {
     },
   );
 
-  test('an export has every event once, oldest first', async () => {
+  test.each([
+    ['UTC', 0],
+    ['Asia/Kathmandu', -5.75],
+    ['America/New_York', 4],
+  ])('an export in %s has every event once, oldest first', async (timezone, hours) => {
+    const range = { ...july, timezone };
     const exported: UsageEvent[] = [];
-    for await (const page of usage.client.exportEvents({ range: july }, admin)) exported.push(...page.events);
-    expect(exported).toEqual(ofJuly.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+    for await (const page of usage.client.exportEvents({ range }, admin)) exported.push(...page.events);
+    const [startMs, endMs] = [6, 7].map((month) => Date.UTC(2026, month, 1) + hours * 3_600_000) as [number, number];
+    const expected = events.filter((event) => inside(event, startMs, endMs));
+    expect(exported).toEqual(expected.sort((a, b) => (a.id < b.id ? -1 : 1)));
     let own = 0;
-    for await (const page of usage.client.exportEvents({ scope: UsageScope.OWN, range: july }, admin)) {
+    for await (const page of usage.client.exportEvents({ scope: UsageScope.OWN, range }, admin)) {
       own += page.events.length;
     }
-    expect(own).toBe(mine.length);
+    expect(own).toBe(expected.filter((event) => event.userId === userId).length);
   });
 
   test('each grouping of a report is by what it names', async () => {
