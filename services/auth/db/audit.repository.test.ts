@@ -6,6 +6,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { pageRows } from '#shared/page.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
+import { readSoFar } from '../../../test/support/read-so-far.ts';
 import { pageOfAuditEvents } from './audit.repository.ts';
 
 const organizations = [uuidv7(), uuidv7()];
@@ -31,14 +32,9 @@ async function fill({ url }: TestDatabase): Promise<void> {
   await owning.end();
 }
 
-/** How many events were read so far; the server knows it when those who read are gone. */
-async function eventsRead({ url }: TestDatabase): Promise<number> {
-  const others = `select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-    and backend_type = 'client backend'`;
-  await expect.poll(() => rowsOf(url, others)).toEqual([]);
-  const statistics = `select (idx_tup_fetch + seq_tup_read)::float8 as read from pg_stat_user_tables where relname = 'audit_events'`;
-  return (await rowsOf(url, statistics))[0].read;
-}
+/** How many events were read so far. */
+const eventsRead = ({ url }: TestDatabase): Promise<number> =>
+  readSoFar(url, "select idx_tup_fetch + seq_tup_read from pg_stat_user_tables where relname = 'audit_events'");
 
 test('each page of a list of audit events has its events and the exact total, and reads little more, however many there are', async () => {
   await using testDatabase = await createTestDatabase();

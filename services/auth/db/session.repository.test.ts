@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { silentLogger } from '../../../test/support/keys.ts';
+import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
+import { readSoFar } from '../../../test/support/read-so-far.ts';
+import { hasSignedInFrom } from './session.repository.ts';
+
+const id = uuidv7();
+/** Two accounts, one of which a script has opened 5,000 sessions from three addresses, the last of them in IPv6. */
+const fill = `
+  set search_path = auth;
+  insert into organizations (id, name, created_at) values ('${id}', '', now());
+  insert into users (id, tenant_id, email, first_name, last_name, role, password_hash, tokens_not_before, created_at)
+    select one, '${id}', email, '', '', 1, '', now(), now()
+    from (values ('${id}'::uuid, 'script@example.com'), ('${uuidv7()}', 'other@example.com')) as given (one, email);
+  insert into sessions (tenant_id, id, user_id, ip, user_agent, created_at, issued_at, kid, access_token_id, refresh_token_id,
+      refresh_token_hash, expires_at)
+    select '${id}', gen_random_uuid(), '${id}', ('{198.51.100.1,198.51.100.2,2001:db8:7:8::1}'::text[])[1 + n % 3], '', now(), now(), '',
+      '${id}', '${id}', '', now() from generate_series(1, 5000) n;
+  analyze sessions`;
+
+test('whether somebody has signed in from an address is found by a few looks into the index, however often they did', async () => {
+  await using testDatabase = await createTestDatabase();
+  const { url } = testDatabase;
+  await rowsOf(url, fill);
+  const statistic = `select sum(idx_tup_read) + (select seq_tup_read from pg_stat_user_tables where relname = 'sessions')
+    from pg_stat_user_indexes where relname = 'sessions'`;
+  const before = await readSoFar(url, statistic);
+  const database = await openServiceDatabase({ service: 'auth', connection: url, entities: [], logger: silentLogger });
+  const known = (ip: string, email = 'script@example.com') => hasSignedInFrom(database, { email, ip });
+  for (const ip of ['198.51.100.1', '198.51.100.2', '2001:db8:7:8:ffff::9']) expect(await known(ip), ip).toBe(true);
+  for (const ip of ['198.51.100.3', '2001:db8:7:9::1', '']) expect(await known(ip), ip).toBe(false);
+  for (const email of ['other@example.com', 'nobody@example.com']) {
+    expect(await known('198.51.100.1', email)).toBe(false);
+  }
+  await database.close();
+  expect((await readSoFar(url, statistic)) - before).toBeLessThan(100);
+});
