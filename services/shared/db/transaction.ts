@@ -36,14 +36,19 @@ export function transactionInTurn<T>(
 
 /**
  * Like `transaction`, in plain SQL on one connection: for prepared statements, `unnest` and COPY. `settings` hold until it ends; they
- * go with BEGIN, since each further round trip waits for its turn here and in Postgres.
+ * go with BEGIN, since each further round trip waits for its turn here and in Postgres. Once `signal` aborts, the connection is given up in
+ * the middle of a statement, which Postgres then undoes.
  */
 export function sqlTransaction<T>(
   database: Pick<ServiceDatabase, 'pool'>,
   work: (client: pg.PoolClient) => Promise<T>,
-  options: { isolationLevel?: IsolationLevel; settings?: Readonly<Record<string, string | number>> } = {},
+  options: {
+    isolationLevel?: IsolationLevel;
+    settings?: Readonly<Record<string, string | number>>;
+    signal?: AbortSignal;
+  } = {},
 ): Promise<T> {
-  const { isolationLevel = 'read committed', settings = {} } = options;
+  const { isolationLevel = 'read committed', settings = {}, signal } = options;
   const begin = [
     `begin isolation level ${isolationLevel}`,
     ...Object.entries(settings).map(([name, value]) => `set local ${name} = ${value}`),
@@ -51,7 +56,10 @@ export function sqlTransaction<T>(
   return retryingConflicts(async () => {
     const client = await database.pool.connect();
     let broken: Error | undefined;
+    const giveUp = (): void => void client.end();
+    signal?.addEventListener('abort', giveUp);
     try {
+      signal?.throwIfAborted();
       await client.query(begin);
       const result = await work(client);
       await client.query('commit');
@@ -62,6 +70,7 @@ export function sqlTransaction<T>(
       });
       throw error;
     } finally {
+      signal?.removeEventListener('abort', giveUp);
       // A connection that cannot even roll back is not given to anybody else.
       client.release(broken);
     }

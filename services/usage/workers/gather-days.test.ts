@@ -142,28 +142,50 @@ test('late events of a day are counted once each while it is gathered, even by t
   expect(new Set(rows.map((row) => row.requests)).size).toBe(1);
 });
 
+/** Gathers a day that has calls of another model, which takes until `letGo` since somebody else has a row of it. */
+async function gatherSlowly(from: ServiceDatabase, model: string, signal = never) {
+  await usage.client.record({ events: callsOf(pastDayMs, [model, model]) }, asService());
+  const holder = await database.pool.connect();
+  await holder.query('begin');
+  const row = 'select from rollups where not in_day and bucket_start < $1 limit 1 for update';
+  await holder.query(row, [new Date(pastDayMs + dayMs)]);
+  const letGo = async (): Promise<void> => {
+    await holder.query('commit');
+    holder.release();
+  };
+  const gathered = gatherDays({ database: from }, signal).then(() => 'gathered', String);
+  const running = `select 1 from pg_stat_activity where datname = current_database() and query like '%gathered as%' and state = 'active'
+    and clock_timestamp() - query_start > $1 * interval '1 millisecond' and pid <> pg_backend_pid()`;
+  /** Whether it has taken this long. */
+  const hasTaken = async (ms: number): Promise<void> => {
+    const isLate = async () => (await owner.query(running, [ms])).rowCount === 1;
+    const late = waitFor(isLate, { description: 'a statement that takes its time', timeoutMs: 10_000 });
+    await Promise.race([gathered, late]);
+  };
+  return { gathered, hasTaken, letGo };
+}
+
 test('a day of a large organization may take longer than other statements', async () => {
   const statementTimeoutMs = 1_000;
   const { logger } = logCollector();
   const connection = usage.databaseUrl;
   const hurried = await openServiceDatabase({ service: 'usage', connection, entities: [], logger, statementTimeoutMs });
-  await usage.client.record({ events: callsOf(pastDayMs) }, asService());
-  // Slow for as long as somebody else has one of its rows.
-  const holder = await database.pool.connect();
-  await holder.query('begin');
-  const row = 'select from rollups where not in_day and bucket_start < $1 limit 1 for update';
-  await holder.query(row, [new Date(pastDayMs + dayMs)]);
-  const gathered = gatherDays({ database: hurried }, never).then(() => 'gathered', String);
-  const running = `select 1 from pg_stat_activity where datname = current_database() and query like '%gathered as%' and state = 'active'
-    and clock_timestamp() - query_start > $1 * interval '1 millisecond' and pid <> pg_backend_pid()`;
-  const isLate = async () => (await owner.query(running, [statementTimeoutMs * 1.5])).rowCount === 1;
-  await Promise.race([
-    gathered,
-    waitFor(isLate, { description: 'a statement that takes its time', timeoutMs: 10_000 }),
-  ]);
-  await holder.query('commit');
-  holder.release();
+  const { gathered, hasTaken, letGo } = await gatherSlowly(hurried, 'slow');
+  await hasTaken(statementTimeoutMs * 1.5);
+  await letGo();
   expect(await gathered).toBe('gathered');
   expect(await rowsOutsideDay(pastDayMs)).toBe(0);
   await hurried.close();
+});
+
+test('a stop does not wait for a long day, which is gathered after the next start', async () => {
+  const stopping = new AbortController();
+  const { gathered, hasTaken, letGo } = await gatherSlowly(database, 'slower', stopping.signal);
+  await hasTaken(0);
+  stopping.abort();
+  expect(await gathered).not.toBe('gathered');
+  await letGo();
+  expect(await rowsOutsideDay(pastDayMs)).toBe(organizations);
+  await gatherDays({ database }, never);
+  expect(await rowsOutsideDay(pastDayMs)).toBe(0);
 });

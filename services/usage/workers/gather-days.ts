@@ -29,7 +29,7 @@ export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>
     const next = await nextOutsideDay(database, place);
     if (next === undefined) return;
     const { tenant_id, day, day_end, is_over } = next;
-    if (is_over) await gatherDay(database, tenant_id, day);
+    if (is_over) await gatherDay(database, { tenantId: tenant_id, day }, signal);
     // Goes through the organizations one by one, and each day of theirs once.
     place = { tenantId: tenant_id, from: is_over ? day_end : 'infinity' };
   }
@@ -52,7 +52,11 @@ async function nextOutsideDay(database: Pick<ServiceDatabase, 'query'>, place: {
 const sums = rollUpSums.join(', ');
 
 /** An organization's day. A batch with a late event for it waits for the transaction, then adds to the new rows. */
-const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day: string): Promise<void> =>
+const gatherDay = (
+  database: DayGathererDeps['database'],
+  { tenantId, day }: { tenantId: string; day: string },
+  signal: AbortSignal,
+): Promise<void> =>
   sqlTransaction(
     database,
     async (client) => {
@@ -70,8 +74,8 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
         values: [tenantId, day],
       });
     },
-    // What a crash undoes is gathered again.
-    { settings: { synchronous_commit: 'off', statement_timeout: gatheringMsMax } },
+    // What a crash or a stop undoes is gathered again.
+    { settings: { synchronous_commit: 'off', statement_timeout: gatheringMsMax }, signal },
   );
 
 /** Gathers every hour; several processes doing so do no harm. */
