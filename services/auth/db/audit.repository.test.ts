@@ -14,7 +14,7 @@ const [tenantId] = organizations as [string];
 /** When the first event occurred; one a minute follows. */
 const startMs = Date.UTC(2030, 0, 1);
 
-/** 20,000 events of two organizations in turn. Each tenth is of a seldom type, and so are its actor and its target. */
+/** 20,000 events of two organizations in turn. Some are of a seldom type, and so are their actor and target; three of the oldest have one too. */
 async function fill({ url }: TestDatabase): Promise<void> {
   const owning = new pg.Client({ connectionString: url });
   await owning.connect();
@@ -24,7 +24,7 @@ async function fill({ url }: TestDatabase): Promise<void> {
       select ('{${organizations}}'::uuid[])[1 + n % 2], 1 + n / 2,
         (lpad(to_hex(${startMs} + n * 60000::bigint), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid,
         case when seldom then 'credit_granted' else 'session_started' end,
-        to_timestamp(${startMs / 1000} + n * 60), 1, case when seldom then 'somebody' else 'anybody' end, '', 'user',
+        to_timestamp(${startMs / 1000} + n * 60), 1, case when seldom then 'somebody' when n < 5 then 'nobody now' else 'user ' || n % 150 end, '', 'user',
         case when seldom then 'something' else 'target ' || n end, '', '', '', '', ''
       from generate_series(0, 19999) n, lateral (select n % 1000 < 2 as seldom) as marked;
     insert into audit_heads select tenant_id, max(sequence), '' from audit_events group by 1`);
@@ -49,6 +49,8 @@ test('each page of a list of audit events has its events and the exact total, an
     { by: {}, sql: 'true' },
     { by: { type: 'credit_granted' }, sql: "type = 'credit_granted'" },
     { by: { actorId: 'somebody' }, sql: "actor_id = 'somebody'" },
+    { by: { actorId: 'nobody now' }, sql: "actor_id = 'nobody now'" },
+    { by: { actorId: 'nobody ever' }, sql: 'false' },
     { by: { targetId: 'something' }, sql: "target_id = 'something'" },
     { by: { targetId: 'nothing' }, sql: 'false' },
     days,

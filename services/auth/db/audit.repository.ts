@@ -30,6 +30,8 @@ export type EventRow = {
 
 /** As many events as are read and sorted in a fraction of a second. */
 const readAtOnceMax = 100_000;
+/** As many as are read and sorted sooner than a page of them is found among millions. */
+const fewMax = 10_000;
 
 type AuditFilter = Omit<ListAuditEventsRequest, '$typeName' | '$unknown' | 'page'>;
 
@@ -49,13 +51,11 @@ export async function pageOfAuditEvents(
         `coalesce(sum(sequence), 0)::bigint as total from audit_heads ${whereOf(conditions)}`,
         values,
       );
+  if (total <= offset) return { events: [], total };
+  // From the newest on, the events before a moment come after many others, and a few of all chains are far apart.
+  const atOnceMax = filter.occurredBefore !== undefined ? readAtOnceMax : tenantId === null ? fewMax : 0;
   const text = isNarrowed
-    ? narrowedPage(conditions, {
-        tenantId,
-        limit,
-        offset,
-        isFarBack: filter.occurredBefore !== undefined && total <= readAtOnceMax,
-      })
+    ? narrowedPage(conditions, { tenantId, limit, offset, isReadAtOnce: total <= atOnceMax })
     : wholePage(conditions, { tenantId, limit, offset, total });
   const { rows } = await database.query<EventRow>({ text, values });
   return { events: rows.map(eventMessage), total };
@@ -65,13 +65,13 @@ type Place = { tenantId: string | null; limit: number; offset: number };
 
 const orderOf = (tenantId: string | null): string => (tenantId === null ? 'id desc' : 'sequence desc');
 
-/** `isFarBack`: its own events are fewer than those that are newer, and would be passed on the way to the first of it. */
+/** `isReadAtOnce`: all that are found are read and sorted, instead of looking for them among all events from the newest on. */
 function narrowedPage(
   conditions: readonly string[],
-  { tenantId, limit, offset, isFarBack }: Place & { isFarBack: boolean },
+  { tenantId, limit, offset, isReadAtOnce }: Place & { isReadAtOnce: boolean },
 ): string {
   const found = `audit_events ${whereOf(conditions)}`;
-  const source = isFarBack ? `(select * from ${found} offset 0) as in_range` : found;
+  const source = isReadAtOnce ? `(select * from ${found} offset 0) as read` : found;
   return `select * from ${source} order by ${orderOf(tenantId)} limit ${limit} offset ${offset}`;
 }
 
