@@ -10,8 +10,9 @@ import { carrySession, type WebSocketLike } from './client-socket.ts';
 const minuteMs = 60_000;
 const mebibyte = 1024 * 1024;
 
-/** A socket whose peer answers pings and closing for as long as `answers` says. */
+/** A socket whose peer answers pings and closing for as long as `answers` says; `connection` carries its bytes. */
 class FakeSocket extends EventEmitter implements WebSocketLike {
+  readonly connection = new EventEmitter();
   answers = true;
   isPaused = false;
   said: { error?: { code: string } }[] = [];
@@ -23,7 +24,7 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
     sent();
   }
   ping(): void {
-    if (this.answers && !this.isPaused) this.emit('pong');
+    if (this.answers && !this.isPaused) this.connection.emit('data', Buffer.alloc(6));
   }
   close(code: number, reason: string): void {
     this.closing = [code, reason];
@@ -69,24 +70,39 @@ afterEach(() => {
 function carried(refusal?: GatewayError, hold: (bytes: number) => boolean = () => true) {
   const socket = new FakeSocket();
   const session = silentSession(refusal);
-  const connection = new EventEmitter();
+  const credential = { isWatched: true };
   const carrying = carrySession(socket, session, {
-    request: { log: silentLogger, raw: { socket: connection } } as unknown as FastifyRequest,
-    onCredentialEnded: () => () => {},
+    request: { log: silentLogger, raw: { socket: socket.connection } } as unknown as FastifyRequest,
+    onCredentialEnded: () => () => {
+      credential.isWatched = false;
+    },
     hold,
   });
-  return { socket, carrying, connection, events: session.events[Symbol.asyncIterator]() };
+  return { socket, carrying, credential, events: session.events[Symbol.asyncIterator]() };
 }
 
 test('a client that no longer answers pings is cut off at the next one', async () => {
-  const { socket, carrying } = carried();
+  const { socket, carrying, credential } = carried();
   await vi.advanceTimersByTimeAsync(10 * minuteMs);
   expect(socket.ended).toBeUndefined();
   socket.answers = false;
   await vi.advanceTimersByTimeAsync(minuteMs);
   expect(socket.ended).toBe('cut off');
   await carrying;
-  expect(vi.getTimerCount()).toBe(0);
+  expect([credential.isWatched, vi.getTimerCount()]).toEqual([false, 0]);
+});
+
+test('a client whose event takes minutes to arrive, so that its answers to pings come after that, is not cut off', async () => {
+  const { socket, carrying } = carried();
+  socket.answers = false;
+  for (let second = 0; second < 300; second++) {
+    socket.connection.emit('data', Buffer.alloc(1024));
+    await vi.advanceTimersByTimeAsync(1_000);
+  }
+  expect(socket.ended).toBeUndefined();
+  await vi.advanceTimersByTimeAsync(minuteMs);
+  expect(socket.ended).toBe('cut off');
+  await carrying;
 });
 
 test('a client that is made to wait for minutes, so that its answers to pings are not read, is not cut off', async () => {
@@ -131,13 +147,13 @@ test('a client that does not end the closing handshake is cut off after five sec
 
 test('messages count from their first byte until they have been handled, finished or not; without room the session ends unread', async () => {
   const room = { bytesMax: 3 * mebibyte, held: 0 };
-  const { socket, carrying, connection, events } = carried(undefined, (bytes) => {
+  const { socket, carrying, events } = carried(undefined, (bytes) => {
     const hasRoom = bytes <= room.bytesMax;
     if (hasRoom) room.held = bytes;
     return hasRoom;
   });
   await events.next();
-  const receive = (bytes: number) => connection.emit('data', Buffer.alloc(bytes));
+  const receive = (bytes: number) => socket.connection.emit('data', Buffer.alloc(bytes));
   receive(mebibyte);
   receive(mebibyte);
   expect(room.held).toBe(2 * mebibyte);

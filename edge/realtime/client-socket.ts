@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { statusOf } from '#shared/error-table.ts';
@@ -13,7 +14,7 @@ import type { AdmittedSession } from './session.ts';
 export type WebSocketLike = {
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;
   /** `error`: it could not read a message, and is closing with the code that says so. */
-  on(event: 'pong' | 'close' | 'error', listener: () => void): unknown;
+  on(event: 'close' | 'error', listener: () => void): unknown;
   send(text: string, sent: (error?: Error) => void): void;
   ping(): void;
   close(code: number, reason: string): void;
@@ -53,7 +54,7 @@ export async function carrySession(
   options: CarryOptions,
 ): Promise<void> {
   const client = new Client(socket, () => session.abort());
-  const stopPinging = cutOffWhenSilent(socket);
+  const stopPinging = cutOffWhenSilent(socket, options.request.raw.socket);
   const lastMoment = setTimeout(() => client.end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
   const stopListening = options.onCredentialEnded(
     (refusal) => client.end(refusal, closeCodes.policy),
@@ -162,18 +163,16 @@ function takeMessages(socket: WebSocketLike, client: Client, events: ClientEvent
 }
 
 /**
- * Cuts a client off that has neither answered a ping by the time of the next one nor sent a message, unless the client is made to wait:
- * then nothing of what it sends is read. Returns a function that ends this.
+ * Cuts off a client from which nothing has come since the last ping, unless the client is made to wait: then nothing of what it sends is
+ * read. Any byte counts, since an answer to a ping cannot overtake an event of 20 MiB. Returns a function that ends this.
  */
-function cutOffWhenSilent(socket: WebSocketLike): () => void {
+function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on'>): () => void {
   let isAlive = true;
-  const heard = (): void => {
+  connection.on('data', () => {
     isAlive = true;
-  };
-  socket.on('pong', heard);
-  socket.on('message', heard);
+  });
   const pings = setInterval(() => {
-    if (!isAlive && !socket.isPaused) socket.terminate();
+    if (!isAlive) socket.terminate();
     isAlive = socket.isPaused;
     socket.ping();
   }, pingMs);
