@@ -8,6 +8,7 @@ import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type Allowance, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
+import { inRowBytesMax } from './bodies.ts';
 import { presentSql } from './time.ts';
 
 /** A job held by a worker. */
@@ -78,10 +79,14 @@ const take = `
     ) as waiting
   ), chosen as (
     select tenant_id, id from (
-      select *, sum(body_bytes) over (order by round, place) - body_bytes as bytes_before
-      from (select *, row_number() over (partition by place order by id) as round from picked) as in_turn
+      select *, sum(body_bytes) over (order by turn, place) - body_bytes as bytes_before
+      from (
+        select *, row_number() over (partition by tenant_id order by round, place) as turn
+        from (select *, row_number() over (partition by place order by id) as round from picked) as of_lanes
+      ) as of_tenants
     ) as measured
-    where bytes_before < $8
+    -- Small ones hardly take memory, and would wait for as long as large ones run.
+    where bytes_before < $8 or body_bytes <= ${inRowBytesMax}
   ), served as (
     insert into served_tenants (tenant_id, served_at)
     select tenant_id, clock_timestamp() + place * interval '1 microsecond'
@@ -99,8 +104,8 @@ const take = `
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
- * Takes up to this many jobs, fairly, until their requests take `requestBytes` or, by the last one, more. `isMore`: others may be waiting;
- * `isBounded`: some wait for running jobs of their caller or model to end.
+ * Takes up to this many jobs, fairly, large ones until the requests take `requestBytes` or, by the last one, more. `isMore`: others may be
+ * waiting; `isBounded`: some wait for running jobs to end, of their caller or model, or for the memory of any.
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
@@ -137,10 +142,10 @@ export function takeJobs(
     const ofLanes = choice.lanes.map((lane) => jobs.filter((job) => isOf(job, lane)));
     const filled = choice.lanes.filter(({ slots }, place) => ofLanes[place]!.length === slots).length;
     // When all are bounded, nothing more can be taken before a running job ends, unless some lane left a slot that others can use.
-    const isCut = jobs.reduce((bytes, { requestBytes }) => bytes + requestBytes, 0) >= worker.requestBytes;
-    const isMore = isCut || (filled > 0 && !(isBounded && filled === choice.lanes.length));
+    const isMore = filled > 0 && !(isBounded && filled === choice.lanes.length);
+    const isFull = jobs.reduce((bytes, { requestBytes }) => bytes + requestBytes, 0) >= worker.requestBytes;
     // A model's room goes to the organization whose turn it is.
-    return { jobs: ofLanes.flat(), isMore, isBounded };
+    return { jobs: ofLanes.flat(), isMore, isBounded: isBounded || isFull };
   });
 }
 

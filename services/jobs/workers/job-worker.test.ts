@@ -167,30 +167,67 @@ describe('two workers', () => {
   });
 });
 
-test('no job begins while the requests of running ones take all the memory for them, and organizations still take turns', async () => {
-  const tenants = Array.from({ length: 3 }, () => ({ tenantId: uuidv7(), userId: uuidv7() }));
-  for (const tenant of tenants) await queueJobs(database, 10, tenant);
-  const { rows } = await database.pool.query('update jobs set body_bytes = 40 returning id, tenant_id');
-  const tenantOf = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]));
-  const started: { tenantId: string; end: () => void }[] = [];
-  const deps = workerDeps(database, ({ jobId }, signal) => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    started.push({ tenantId: tenantOf.get(jobId), end: resolve });
-    signal!.addEventListener('abort', () => resolve());
-    return promise;
-  });
-  // A third job begins with 20 bytes left. Beside two, all three organizations are offered the same number of slots.
+describe('while the requests of running jobs take all the memory for them', () => {
   const options = { concurrency: 32, bounds: { perSubject: 100, perModel: 100 } };
-  const worker = new JobWorker({ ...deps, bodiesBytesMax: 100 }, options);
-  for (let ended = 0; ended < 15; ended += 1) {
-    await waitFor(() => started.length === ended + 3, { description: 'a third job' });
-    expect(worker.running).toBe(3);
-    started[ended]!.end();
+  const someone = () => ({ tenantId: uuidv7(), userId: uuidv7() });
+  const makeLarge = (tenant: { tenantId: string }) =>
+    database.pool.query('update jobs set body_bytes = 400000 where tenant_id = $1', [tenant.tenantId]);
+  /** Runs three large jobs: the third begins with 200,000 bytes left. */
+  function slowWorker(bodiesBytesMax = 1_000_000) {
+    const started: { id: string; end: () => void }[] = [];
+    const deps = workerDeps(database, ({ jobId }, signal) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      started.push({ id: jobId, end: resolve });
+      signal!.addEventListener('abort', () => resolve());
+      return promise;
+    });
+    return { started, worker: new JobWorker({ ...deps, bodiesBytesMax }, options) };
   }
-  for (const { tenantId } of tenants) {
-    expect(started.slice(0, 15).filter((job) => job.tenantId === tenantId)).toHaveLength(5);
-  }
-  await worker.close(0);
+
+  test('no large one begins, and organizations still take turns', async () => {
+    const tenants = Array.from({ length: 3 }, someone);
+    for (const tenant of tenants) await queueJobs(database, 10, tenant);
+    for (const tenant of tenants) await makeLarge(tenant);
+    const { rows } = await database.pool.query('select id, tenant_id from jobs');
+    const tenantOf = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]));
+    const { started, worker } = slowWorker();
+    for (let ended = 0; ended < 15; ended += 1) {
+      await waitFor(() => started.length === ended + 3, { description: 'a third job' });
+      expect(worker.running).toBe(3);
+      started[ended]!.end();
+    }
+    for (const { tenantId } of tenants) {
+      expect(started.slice(0, 15).filter(({ id }) => tenantOf.get(id) === tenantId)).toHaveLength(5);
+    }
+    await worker.close(0);
+  });
+
+  test('an organization whose jobs are of many users begins no more of them than another', async () => {
+    const [crowd, single] = [someone(), someone()];
+    for (let users = 0; users < 10; users += 1) await queueJobs(database, 1, { ...crowd, userId: uuidv7() });
+    const ofSingle = await queueJobs(database, 10, single);
+    for (const tenant of [crowd, single]) await makeLarge(tenant);
+    const { started, worker } = slowWorker(2_200_000);
+    await waitFor(() => started.length === 6, { description: 'as many jobs as there is memory for' });
+    expect(started.filter(({ id }) => ofSingle.includes(id))).toHaveLength(3);
+    await worker.close(0);
+  });
+
+  test('small jobs of others begin at once, and a large one as soon as there is room', async () => {
+    const large = someone();
+    await queueJobs(database, 20, large);
+    await makeLarge(large);
+    const { started, worker } = slowWorker();
+    await waitFor(() => started.length === 3, { description: 'large jobs that take the memory' });
+    await queueJobs(database, 20, someone());
+    worker.wake();
+    await waitFor(() => started.length === 23, { description: 'all small jobs' });
+    for (const { end } of started.slice(3)) end();
+    await waitFor(() => worker.running === 3, { description: 'the end of the small jobs' });
+    started[0]!.end();
+    await waitFor(() => started.length === 24, { description: 'another large job' });
+    await worker.close(0);
+  });
 });
 
 test("a job's request is deleted when it ends, however large", async () => {

@@ -21,7 +21,7 @@ export type JobWorkerDeps = RunJobDeps &
   CurrentCallersDeps & {
     database: ServiceDatabase;
     metrics: JobMetrics;
-    /** No job begins while the requests of running ones take this much memory, in bytes. */
+    /** No job with a large request begins while those of running ones take this much memory, in bytes. */
     bodiesBytesMax: number;
     clock: Clock;
     logger: Logger;
@@ -55,7 +55,7 @@ export class JobWorker {
   #reclaiming: Promise<void> = Promise.resolve();
   /** Whether the queue may have a job for this worker. */
   #isDue = true;
-  /** Whether jobs wait for others of their caller or model to end. */
+  /** Whether jobs wait for others to end, of their caller or model, or for the memory of any. */
   #isBounded = false;
   #closing = false;
 
@@ -136,15 +136,7 @@ export class JobWorker {
 
   #takeSoon(): void {
     const slots = this.#options.concurrency - this.#runs.size;
-    if (
-      this.#closing ||
-      !this.#isDue ||
-      slots === 0 ||
-      this.#freeBytes <= 0 ||
-      this.#taking !== null ||
-      this.#gathering !== null
-    )
-      return;
+    if (this.#closing || !this.#isDue || slots === 0 || this.#taking !== null || this.#gathering !== null) return;
     const waitMs = this.#lookedMs + gatherMs - performance.now();
     if (waitMs <= 0) {
       this.#take(slots);
@@ -213,7 +205,8 @@ export class JobWorker {
         )
         .finally(() => {
           if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
-          this.#isDue ||= this.#isBounded;
+          // A look that is under way may still have counted this job.
+          this.#isDue ||= this.#isBounded || this.#taking !== null;
           this.#isBounded = false;
           this.#takeSoon();
         });
