@@ -4,6 +4,7 @@ import { ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { takeJobs } from '../db/take-jobs.ts';
 import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { createEndBatches } from './end-batches.ts';
 
@@ -46,17 +47,23 @@ test('an ending that the database refuses holds up none of the others in its bat
 });
 
 test('no statement deletes more requests than it can in its time', async () => {
+  const { database } = await ownJobsDatabase();
+  const sizes = [25, 25, 25, 25, 25, 25, 130, 1, 1].map((mebibytes) => mebibytes * 1024 * 1024);
+  const ids = await queueJobs(database, sizes.length, { tenantId: uuidv7(), userId: uuidv7() });
+  const resize =
+    'update jobs set body_bytes = bytes from unnest($1::uuid[], $2::int[]) as given (one, bytes) where id = one';
+  await database.pool.query(resize, [ids, sizes]);
+  const allowance = { slots: 9, bounds: { perSubject: 9, perModel: 9 }, modelSlots: new Map(), random: () => 0 };
+  const { jobs } = await takeJobs(database, { ...allowance, workerId: uuidv7(), shiftMs: 0 });
   const batches: number[] = [];
-  const query = async ({ values }: { values?: unknown[] }) => {
-    const ids = values![1] as string[];
-    batches.push(ids.length);
-    return { rows: ids.map((id) => ({ id })) } as never;
+  const query: typeof database.query = async (statement) => {
+    const result = await database.query<never>(statement);
+    batches.push(result.rowCount!);
+    return result;
   };
-  const ends = createEndBatches({ database: { query, pool: {} as never }, shiftMs: () => 0, logger: silent });
-  const wereEnded = [25, 25, 25, 25, 25, 25, 130, 1, 1].map((mebibytes, place) => {
-    const job = { tenantId: '', id: String(place), fence: 1n, requestBytes: mebibytes * 1024 * 1024 };
-    return ends.end(job, { status: JobStatus.FAILED, error: create(ErrorDetailSchema) });
-  });
-  expect(await Promise.all(wereEnded)).toEqual(wereEnded.map(() => true));
+  const ends = createEndBatches({ database: { ...database, query }, shiftMs: () => 0, logger: silent });
+  const failed = { status: JobStatus.FAILED, error: create(ErrorDetailSchema) } as const;
+  const inOrder = jobs.toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
+  expect(await Promise.all(inOrder.map((job) => ends.end(job, failed)))).toEqual(ids.map(() => true));
   expect(batches).toEqual([5, 1, 1, 2]);
 });
