@@ -89,12 +89,6 @@ describe('what is not a form within limits is refused', () => {
     ['a part with a name in sections', formOf('name="a"; name*0="mod"; name*1="el"', '1')],
     ['a part with a file name in sections', formOf('name="model"; filename*0="a"', '1')],
     ['a part with a backslash in its name', formOf('name="mo\\del"', '1')],
-    [
-      'a part that begins where the content of another does',
-      formOf('name="a"', formOf('name="model"', '1').toString()),
-    ],
-    ['a part that begins after half a line break', formOf('name="a"', `\n${formOf('name="model"', '1')}`)],
-    ['a part that begins after the other half', formOf('name="a"', `\r${formOf('name="model"', '1')}`)],
     ['text before the first boundary', Buffer.from(`text${formOf('name="model"', '1')}`)],
     ['a part with words after its name', formOf('name=a model', '1')],
     ['a long header', Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${'a'.repeat(9_000)}`)],
@@ -104,6 +98,15 @@ describe('what is not a form within limits is refused', () => {
     ['a long preamble', Buffer.alloc(5 * 1024 * 1024)],
   ])('%s', (_what, body) => {
     expect(() => scan(body)).toThrow();
+  });
+
+  test.each([
+    ['where the content of another does', ''],
+    ['after half a line break', '\n'],
+    ['after the other half', '\r'],
+  ])('a part that begins %s', (_where, before) => {
+    const body = formOf('name="a"', `${before}${formOf('name="model"', '1')}`);
+    expect(() => scan(body)).toThrow(/contains its boundary/);
   });
 
   test('a file of more than 25 MiB, as soon as it exceeds that', () => {
