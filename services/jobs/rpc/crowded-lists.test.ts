@@ -25,6 +25,7 @@ test('lists and counts of jobs read the jobs of their page and those that wait, 
   );
   await filling.pool.query("update jobs set status = 4, model = 'another' where id = $1", [failed]);
   const waiting = await queueJobs(filling, 2, person);
+  for (let others = 0; others < 20; others += 1) await queueJobs(filling, 50, { tenantId: uuidv7(), userId: uuidv7() });
   await filling.close();
   const { tenantId } = person;
   for (const tidy of ['vacuum full jobs.jobs', 'vacuum analyze jobs.jobs']) await rowsOf(url, tidy);
@@ -51,8 +52,11 @@ test('lists and counts of jobs read the jobs of their page and those that wait, 
       expect([all.pageInfo!.total, all.jobs[0]!.job!.id]).toEqual([total, publicJobId(first!)]);
     }
   }
-  const stats = await jobs.getJobStats({}, as(person));
-  expect([stats.total, stats.byStatus[0]!.count, stats.oldestQueuedAt === undefined]).toEqual([6_002n, 2n, false]);
+  // After some calls Postgres plans a statement for callers whom it does not know.
+  for (let calls = 0; calls < 8; calls += 1) {
+    const stats = await jobs.getJobStats({}, as(person));
+    expect([stats.total, stats.byStatus[0]!.count, stats.oldestQueuedAt === undefined]).toEqual([6_002n, 2n, false]);
+  }
   await started.close();
   expect((await jobsRead(url)) - before).toBeLessThan(300);
 });
