@@ -17,14 +17,17 @@ test('a WAV is as long as its bytes, whatever its header says about their rate o
 });
 
 test('a WAV with two formats is as long as the slower one makes it, since decoders differ on which counts', () => {
-  const slow = Buffer.from(wavHeader(0, 8_000));
+  const slow = Buffer.from(wavHeader(0, 2_000));
   const fast = Buffer.from(wavHeader(0, 48_000));
+  const broken = Buffer.from(wavHeader(0, 0));
   for (const [one, other] of [
     [slow, fast],
     [fast, slow],
+    [slow, broken],
+    [broken, slow],
   ] as const) {
     const header = Buffer.concat([one.subarray(0, 36), other.subarray(12)]);
-    expect(estimatedDurationMs(header, header.length + 48_000)).toBe(3_000);
+    expect(estimatedDurationMs(header, header.length + 48_000)).toBe(12_000);
   }
 });
 

@@ -46,12 +46,13 @@ function wavDurationMs(head: Buffer, totalBytes: number): number | null {
   let bytesPerSecond = Number.POSITIVE_INFINITY;
   for (let at = 12; at + 8 <= head.length; ) {
     const size = head.readUInt32LE(at + 4);
-    // Of several formats some decoders use the first one, others the last: the one with the longest sound counts.
-    if (tag(head, at) === 'fmt ' && at + 24 <= head.length)
-      bytesPerSecond = Math.min(bytesPerSecond, wavBytesPerSecond(head.subarray(at + 8)));
+    if (tag(head, at) === 'fmt ' && at + 24 <= head.length) {
+      const rate = wavBytesPerSecond(head.subarray(at + 8));
+      // Of several that can be read some decoders use the first, others the last: the one with the longest sound counts.
+      if (rate >= 100) bytesPerSecond = Math.min(bytesPerSecond, rate);
+    }
     if (tag(head, at) === 'data') {
-      const isRead = bytesPerSecond >= 100 && Number.isFinite(bytesPerSecond);
-      return isRead ? (Math.max(0, totalBytes - at - 8) / bytesPerSecond) * 1000 : null;
+      return Number.isFinite(bytesPerSecond) ? (Math.max(0, totalBytes - at - 8) / bytesPerSecond) * 1000 : null;
     }
     // Chunks are padded to an even length.
     at += 8 + size + (size & 1);
