@@ -54,7 +54,12 @@ test('no statement deletes more requests than it can in its time', async () => {
     'update jobs set body_bytes = bytes from unnest($1::uuid[], $2::int[]) as given (one, bytes) where id = one';
   await database.pool.query(resize, [ids, sizes]);
   const allowance = { slots: 9, bounds: { perSubject: 9, perModel: 9 }, modelSlots: new Map(), random: () => 0 };
-  const { jobs } = await takeJobs(database, { ...allowance, workerId: uuidv7(), shiftMs: 0 });
+  const { jobs } = await takeJobs(database, {
+    ...allowance,
+    requestBytes: Number.MAX_SAFE_INTEGER,
+    workerId: uuidv7(),
+    shiftMs: 0,
+  });
   const batches: number[] = [];
   const query: typeof database.query = async (statement) => {
     const result = await database.query<never>(statement);
