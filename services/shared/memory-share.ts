@@ -13,4 +13,4 @@ export const memoryBytes = (processes: number): number =>
 
 /** How much one kind of body may take of this much memory, in bytes. */
 export const bodiesMemory = (bytes: number): number =>
-  Math.max(bodiesBytesMin, Math.min(bytes * bodiesShare, bodiesBytesMax));
+  Math.floor(Math.max(bodiesBytesMin, Math.min(bytes * bodiesShare, bodiesBytesMax)));
