@@ -44,6 +44,8 @@ export type Credentials = {
     listener: (refusal: GatewayError) => void,
     change?: (principal: KeyPrincipal) => void,
   ): () => void;
+  /** Whether the feed that tells of the principal's end is live; if not, the principal may have ended and nobody has heard of it here. */
+  isFollowed(principal: Principal): boolean;
 };
 
 /**

@@ -134,7 +134,7 @@ async function listen(
     serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
   });
   installErrors(app);
-  installAccess(app, { authenticate, onEnded: () => () => {} });
+  installAccess(app, { authenticate, onEnded: () => () => {}, isFollowed: () => true });
   shedBodies(app, { shedder, metrics });
   // As calls of models are answered.
   app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, (_request, reply) => {

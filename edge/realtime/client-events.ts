@@ -5,6 +5,8 @@ type Request = MessageInitShape<typeof TranscribeRequestSchema>;
 
 /** Characters of events that may queue up before the socket is no longer read. */
 const waitingMax = 1024 * 1024;
+/** How often events that are held back are looked at again, in milliseconds. */
+const heldBackMs = 100;
 
 /** The events of a socket, as the stream of requests that Transcribe takes. */
 export class ClientEvents implements AsyncIterable<Request> {
@@ -21,6 +23,8 @@ export class ClientEvents implements AsyncIterable<Request> {
   onRoom: () => void = () => {};
   /** Called when an event has been dealt with. */
   onDone: () => void = () => {};
+  /** While it is true, events wait; they are dropped if the client leaves meanwhile. */
+  isHeldBack: () => boolean = () => false;
 
   constructor(start: Request) {
     this.#start = start;
@@ -61,6 +65,11 @@ export class ClientEvents implements AsyncIterable<Request> {
         yield { message: { case: 'constraints', value } };
         continue;
       }
+      if (this.#waiting.length > 0 && this.isHeldBack()) {
+        if (this.#isOver) return;
+        await this.#awoken(heldBackMs);
+        continue;
+      }
       const json = this.#waiting.shift();
       if (json !== undefined) {
         this.#waitingLength -= json.length;
@@ -75,11 +84,18 @@ export class ClientEvents implements AsyncIterable<Request> {
       } else if (this.#isOver) {
         return;
       } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+        await this.#awoken();
       }
     }
+  }
+
+  /** Resolves when there is something to do, after `msMax` at the latest. */
+  async #awoken(msMax?: number): Promise<void> {
+    const timer = msMax === undefined ? undefined : setTimeout(() => this.#awake(), msMax);
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    clearTimeout(timer);
   }
 
   #awake(): void {

@@ -76,6 +76,7 @@ function carried(refusal?: GatewayError, hold: (bytes: number) => boolean = () =
     onCredentialEnded: () => () => {
       credential.isWatched = false;
     },
+    isCredentialInDoubt: () => false,
     hold,
   });
   return { socket, carrying, credential, events: session.events[Symbol.asyncIterator]() };

@@ -34,6 +34,8 @@ type CarryOptions = {
     listener: (refusal: GatewayError) => void,
     constrain: (constraints: CallerConstraints) => void,
   ): () => void;
+  /** Whether the credential may have ended without this edge's knowledge: what the client says waits until that is known. */
+  isCredentialInDoubt(): boolean;
   /** Sets how many bytes of messages are held, each from its arrival until it has been dealt with; false when there is no room. */
   hold(bytes: number): boolean;
 };
@@ -60,6 +62,7 @@ export async function carrySession(
     (refusal) => client.end(refusal, closeCodes.policy),
     (constraints) => session.events.constrain(constraints),
   );
+  session.events.isHeldBack = options.isCredentialInDoubt;
   takeMessages(socket, client, session.events, options);
   try {
     for await (const { message } of session.responses) {

@@ -64,6 +64,7 @@ export function openCredentials(deps: {
         ? apiKeys.onRevoked(principal, listener, change)
         : sessions.onEnded(principal, listener);
     },
+    isFollowed: ({ kind }) => (kind === 'key' ? apiKeys : sessions).isLive,
     get isLive() {
       return apiKeys.isLive && sessions.isLive;
     },

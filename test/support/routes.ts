@@ -16,7 +16,7 @@ async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<S
   // A folder of its own, since the edge removes what earlier processes left in it.
   const uploadsDir = mkdtempSync(join(tmpdir(), 'routes-'));
   const deps: Partial<EdgeDeps> = {
-    credentials: { authenticate: neverAsked, onEnded: neverAsked },
+    credentials: { authenticate: neverAsked, onEnded: neverAsked, isFollowed: neverAsked },
     readiness: neverAsked,
     registry: new Registry(),
     clock: systemClock,

@@ -74,6 +74,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
             if (!hasRoom) deps.metrics.shed('memory');
             return hasRoom;
           },
+          isCredentialInDoubt: () => !credentials.isFollowed(principal),
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
               try {

@@ -57,6 +57,7 @@ beforeAll(async () => {
         constraints: create(CallerConstraintsSchema),
       }),
       onEnded: () => () => {},
+      isFollowed: () => true,
     },
     clock: systemClock,
     logger,
