@@ -1,10 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { asService } from '#shared/rpc/caller.ts';
 import type { RouteDeps } from '../app.ts';
 import { askingPage } from '../http/own-page.ts';
 import type { Principal } from '../principal.ts';
-import { digestNamed } from '../snapshots/keys/key-loads.ts';
+import { askWhose, digestNamed } from '../snapshots/keys/key-loads.ts';
 import { keyPrincipal } from '../snapshots/keys/key-principal.ts';
 import { type ClientSecrets, looksLikeClientSecret, type SecretContent } from './client-secret.ts';
 import { realtimeToken } from './credential.ts';
@@ -39,7 +38,7 @@ export function realtimeAuthentication(
   };
 
   async function keyHolder(digests: readonly string[]): Promise<Principal> {
-    const { principal } = await keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
+    const { principal } = await askWhose(keys, digests.map(digestNamed));
     if (principal === undefined) throw invalidSecret();
     const holder = keyPrincipal(principal, digests);
     if (holder.expiresAtMs <= clock.now()) throw invalidSecret();

@@ -31,12 +31,12 @@ export function digestNamed(name: string): MessageInitShape<typeof KeyDigestSche
   return { pepperVersion: Number(name.slice(0, colon)), digest: Buffer.from(name.slice(colon + 1), 'base64') };
 }
 
-/** Asks Keys whose a secret is. Any failure is OVERLOADED: not knowing says nothing about the key. */
+/** Asks Keys whose a secret is, a bounded number of times at once. */
 export class KeyLoads {
-  readonly #keys: Pick<Client<typeof KeysService>, 'authenticate'>;
+  readonly #keys: AskedKeys;
   #running = 0;
 
-  constructor(keys: Pick<Client<typeof KeysService>, 'authenticate'>) {
+  constructor(keys: AskedKeys) {
     this.#keys = keys;
   }
 
@@ -44,12 +44,21 @@ export class KeyLoads {
     if (this.#running >= runningMax) throw cannotTell(`${this.#running} look-ups of keys are running`);
     this.#running += 1;
     try {
-      return await this.#keys.authenticate({ digests: digests.messages }, { ...asService('edge'), timeoutMs });
-    } catch (error) {
-      throw cannotTell('Keys did not answer', error);
+      return await askWhose(this.#keys, digests.messages);
     } finally {
       this.#running -= 1;
     }
+  }
+}
+
+type AskedKeys = Pick<Client<typeof KeysService>, 'authenticate'>;
+
+/** Asks Keys whose a secret is. Any failure is OVERLOADED: not knowing says nothing about the key. */
+export async function askWhose(keys: AskedKeys, digests: SecretDigests['messages']): Promise<AuthenticateResponse> {
+  try {
+    return await keys.authenticate({ digests }, { ...asService('edge'), timeoutMs });
+  } catch (error) {
+    throw cannotTell('Keys did not answer', error);
   }
 }
 
