@@ -3,7 +3,7 @@ import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { auditActor } from '#shared/audit-outbox/audit-event.ts';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import type { Clock } from '#shared/clock.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { isUuid, uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain/audit-chain.ts';
 
@@ -63,10 +63,19 @@ export async function appendToChains(
   em: SqlEntityManager,
   events: readonly Omit<ChainedEvent, 'sequence'>[],
 ): Promise<void> {
-  const chains = Map.groupBy(events, (event) => event.tenantId);
+  const chains = Map.groupBy(events.map(asStored), (event) => event.tenantId);
   // Always in the same order, so that two batches cannot deadlock.
   for (const tenantId of [...chains.keys()].sort()) await appendToChain(em, tenantId, chains.get(tenantId)!);
 }
+
+/** The event with its ids spelled as Postgres stores them, since the chain hashes what is stored. */
+const asStored = (event: Omit<ChainedEvent, 'sequence'>): Omit<ChainedEvent, 'sequence'> => ({
+  ...event,
+  tenantId: event.tenantId.toLowerCase(),
+  id: event.id.toLowerCase(),
+  // The names of models and plans stay as they are.
+  targetId: isUuid(event.targetId) ? event.targetId.toLowerCase() : event.targetId,
+});
 
 async function appendToChain(
   em: SqlEntityManager,

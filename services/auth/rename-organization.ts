@@ -24,13 +24,11 @@ export function renameOrganization(
     const before = { name: organization.name };
     organization.name = next;
     await em.flush();
-    // As it is stored, whatever the caller's spelling: the audit chain hashes it.
-    const { id } = organization;
     await recordAudit(em, clock, {
-      tenantId: id,
+      tenantId,
       type: 'organization_updated',
       actor: by.actor,
-      target: { type: 'organization', id },
+      target: { type: 'organization', id: tenantId },
       before,
       after: { name: next },
     });

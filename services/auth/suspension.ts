@@ -18,15 +18,13 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 export async function setSuspended(
   deps: Deps,
   caller: Caller,
-  id: string,
+  tenantId: string,
   reason: string | null,
 ): Promise<Organization> {
   const { database, clock, keyRefreshes } = deps;
   const suspend = reason !== null;
   const { organization, version } = await transaction(database, async (em) => {
-    const found = await lockOrganization(em, id);
-    // As it is stored, whatever the caller's spelling: the audit chain hashes it.
-    const tenantId = found.id;
+    const found = await lockOrganization(em, tenantId);
     if ((found.suspendedAt != null) === suspend) return { organization: found, version: await currentVersion(em) };
     const before = { status: suspend ? 'active' : 'suspended' };
     const after = { status: suspend ? 'suspended' : 'active', ...(suspend && { reason }) };

@@ -1,7 +1,6 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { AuditRecord } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { isUuid } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { appendToChains } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -17,8 +16,8 @@ export const recordAuditEvents =
   };
 
 const chained = (record: AuditRecord) => ({
-  tenantId: asStored(record.tenantId) || platformChain,
-  id: asStored(record.id),
+  tenantId: record.tenantId || platformChain,
+  id: record.id,
   type: record.type,
   // The column stores milliseconds, so the hash must use the same.
   occurredAtMs: Math.floor(timestampMs(record.occurredAt!)),
@@ -26,11 +25,8 @@ const chained = (record: AuditRecord) => ({
   actorId: record.actor!.id,
   actorIp: record.actor!.ip,
   targetType: record.target!.type,
-  targetId: asStored(record.target!.id),
+  targetId: record.target!.id,
   beforeJson: record.beforeJson,
   afterJson: record.afterJson,
   requestId: record.requestId,
 });
-
-/** Spells a UUID as Postgres does; the names of models and plans stay as they are. */
-const asStored = (id: string): string => (isUuid(id) ? id.toLowerCase() : id);
