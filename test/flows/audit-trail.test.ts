@@ -373,6 +373,9 @@ test('each change of the catalog is recorded as one audit event', async () => {
 
   const registered = await call('POST', '/admin/upstreams', { base_url: simulator.url });
   tells('upstream_registered', operator, ['upstream', simulator.url], registered, null);
+  const longUrl = `http://127.0.0.1:${simulator.port}${'/.'.repeat(200)}/v1`;
+  const atLength = await call('POST', '/admin/upstreams', { base_url: longUrl });
+  tells('upstream_registered', operator, ['upstream', longUrl.slice(0, 255)], atLength, null);
   await expectTold();
 });
 

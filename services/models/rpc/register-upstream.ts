@@ -28,6 +28,9 @@ import type { ListedModel, Upstream } from '../upstream/upstream.ts';
  */
 const discoveryTimeoutMs = 8_000;
 
+/** The longest id of a target that Auth accepts (AuditTarget in audit.proto); a base URL may be longer. */
+const targetLengthMax = 255;
+
 export const registerUpstream =
   (
     deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret' | 'connectUpstream'>,
@@ -70,8 +73,8 @@ export const registerUpstream =
             ? null
             : {
                 type: 'upstream_registered',
-                target: { type: 'upstream', id: request.baseUrl },
-                after: { models: names },
+                target: { type: 'upstream', id: request.baseUrl.slice(0, targetLengthMax) },
+                after: { base_url: request.baseUrl, models: names },
               },
       };
     });
