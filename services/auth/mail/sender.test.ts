@@ -264,10 +264,11 @@ test('a mail held up by a slow mail server is in nobody else’s hands, however 
   await fixture.auth.sendMail({ mails: [1, 2, 3, 4].map((nth) => mail(`slow mail ${nth}`)) }, asService('models'));
   const twoAreHeld = () => waitFor(() => held.length === 2, { description: 'two mails in the server’s hands' });
   await twoAreHeld();
-  clock.advance(100_000);
+  // As long as a server may take that nearly runs into the time-out of each of ten commands.
+  clock.advance(150_000);
   for (const release of held.splice(0)) release();
   await twoAreHeld();
-  clock.advance(100_000);
+  clock.advance(150_000);
   const withdrawn = await fixture.auth.withdrawMail({ dedupeKeyPrefix: 'slow mail' }, asService('models'));
   for (const release of held.splice(0)) release();
   await waitFor(() => server.received.length === 4, { description: 'all mails' });

@@ -15,8 +15,11 @@ import { connectionsMax, createSmtp } from './smtp.ts';
 /** How often the outbox is checked, in milliseconds. */
 const pollMs = 500;
 
-/** How long other replicas leave a claimed mail alone; longer than all time-outs of one sending together, in milliseconds. */
-const claimMs = 120_000;
+/**
+ * How long other replicas leave a claimed mail alone; longer than all time-outs of one sending together, each command's included, in
+ * milliseconds.
+ */
+const claimMs = 300_000;
 
 type Deps = {
   database: ServiceDatabase;
