@@ -205,6 +205,27 @@ test('records with a valid checksum but no sense are skipped, and their segment 
   expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
 });
 
+test('keeping damaged segments goes on where it failed', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1 });
+  for (let number = 1; number <= 2; number += 1) await written(journal, event(number));
+  await journal.close();
+  const left = join(folder.path, journal.name);
+  for (const segment of [1, 2]) {
+    const bytes = readFileSync(segmentPath(left, segment));
+    bytes[bytes.length - 1]! ^= 0xff;
+    writeFileSync(segmentPath(left, segment), bytes);
+  }
+  const taken = join(folder.path, 'damaged', `${journal.name}-segment-2`);
+  mkdirSync(taken, { recursive: true });
+  const [orphan] = adopt(folder.path);
+  await expect(drainToTheEnd(orphan!)).rejects.toMatchObject({ code: 'EISDIR' });
+  rmSync(taken, { recursive: true });
+  expect(await drainToTheEnd(orphan!)).toEqual([]);
+  expect(damagedSegments(folder.path)).toHaveLength(2);
+  expect(readdirSync(folder.path)).toEqual(['damaged']);
+});
+
 test('what an older version could not read is adopted by a later one, and what nobody can read is kept', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { segmentBytes: 1 });

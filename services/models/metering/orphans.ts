@@ -99,7 +99,8 @@ function adoptedJournal<Event, Progress>(
       }
       if (batch.events.length > 0) return batch;
       if (damaged !== null) {
-        for (const segment of damaged) keepDamaged(options.directory, name, segment);
+        // Those that were moved are not moved again, should one fail.
+        for (; damaged.length > 0; damaged.shift()) keepDamaged(options.directory, name, damaged[0]!);
         once(() => lock.removeFolder());
       }
       return null;
