@@ -16,7 +16,7 @@ const retryMsMax = 60_000;
  * Keeps no process alive.
  */
 export function startRecurringWork(work: {
-  /** Its name for the log, e.g. `the housekeeping of Jobs`. */
+  /** Its name for the log, e.g. `the housekeeping of Keys`. */
   name: string;
   everyMs: number;
   /** How long the first round waits for services that start after this one, in milliseconds. */

@@ -7,13 +7,13 @@ import {
   InvokeResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
-import { removeExpired, renewHolds } from './housekeeping.ts';
+import { removeExpired, renewHolds, startHousekeeping } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 const { database } = await ownJobsDatabase();
@@ -106,6 +106,20 @@ test('one round renews the room of all waiting jobs, however many', async () => 
   await database.pool.query('update jobs set hold_expires_at = now()');
   const billing = { settle: async () => create(SettleResponseSchema) } as never;
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(201);
+});
+
+test('room is renewed while expired jobs cannot be removed', async () => {
+  await using made = await createTestDatabase();
+  const own = await openJobsDatabase(made.url);
+  await queueJobs(own, 1, tenant);
+  await own.pool.query('update jobs set hold_expires_at = now()');
+  await rowsOf(made.url, 'revoke delete on jobs.jobs from modelgateway_app');
+  await expect(removeExpired({ database: own, clock: later(0) })).rejects.toThrow('permission denied');
+  const housekeeping = startHousekeeping(workerDeps(own, () => {}));
+  const isRenewed = async () => (await own.pool.query('select from jobs where hold_expires_at > now()')).rowCount === 1;
+  await waitFor(isRenewed, { description: 'the renewal' });
+  await housekeeping.close();
+  await own.close();
 });
 
 test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not before', async () => {

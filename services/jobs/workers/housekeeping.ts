@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
-import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
 import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
@@ -16,17 +16,27 @@ const renewedAtOnce = 100;
 /** Room is renewed when less than this is left of its hour, so that it outlasts an equally long outage of Billing. */
 const renewLeftMs = holdMs - 600_000;
 
-/** Removes expired jobs and renews the holds of waiting ones, each minute. Several processes may do it at once. */
-export const startHousekeeping = (deps: Deps): RecurringWork =>
-  startRecurringWork({
-    name: 'the housekeeping of Jobs',
-    everyMs,
-    async round(signal) {
-      await removeExpired(deps, signal);
-      await renewHolds(deps);
+/**
+ * Removes expired jobs and renews the holds of waiting ones, each minute and by itself, so that neither waits for the other. Several
+ * processes may do it at once.
+ */
+export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
+  const { logger } = deps;
+  const works = [
+    startRecurringWork({
+      name: 'the removal of expired jobs',
+      everyMs,
+      round: (signal) => removeExpired(deps, signal),
+      logger,
+    }),
+    startRecurringWork({ name: "the renewal of waiting jobs' room", everyMs, round: () => renewHolds(deps), logger }),
+  ];
+  return {
+    close: async () => {
+      await Promise.all(works.map((work) => work.close()));
     },
-    logger: deps.logger,
-  });
+  };
+}
 
 /** Removes jobs whose 24 hours are over, with their results, and the remembered keys of deleted ones. */
 export async function removeExpired(
