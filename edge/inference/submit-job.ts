@@ -4,11 +4,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { cancelled, invalidRequest } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
 import { asCaller, asCallerWithJob } from '../caller.ts';
+import { goneSignal } from '../http/client-gone.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import { rateReasons } from '../openai/errors.ts';
@@ -40,10 +41,12 @@ export async function answerWithJob(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  // An upload is removed when its client leaves, at any point in between.
+  const gone = call.bodyFile === '' ? undefined : goneSignal(request.raw.socket);
   try {
-    return await submitJob(deps, call, request, reply);
+    return await submitJob(deps, call, { request, reply, gone });
   } catch (thrown) {
-    const error = toGatewayError(thrown);
+    const error = gone?.aborted ? cancelled(thrown as Error) : toGatewayError(thrown);
     if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
     throw error;
   }
@@ -53,8 +56,7 @@ export async function answerWithJob(
 async function submitJob(
   deps: InferenceDeps,
   call: InferenceCall,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { request, reply, gone }: { request: FastifyRequest; reply: FastifyReply; gone: AbortSignal | undefined },
 ): Promise<FastifyReply> {
   const key = idempotencyKey(request);
   const { constraints } = request.principal!;
@@ -68,7 +70,7 @@ async function submitJob(
         constraints,
       }),
     },
-    asCaller(request),
+    { ...asCaller(request), signal: gone },
   );
   if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);
   reply.headers(rateLimitHeaders(admitted.rateLimit));
