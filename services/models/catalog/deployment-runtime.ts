@@ -130,7 +130,7 @@ export class DeploymentRuntime implements RoutableDeployment {
       },
       end: (verdict) => {
         if (isTrial) this.#breaker.endTrial();
-        this.judge(verdict);
+        this.judge(verdict, startedMs);
         this.#metrics.ended(verdict.kind);
         this.inFlight--;
         if (this.#retired && this.inFlight === 0) void this.close();
@@ -138,8 +138,8 @@ export class DeploymentRuntime implements RoutableDeployment {
     };
   }
 
-  /** Records the verdict of a call. */
-  judge(verdict: Verdict): void {
+  /** Records the verdict of a call, which began at `startedMs` on the monotonic clock. */
+  judge(verdict: Verdict, startedMs?: number): void {
     const nowMs = this.#clock.monotonic();
     switch (verdict.kind) {
       case 'good':
@@ -147,7 +147,7 @@ export class DeploymentRuntime implements RoutableDeployment {
         this.#succeeded(nowMs);
         return;
       case 'bad':
-        this.#failed(nowMs, verdict.message);
+        this.#failed(nowMs, verdict.message, startedMs);
         return;
       case 'busy':
         this.#coolingUntilMs = nowMs + Math.min(verdict.retryAfterMs, coolingMsMax);
@@ -187,12 +187,12 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.#lastSuccessMs = nowMs;
   }
 
-  #failed(nowMs: number, message: string): void {
+  #failed(nowMs: number, message: string, startedMs?: number): void {
     const error = oneLine(message.slice(0, 500));
     // A repeated failure is reported once: a dead deployment is probed every two seconds.
     if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)
       this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
-    this.#breaker.fail(nowMs);
+    this.#breaker.fail(nowMs, startedMs);
     this.#failures += 1;
     this.#lastError = error;
   }

@@ -64,8 +64,16 @@ test('a trial whose answer has begun lets others through, until one fails before
   expect(breaker.admits(3_000)).toBe(true);
 });
 
-test('failures of calls that began before it opened do not keep it open', () => {
-  const breaker = failing(5);
-  breaker.fail(900);
-  expect(breaker.admits(1_000)).toBe(true);
+test('failures of calls that began before it opened neither keep it open nor open it again for longer', () => {
+  const breaker = failing(5, 500);
+  breaker.fail(1_400, 400);
+  expect(breaker.admits(1_500)).toBe(true);
+  breaker.fail(1_500, 400);
+  expect(breaker.begin(1_500)).toBe(true);
+  breaker.answered(1_600);
+  breaker.fail(1_700, 400);
+  expect(breaker.admits(1_700)).toBe(true);
+  breaker.fail(1_800, 1_500);
+  breaker.endTrial();
+  expect([breaker.admits(3_799), breaker.admits(3_800)]).toEqual([false, true]);
 });

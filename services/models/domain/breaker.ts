@@ -11,6 +11,7 @@ const openMsMax = 15_000;
 export class Breaker {
   /** Failures since the last success. */
   consecutiveFailures = 0;
+  #openedMs = Number.NEGATIVE_INFINITY;
   #openUntilMs: number | null = null;
   #openMs = openMsMin;
   #trialRuns = false;
@@ -54,14 +55,16 @@ export class Breaker {
     this.#isUnproven = false;
   }
 
-  fail(nowMs: number): void {
+  /** A call that began at `startedMs`, or a probe, has failed. */
+  fail(nowMs: number, startedMs = nowMs): void {
     this.consecutiveFailures += 1;
     const state = this.state(nowMs);
-    // Calls that began before it opened say nothing new.
-    if (state === 'open') return;
+    // Calls that began before it opened say nothing new, however late they fail.
+    if (state === 'open' || startedMs < this.#openedMs) return;
     if (state === 'half-open' || this.#isUnproven) this.#openMs = Math.min(this.#openMs * 2, openMsMax);
     else if (this.consecutiveFailures < failuresToOpen) return;
     this.#isUnproven = false;
+    this.#openedMs = nowMs;
     this.#openUntilMs = nowMs + this.#openMs;
   }
 }
