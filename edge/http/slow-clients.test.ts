@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fastify } from 'fastify';
 import { afterEach, expect, test } from 'vitest';
@@ -33,9 +34,13 @@ async function* pieces() {
 let accepted: Socket[];
 
 async function start() {
-  const app = fastify({ http: headTimeouts(short) });
+  const app = fastify({ http: headTimeouts(short), bodyLimit: long.length });
   attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
+  app.addContentTypeParser('text/held', async (_request: unknown, body: Readable) => {
+    await delay(2 * short.slowChecksMax * short.checkMs);
+    return text(body);
+  });
   app.get('/long', async () => long);
   app.get('/stream', (_request, reply) => reply.send(Readable.from(pieces())));
   app.get('/late', async () => delay(2 * short.stalledMs, 'late'));
@@ -102,6 +107,13 @@ test('a steady upload may take its time, and an idle connection is kept for the 
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 /);
   idle.write(`${head(2)}{}`);
   expect(String((await once(idle, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('an upload that is not read meanwhile, as while the disk stalls, is not cut off', async () => {
+  const open = await start();
+  const held = open(`POST / HTTP/1.1\r\nhost: x\r\ncontent-type: text/held\r\ncontent-length: ${long.length}\r\n\r\n`);
+  held.write(long);
+  expect(String((await once(held, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
 });
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;

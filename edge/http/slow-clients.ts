@@ -68,8 +68,10 @@ export function attendSlowClients(
     for (const [socket, state] of seen) {
       const isSlow = socket.bytesRead - state.bytes < (paceMin * checkMs) / 1000;
       state.bytes = socket.bytesRead;
-      const isArriving = socket[receiving]?.complete === false;
-      state.slowChecks = isArriving && isSlow ? state.slowChecks + 1 : 0;
+      const request = socket[receiving];
+      // What has arrived and is not read, as while the disk stalls, is not its client's fault.
+      const isAwaited = request?.complete === false && request.readableLength === 0;
+      state.slowChecks = isAwaited && isSlow ? state.slowChecks + 1 : 0;
       if (state.slowChecks >= slowChecksMax) socket.destroy();
       attendStalled(socket, stalledMs);
     }
