@@ -142,6 +142,21 @@ test('what the upstream did, usage, the ledger and the invoice agree to the nano
   expect(faults).toEqual([]);
 });
 
+test('calls with max_tokens of 0 overshoot a cap by no more than one of them, although some servers take that for no limit', async () => {
+  await bench.admin('PATCH', '/models/sim-chat', { max_output_tokens: 1_000 });
+  await setPrice('sim-chat', { output_per_million_tokens_usd: 1_000 });
+  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.9 });
+  const message = { role: 'assistant', content: 'word '.repeat(1_000) };
+  const usage = { prompt_tokens: 1, completion_tokens: 1_000, total_tokens: 1_001 };
+  const body = { id: 'a', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
+  bench.simulator.otherwise(() => ({ headDelayMs: 100, instead: { status: 200, body } }));
+  const ask = (field: string) =>
+    bench.gateway.call('POST', '/v1/chat/completions', key, { model: 'sim-chat', messages: hello, [field]: 0 });
+  const fields = ['max_tokens', 'max_completion_tokens', 'max_tokens', 'max_completion_tokens'];
+  const statuses = await Promise.all(fields.map(async (field) => (await ask(field)).status));
+  expect(statuses.toSorted()).toEqual([200, 429, 429, 429]);
+});
+
 type ChatPrice = Record<string, number>;
 
 /** The cost of what the upstream says it did, computed independently: exact, then rounded half up. */

@@ -58,7 +58,8 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     optionalInteger(scan, 'max_tokens', 0, tokensMax),
     isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
   ].filter((limit) => limit !== undefined);
-  const outputTokensMax = limits.length === 0 ? null : Math.max(...limits);
+  // Ollama, for one, takes 0 for no limit.
+  const outputTokensMax = limits.length === 0 || limits.includes(0) ? null : Math.max(...limits);
   /** Set when the caller's budget allows only a shorter answer. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
@@ -85,7 +86,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
     worksWithoutStreamOptions,
     limitOutputTokens:
-      outputTokensMax === null
+      limits.length === 0
         ? (tokens) => {
             outputTokensLimit = tokens;
             estimate.outputTokensMax = tokens * answers;
