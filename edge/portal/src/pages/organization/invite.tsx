@@ -27,8 +27,8 @@ export function InviteDialog({
   const invite = useAction<Invitation>({
     stale: [path],
     onSuccess: () => {
-      const what = operator ? passItOn : "The email is sent as soon as the platform's mail server takes it.";
-      toast.say(`${email.trim()} was invited. ${what}`);
+      const what = operator ? passItOn : 'If it does not arrive, ask the platform’s operator.';
+      toast.say(`${email.trim()} was invited by email. ${what}`);
       onClose();
     },
   });
