@@ -30,6 +30,14 @@ const refusal = (options: RealtimeOptions) => upgradeRefusal(bench.gateway.url, 
 const update = async (fields: object) =>
   bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);
 
+test('the subprotocol that carries a key opens a session, and is never the one chosen', async () => {
+  const carrier = `openai-insecure-api-key.${bench.key.key}`;
+  const options = { key: undefined, protocols: [carrier, 'realtime'] };
+  expect((await talk(options)).socket.protocol).toBe('realtime');
+  // The client gives up, since nothing that it offered was chosen.
+  await expect(talk({ ...options, protocols: [carrier] })).rejects.toThrow('Server sent no subprotocol');
+});
+
 describe('a refusal at the upgrade is a real HTTP response', () => {
   test('without a key, with an invalid one, or with one in the wrong place', async () => {
     const missing = await refusal({});
