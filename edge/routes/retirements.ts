@@ -123,5 +123,7 @@ const moment = (date: Date): string => `${day(date)}, ${date.toISOString().slice
 
 const notFoundPage = document(
   'Not found',
-  '<h1>Not found</h1>\n<p>No public model with this name is being retired or was retired.</p>',
+  `<h1>Not found</h1>
+<p>No public model with this name is being retired or was retired.</p>
+<p>Is it a private model of your organization? Sign in to read about it under <a href="/models">Models</a>.</p>`,
 );

@@ -241,6 +241,19 @@ test('a retiring model says so, with its countdown, its date once, its replaceme
   await close();
 });
 
+test('a private model that retires says so without a link to the public page, which does not know it', async () => {
+  const { gateway, url } = portal;
+  const operator = await gateway.login(users.operator);
+  const announcement = { model: 'voice/speak', retirement_note: 'The voice left.' };
+  expect((await gateway.call('POST', '/api/v1/admin/retirements', operator, announcement)).status).toBe(201);
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.member, `/models/${encodeURIComponent('voice/speak')}`);
+  await page.getByText(/No date has been set yet\. The voice left\.$/).waitFor();
+  expect(await page.getByRole('link', { name: 'Retirement page' }).count()).toBe(0);
+  await gateway.call('DELETE', `/api/v1/admin/retirements/${encodeURIComponent('voice/speak')}`, operator);
+  await close();
+});
+
 test('the most urgent of what needs attention comes first, and all but a few items are folded away', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/models', async (route) => {

@@ -172,5 +172,7 @@ describe('the page that the Link names', () => {
       expect(other.text).toBe(unknown.text);
     }
     expect((await bench.at(sunsetMs, () => page(secret))).text).toBe(unknown.text);
+    // For whoever follows the Link or the mail of a private model, it names the place where they can read about it.
+    expect(unknown.text).toContain('<a href="/models">');
   });
 });

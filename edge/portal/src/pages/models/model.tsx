@@ -54,14 +54,17 @@ function Details({ model }: { model: Model }) {
         <Notice
           tone="warn"
           action={
-            <a
-              href={`/retirements/${encodeURIComponent(model.id)}`}
-              target="_blank"
-              rel="noreferrer"
-              className="shrink-0 font-medium underline"
-            >
-              Retirement page
-            </a>
+            // Anybody may read that page, so it knows only public models.
+            model.visibility === 'public' ? (
+              <a
+                href={`/retirements/${encodeURIComponent(model.id)}`}
+                target="_blank"
+                rel="noreferrer"
+                className="shrink-0 font-medium underline"
+              >
+                Retirement page
+              </a>
+            ) : undefined
           }
         >
           <strong className="font-semibold">This model is retiring.</strong> Until it stops it serves every request
