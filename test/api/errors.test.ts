@@ -338,12 +338,16 @@ describe('a wrong address', () => {
     }
   });
 
-  test('an unknown model: 404 with param', async () => {
-    expectError(
-      await gateway.call('POST', '/v1/chat/completions', key, { ...body, model: 'nobody/knows:it' }),
-      404,
-      invalid('model_not_found', 'model'),
-    );
+  test.each([
+    ['an unknown model', 'nobody/knows:it'],
+    ['a model with a name longer than any', 'x'.repeat(300)],
+  ])('%s: 404 with param, called or looked up', async (_, model) => {
+    for (const answer of [
+      await gateway.call('POST', '/v1/chat/completions', key, { ...body, model }),
+      await gateway.call('GET', `/v1/models/${model}`, key),
+    ]) {
+      expectError(answer, 404, invalid('model_not_found', 'model'));
+    }
   });
 
   test('a model without that operation: 400', async () => {
