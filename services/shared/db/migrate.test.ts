@@ -51,6 +51,16 @@ class LoseConnection extends Migration {
   }
 }
 
+class CollideTwice extends Migration {
+  override up(): void {
+    this.addSql('create table half_done (id integer)');
+    // A sequence keeps its place when a transaction is undone.
+    this.addSql(`do $$ begin
+      if nextval('public.collisions') <= 2 then raise 'deadlock detected' using errcode = 'deadlock_detected'; end if;
+    end $$`);
+  }
+}
+
 const ledger: ServiceMigrations = {
   service: 'ledger',
   migrations: [
@@ -158,6 +168,22 @@ test('a migration that loses its connection ends the start in one line, and the 
   expect((refusal as Error).message).toMatch(/^[^\n]*A migration of ledger failed: [^\n]*start again\.$/);
   await migrateAll(testDatabase.url, [ledger], logger);
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
+});
+
+test('a migration that deadlocks with processes at work is run again, and if it goes on, the start ends in one line that says to stop them', async () => {
+  const colliding: ServiceMigrations = {
+    service: 'ledger',
+    migrations: [{ name: '0001-collide', class: CollideTwice }],
+  };
+  await admin.query('create sequence public.collisions minvalue -1000 start -1000');
+  const refusal: unknown = await migrateAll(testDatabase.url, [colliding], logger).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toMatch(
+    /^The database could not be migrated \(A migration of ledger failed: [^\n]*stop them and start again\.$/,
+  );
+  await admin.query("select setval('public.collisions', 1, false)");
+  await migrateAll(testDatabase.url, [colliding], logger);
+  expect(await recorded('ledger')).toEqual(['0001-collide']);
 });
 
 test('a start that waits for another one, or for a lock on a table, says so for as long as it waits', async () => {

@@ -5,9 +5,10 @@ import type { Logger } from '#shared/logger.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import { appRole, clientConfig, type DatabaseUrl, databaseOf, startConnectTimeoutMs } from './connection.ts';
-import { isOutOfReach, sqlState } from './errors.ts';
+import { isConflict, isOutOfReach, sqlState } from './errors.ts';
 import { takeBackLostConnections } from './orm.ts';
 import { patiently } from './patiently.ts';
+import { retryingConflicts } from './transaction.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
 export type NamedMigration = { name: string; class: Constructor<Migration> };
@@ -28,8 +29,8 @@ const tellEachMs = 5_000;
  * modelgateway_app` makes a table append-only). A database with unknown migrations is left alone: this version would write data in a form
  * that they have changed. Whether the database is one to work with was checked before (checkReachable).
  *
- * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role or
- * `modelgateway_app` lacks a right.
+ * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, processes at work on it go on
+ * colliding with a migration, or the login role or `modelgateway_app` lacks a right.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -52,7 +53,8 @@ export async function migrateAll(
     for (const { service } of services) await createSchema(client, service);
     for (const { service, migrations } of behind) {
       by = `migrations of ${service}`;
-      const applied = await applyPending(connection, service, migrations, client);
+      // Processes that are still at work may lock the same tables in another order.
+      const applied = await retryingConflicts(() => applyPending(connection, service, migrations, client));
       logger.info({ service, migrations: applied }, 'migrated');
     }
     if (behind.length > 0) await tellOfOlderProcesses(client, logger);
@@ -61,6 +63,12 @@ export async function migrateAll(
       throw new StartError(`The database could not be migrated (${messageOf(error)}): fix that and start again.`, {
         cause: error,
       });
+    }
+    if (isConflict(error)) {
+      throw new StartError(
+        `The database could not be migrated (${messageOf(error)}): processes of an older version are at work on it, so stop them and start again.`,
+        { cause: error },
+      );
     }
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(

@@ -19,7 +19,7 @@ export function transaction<T>(
   work: (em: SqlEntityManager) => Promise<T>,
   options: { isolationLevel?: IsolationLevel } = {},
 ): Promise<T> {
-  return retryingConflicts(() => database.em().transactional(work, options));
+  return retryingConflicts(() => database.em().transactional(work, options)).catch(throwDatabaseError);
 }
 
 /**
@@ -74,7 +74,7 @@ export function sqlTransaction<T>(
       // A connection that cannot even roll back is not given to anybody else.
       client.release(broken);
     }
-  });
+  }).catch(throwDatabaseError);
 }
 
 /** Like `transactionInTurn`, in plain SQL. */
@@ -86,12 +86,17 @@ export function sqlTransactionInTurn<T>(
   return database.changeTurns.run(tenantId, () => sqlTransaction(database, work));
 }
 
-async function retryingConflicts<T>(attempt: () => Promise<T>): Promise<T> {
+function throwDatabaseError(error: unknown): never {
+  throw databaseError(error);
+}
+
+/** Runs a transaction again that a deadlock or a serialization failure has undone, a few times. */
+export async function retryingConflicts<T>(attempt: () => Promise<T>): Promise<T> {
   for (let count = 1; ; count += 1) {
     try {
       return await attempt();
     } catch (error) {
-      if (!isConflict(error) || count === attemptsMax) throw databaseError(error);
+      if (!isConflict(error) || count === attemptsMax) throw error;
       await delay(backoffMs * 2 ** count * (0.5 + Math.random() / 2));
     }
   }
