@@ -193,16 +193,20 @@ test('a journal with an unreadable segment is not asked again, and is left whole
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([1, 2, 3].map(event));
 });
 
-test('records with a valid checksum but no sense are skipped, and their segment is kept for the operator', async () => {
+test('records with a valid checksum but no sense are skipped, reported in one line, and their segment is kept for the operator', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 1);
   const other = openTestJournal(folder.path, { codec: { ...testCodec, encodeEnd: () => '{"no":"event"}' } });
-  await written(other, event(1));
+  for (const number of [1, 2]) await written(other, event(number));
   await other.close();
   appendFileSync(segmentPath(left, 1), readFileSync(segmentPath(join(folder.path, other.name), 1)));
   rmSync(join(folder.path, other.name), { recursive: true });
-  expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(0)]);
+  const logger = testLogger();
+  expect(await drainToTheEnd(adopt(folder.path, logger)[0]!)).toEqual([event(0)]);
   expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
+  const [line, ...more] = logger.lines.filter((one) => one.includes('cannot be read'));
+  expect(JSON.parse(line!)).toMatchObject({ journal: basename(left), segment: 1, records: 2 });
+  expect(more).toEqual([]);
 });
 
 test('keeping damaged segments goes on where it failed', async () => {

@@ -167,7 +167,8 @@ async function* readEvents<Event, Progress>(
   const damaged: number[] = [];
   for (const segment of listSegments(folder)) {
     let offset = 0;
-    let isWhole = true;
+    let unreadable = 0;
+    let example: object = {};
     for (;;) {
       const part = await readSegment(segmentPath(folder, segment), offset);
       for (const text of part.payloads) {
@@ -175,11 +176,8 @@ async function* readEvents<Event, Progress>(
           const event = replay.accept(text);
           if (event !== null) yield event;
         } catch (error) {
-          isWhole = false;
-          logger.error(
-            { err: error, journal: name, segment, record: text },
-            'a journal record cannot be read and is skipped',
-          );
+          if (unreadable === 0) example = { err: error, record: text };
+          unreadable += 1;
         }
       }
       offset = part.end;
@@ -189,7 +187,13 @@ async function* readEvents<Event, Progress>(
           { journal: name, segment, offset, tail: part.tail },
           'a journal segment ends in the middle of a record',
         );
-      if (part.tail === 'damaged' || !isWhole) damaged.push(segment);
+      // In one line: of another version's journal no record may be readable, and a segment holds tens of thousands.
+      if (unreadable > 0)
+        logger.error(
+          { ...example, journal: name, segment, records: unreadable },
+          'records of a journal segment cannot be read and are skipped; the segment is kept',
+        );
+      if (part.tail === 'damaged' || unreadable > 0) damaged.push(segment);
       break;
     }
   }
