@@ -37,6 +37,10 @@ test('what cannot be a job is refused with the documented error, and creates no 
       () => post('/chat/completions', { ...chat, background: true, stream: true }),
       invalid('stream'),
     ],
+    'a background chat that streams, with a model that is refused before': [
+      () => post('/chat/completions', { ...chat, model: 'no-such-model', background: true, stream: true }),
+      [404, 'model_not_found', 'model'],
+    ],
     'a preference for a job that streams': [
       () => post('/chat/completions', { ...chat, stream: true }, { prefer: 'respond-async' }),
       invalid('stream'),

@@ -22,13 +22,13 @@ export const admitJob =
     const { operation, constraints } = request!;
     refuseForeignFile(request!, context);
     const call = await prepareCall(request!, deps.tools);
+    const nowMs = deps.clock.now();
+    const { tenantId } = caller;
+    const model = admitModel(deps.catalog, { name: call.model, operation, tenantId, constraints }, nowMs);
     if (call.streamed) {
       const param = operation === Operation.AUDIO_SPEECH ? 'stream_format' : 'stream';
       throw invalidRequest(param, 'A background job cannot stream: leave out `stream`.', 'invalid_value');
     }
-    const nowMs = deps.clock.now();
-    const { tenantId } = caller;
-    const model = admitModel(deps.catalog, { name: call.model, operation, tenantId, constraints }, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const tokens = estimatedTokens(call, model);
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(tenantId, constraints), tokens);
