@@ -263,6 +263,33 @@ describe('a session that the gateway splits into utterances', () => {
     await bench.event({ success: true, model: 'files', audio_seconds: 1 });
   });
 
+  test.each([
+    [400, { error: { message: 'Too noisy', code: 'noise' } }, 400, 'invalid_request_error', 'noise'],
+    [429, {}, 429, 'requests', 'rate_limit_exceeded'],
+    [503, {}, 503, 'service_unavailable_error', 'server_is_overloaded'],
+    [504, {}, 504, 'server_error', 'upstream_timeout'],
+  ])(
+    'reports an item that its upstream answered with %i as a call, to the client and in usage',
+    async (answered, body, status, type, code) => {
+      const model = `files-${answered}`;
+      await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+      await bench.admin('POST', '/deployments', {
+        model,
+        base_url: bench.simulator.url,
+        upstream_model: 'sim-transcribe',
+      });
+      await using session = await talk();
+      session.say(sessionUpdate(model, manual));
+      await session.event('session.updated');
+      bench.simulator.next({ instead: { status: answered, body } });
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      const { error } = await session.event('conversation.item.input_audio_transcription.failed');
+      expect([error.type, error.code]).toEqual([type, code]);
+      await bench.event({ model, success: false, status, error_code: code });
+    },
+  );
+
   test('retries an item that an upstream answers with success and an error at another one, and reports the last error', async () => {
     const model = 'files-twice';
     await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });

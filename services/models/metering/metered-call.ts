@@ -39,7 +39,7 @@ type JobMetering = {
 };
 
 /** How a call ended; `reason` is why it failed, as far as known. */
-type CallOutcome = {
+export type CallOutcome = {
   success: boolean;
   status: number;
   errorCode: string;
@@ -47,7 +47,7 @@ type CallOutcome = {
   used: Measures;
 };
 
-/** The end of a failed call, with the status that its client was sent. */
+/** The end of a failed call or utterance, with the status of its error. */
 export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   success: false,
   status: statusOf(error),

@@ -1,7 +1,6 @@
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-table.ts';
-import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
+import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
@@ -9,7 +8,13 @@ import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
 import { canTranscriptUse, transcriptTokensMax } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
-import { logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import {
+  type CallOutcome,
+  failureOf,
+  logDisbelieved,
+  MeteredCall,
+  type MeteringJournal,
+} from '../metering/metered-call.ts';
 
 export type MeteringDeps = {
   journal: MeteringJournal;
@@ -67,12 +72,10 @@ export class MeteredItem {
   }
 
   /** It failed, or nobody waits for it any more: what was delivered is charged. Does nothing after its end. */
-  async fail(error: unknown, audioMs: number): Promise<void> {
+  async fail(error: GatewayError, audioMs: number): Promise<void> {
     if (this.call.ended) return;
-    const isGone = hasReason(error, ErrorReason.CANCELLED);
-    const code = error instanceof GatewayError ? errorCode(error) : 'internal_error';
     const used = this.#deltas === 0 ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
-    await this.#end({ success: false, status: isGone ? 499 : 502, errorCode: code ?? 'upstream_error' }, used);
+    await this.#end(failureOf(error), used);
   }
 
   /** One token per delta, but no more than can be said in that time. */
@@ -80,7 +83,7 @@ export class MeteredItem {
     return Math.min(this.#deltas, transcriptTokensMax(audioMs));
   }
 
-  async #end(outcome: { success: boolean; status: number; errorCode: string }, used: Partial<Measures>): Promise<void> {
+  async #end(outcome: Omit<CallOutcome, 'used'>, used: Partial<Measures>): Promise<void> {
     const measures = { ...noMeasures, ...used };
     this.#onEnd(measures.inputTokens + measures.outputTokens);
     await this.call.end({ ...outcome, used: measures });

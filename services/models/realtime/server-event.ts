@@ -1,5 +1,5 @@
-import { errorCode } from '#shared/error-table.ts';
-import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { errorCode, typeOf } from '#shared/error-table.ts';
+import type { GatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
 
 /** An event to a client, without its id. */
@@ -12,16 +12,9 @@ export const newSessionId = (): string => prefixedId('sess_');
 export const eventJson = ({ type, ...fields }: ServerEvent): string =>
   JSON.stringify({ type, event_id: prefixedId('event_'), ...fields });
 
-const clientFaults: ReadonlySet<ErrorReason> = new Set([
-  ErrorReason.INVALID_REQUEST,
-  ErrorReason.UPSTREAM_REFUSED,
-  ErrorReason.CONTEXT_LENGTH_EXCEEDED,
-  ErrorReason.REQUEST_TOO_LARGE,
-]);
-
 /** An error's members as they appear in events. */
 const errorFields = (error: GatewayError) => ({
-  type: clientFaults.has(error.reason) ? 'invalid_request_error' : 'server_error',
+  type: typeOf(error),
   code: errorCode(error),
   message: error.message,
   param: error.details.param ?? null,
