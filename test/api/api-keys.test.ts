@@ -206,6 +206,17 @@ describe('an Idempotency-Key', () => {
     expect(second.json.error.code).toBe('idempotency_key_reused');
   });
 
+  test.each([
+    ['that is empty', ''],
+    ['that is longer than 255 characters', 'x'.repeat(256)],
+    ['with a blank in it', 'a b'],
+    ['with a letter beyond ASCII', 'é'],
+  ])('%s is refused by name, and nothing is made', async (what, key) => {
+    const refused = await postWith(key, { name: `key ${what}` });
+    expect([refused.status, refused.json.error.param]).toEqual([400, 'Idempotency-Key']);
+    expect((await get(`/api/v1/api-keys?search=key ${what}`)).json.pagination.total).toBe(0);
+  });
+
   test('creates one key for simultaneous requests', async () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => postWith('three', { name: 'at once' })));
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
