@@ -183,6 +183,13 @@ describe('an unreadable body', () => {
     expectError(answer, 413, invalid('request_too_large'));
   });
 
+  test('larger than 1 MiB where it is no model call: 413, before anybody has signed in', async () => {
+    const login = (password: string) =>
+      gateway.call('POST', '/api/v1/auth/login', '', { email: 'a@b.example', password });
+    expect((await login('x'.repeat(mebibyte / 2))).status).toBe(400);
+    expectError(await login('x'.repeat(mebibyte)), 413, invalid('request_too_large'));
+  });
+
   const json = ['/v1/chat/completions', 'application/json'] as const;
   const form = ['/v1/audio/transcriptions', 'multipart/form-data; boundary=b'] as const;
   const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
