@@ -167,6 +167,28 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   await its.close();
 });
 
+test('whoever pastes a leaked secret into a search finds its key, and the secret is in no address', async () => {
+  const { gateway, url, world } = portal;
+  const { call } = gateway;
+  const leaked = await call('POST', '/api/v1/api-keys', world.people.owner.token, { name: 'Leaked' });
+  for (const [user, path] of [
+    ['owner', '/keys'],
+    ['operator', '/operator/keys'],
+  ] as const) {
+    const { page, close } = await openPage(browser);
+    const addresses: string[] = [];
+    page.on('request', (request) => addresses.push(request.url()));
+    await signIn(page, url, users[user], path);
+    await row(page, 'Checkout production').first().waitFor();
+    await page.getByRole('searchbox', { name: 'Search keys' }).fill(` ${leaked.json.key} `);
+    await row(page, 'Checkout production').first().waitFor({ state: 'detached' });
+    await row(page, 'Leaked').waitFor();
+    expect([...addresses, page.url()].filter((address) => address.includes(leaked.json.key))).toEqual([]);
+    await close();
+  }
+  await call('DELETE', `/api/v1/api-keys/${leaked.json.id}`, world.people.owner.token);
+});
+
 test('an operator gives a key rate limits of its own, one at a time, and removes them', async () => {
   const { page, close } = await openPage(browser);
   const { gateway, world } = portal;

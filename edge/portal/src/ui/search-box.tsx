@@ -4,6 +4,12 @@ import { Icon } from './icons.tsx';
 /** The search text, without surrounding spaces, which may be pasted along with it. */
 export const useSearch = (): string => useSearchParameter('search', '')[0].trim();
 
+/**
+ * A pasted secret becomes the preview by which its key is found: a secret has no place in an address, which browsers and proxies keep, and
+ * nothing else would be found by it.
+ */
+const withoutSecret = (text: string): string => text.replace(/(sk-proj-\w{4})\w{41}(\w{4})/, '$1...$2');
+
 /** The `search` parameter of the address, updated as it is typed; a new search returns to the first page. */
 export function SearchBox({ label, placeholder = label }: { label: string; placeholder?: string }) {
   const [search, setSearch] = useSearchParameter('search', '');
@@ -15,7 +21,7 @@ export function SearchBox({ label, placeholder = label }: { label: string; place
         type="search"
         placeholder={placeholder}
         value={search}
-        onChange={(event) => setSearch(event.target.value)}
+        onChange={(event) => setSearch(withoutSecret(event.target.value))}
         className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
       />
     </label>
