@@ -232,7 +232,7 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await signIn(page, portal.url, users.owner, '/jobs');
   const running = page.getByRole('row').filter({ hasText: submitted.json.id });
   await running.getByText('in progress').waitFor();
-  await running.getByRole('button', { name: 'Cancel' }).click();
+  await running.getByRole('button', { name: `Cancel ${submitted.json.id}` }).click();
   await running.getByText('cancelled').waitFor();
   await page.getByRole('row').filter({ hasText: 'acme/ember-70b' }).getByText('failed').waitFor();
   await page.getByLabel('Status', { exact: true }).selectOption('completed');

@@ -36,6 +36,7 @@ export function CancelJob({ job, size = 'small' }: { job: Pick<Job, 'id' | 'stat
   return (
     <Button
       size={size}
+      aria-label={`Cancel ${job.id}`}
       pending={cancel.pending}
       onClick={() => cancel.run({ method: 'POST', path: `/jobs/${job.id}/cancel` })}
     >
