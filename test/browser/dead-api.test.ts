@@ -123,6 +123,19 @@ test('what is requested without a network is refused at once, not done behind on
   await close();
 });
 
+test('the health page says that a process which has stopped answering is not alive, and when it answers again', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/health');
+  const alive = page.locator('section', { has: page.getByRole('heading', { name: 'Alive' }) });
+  await alive.getByText('Yes').waitFor();
+  await page.route('**/healthz', (route) => route.abort());
+  await alive.getByText('No answer').waitFor();
+  expect(await alive.getByText('Yes').count()).toBe(0);
+  await page.unroute('**/healthz');
+  await alive.getByText('Yes').waitFor();
+  await close();
+});
+
 test('a change that gets no answer is given up, and is made only once when repeated in a reopened form', async () => {
   const { page, close } = await openPage(browser);
   // Half a minute, shortened.

@@ -81,8 +81,11 @@ function ProbeCard({ title, path }: { title: string; path: string }) {
   });
   return (
     <Card title={title}>
-      {probe.data === undefined ? (
-        <p className="text-sm text-faint">{probe.isError ? 'No answer.' : 'Checking…'}</p>
+      {probe.isError ? (
+        // The latest answer is kept, but says nothing about now.
+        <Status tone="danger">No answer</Status>
+      ) : probe.data === undefined ? (
+        <p className="text-sm text-faint">Checking…</p>
       ) : (
         <>
           <Status tone={probe.data.status === 200 ? 'good' : 'danger'}>
