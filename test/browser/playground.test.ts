@@ -221,6 +221,28 @@ test('a stream that breaks before its first words says so, and returns the messa
   await close();
 });
 
+test('a refused message is returned without what was typed meanwhile being lost, and a screen reader waits for the end of an answer', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const message = page.getByLabel('Message', { exact: true });
+  const refuse = Promise.withResolvers<void>();
+  await page.route('**/api/v1/chat/completions', async (route) => {
+    await refuse.promise;
+    await route.fulfill({ status: 429, json: { error: { message: 'Too many requests.', type: 'requests' } } });
+  });
+  await message.fill('The first one');
+  await message.press('Enter');
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  expect(await log.getAttribute('aria-busy')).toBe('true');
+  await message.fill('and the next');
+  refuse.resolve();
+  await page.getByRole('alert').getByText('Too many requests.').waitFor();
+  expect(await message.inputValue()).toBe('The first one\n\nand the next');
+  expect(await log.getAttribute('aria-busy')).toBe('false');
+  await close();
+});
+
 test('a background job is followed to its result, its usage and its cost, and a running one is cancelled', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;

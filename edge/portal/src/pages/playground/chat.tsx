@@ -72,7 +72,8 @@ export function Chat({ model }: { model: string }) {
       if (failure instanceof ApiError && !abort.signal.aborted) setError(failure);
       if (answer === '' && !abort.signal.aborted) {
         setTurns(turns);
-        setText(prompt);
+        // The next message may already have been begun.
+        setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
       } else show(abort.signal.aborted ? 'Stopped' : 'Interrupted');
     } finally {
       running.current = null;
@@ -99,6 +100,8 @@ export function Chat({ model }: { model: string }) {
           role="log"
           aria-label="Conversation"
           aria-live="polite"
+          // Otherwise a screen reader starts over with each piece of an answer; so it reads the whole one at its end.
+          aria-busy={busy}
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
           tabIndex={0}
           className={classNames(
