@@ -124,6 +124,32 @@ test('a price shows each of its rates, each in two lines at most on a phone', as
   await close();
 });
 
+test('whoever changes one rate of a price leaves the others as they are, and cached tokens cost as much as others unless set', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { operator } = portal.world.people;
+  const model = 'acme/repriced';
+  await call('POST', '/api/v1/admin/models', operator.token, { name: model, operations: ['chat_completions'] });
+  const set = (fields: object) => call('POST', '/api/v1/admin/prices', operator.token, { model, ...fields });
+  await set({ input_per_million_tokens_usd: 0.5, output_per_million_tokens_usd: 1.5, per_request_usd: 0.0000001 });
+  await set({ per_request_usd: 1, effective_from: new Date(Date.now() + 86_400_000).toISOString() });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  await page.getByText('Upcoming').waitFor();
+  await page.getByRole('button', { name: 'Set price' }).click();
+  await dialog(page).getByLabel('Million input tokens').fill('0.75');
+  const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  expect((await sent).postDataJSON()).toEqual({
+    model,
+    input_per_million_tokens_usd: 0.75,
+    output_per_million_tokens_usd: 1.5,
+    per_request_usd: 0.0000001,
+  });
+  await dialog(page).waitFor({ state: 'detached' });
+  await page.getByText('$0.75 per million cached input tokens').waitFor();
+  await close();
+});
+
 test('an operator edits a model, and sees the result among the models', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/spark')}`);

@@ -103,7 +103,9 @@ export function OperatorModel({ parameters }: PageParameters) {
             <Reminders model={data.id} />
             {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'deletion' && <DeleteModelDialog model={data} onClose={() => setDialog(null)} />}
-            {dialog === 'price' && <PriceDialog model={data.id} onClose={() => setDialog(null)} />}
+            {dialog === 'price' && (
+              <PriceDialog model={data.id} inForce={priceInForce(data)} onClose={() => setDialog(null)} />
+            )}
             {dialog === 'deployment' && <DeploymentDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog !== null && typeof dialog === 'object' && (
               <DeploymentDialog model={data.id} deployment={dialog} onClose={() => setDialog(null)} />
@@ -114,6 +116,11 @@ export function OperatorModel({ parameters }: PageParameters) {
     </Page>
   );
 }
+
+const isUpcoming = (price: AdminPrice): boolean => Date.parse(price.effective_from) > Date.now();
+
+/** Prices are in the order in which they take effect. */
+const priceInForce = ({ prices }: AdminModel): AdminPrice | undefined => prices.findLast((price) => !isUpcoming(price));
 
 function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonly Column<AdminDeployment>[] {
   return [
@@ -162,7 +169,7 @@ const priceColumns: readonly Column<AdminPrice>[] = [
     cell: (row) => (
       <span className="flex items-center gap-2">
         <Time value={row.effective_from} />
-        {Date.parse(row.effective_from) > Date.now() && <Badge tone="accent">Upcoming</Badge>}
+        {isUpcoming(row) && <Badge tone="accent">Upcoming</Badge>}
       </span>
     ),
   },

@@ -18,9 +18,25 @@ const rates: readonly (readonly [keyof Rates, string])[] = [
   ['per_request_usd', 'Request'],
 ];
 
-export function PriceDialog({ model, onClose }: { model: string; onClose: () => void }) {
+type Texts = Partial<Record<keyof Rates, string>>;
+
+/** The rates of a price as they are typed: without those that an empty field stands for. */
+const textsOf = (price: Rates): Texts =>
+  Object.fromEntries(
+    rates
+      .filter(([field]) => {
+        const isCached = field === 'cached_input_per_million_tokens_usd';
+        return price[field] !== (isCached ? price.input_per_million_tokens_usd : 0);
+      })
+      .map(([field]) => [field, String(price[field])]),
+  );
+
+type PriceDialogProps = { model: string; inForce: Rates | undefined; onClose: () => void };
+
+/** Sets all rates of a model anew. The fields begin with those in force, or a rate that nobody meant to change would become 0. */
+export function PriceDialog({ model, inForce, onClose }: PriceDialogProps) {
   const toast = useToast();
-  const [texts, setTexts] = useState<Partial<Record<keyof Rates, string>>>({});
+  const [texts, setTexts] = useState<Texts>(() => (inForce === undefined ? {} : textsOf(inForce)));
   const [from, setFrom] = useState('');
   const save = useAction({
     stale: ['/admin/models', '/admin/prices', '/models'],
