@@ -47,6 +47,11 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await page.getByLabel('Amount in USD').first().fill('40');
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('$40.00').waitFor();
+  await page.getByLabel('Source').selectOption('Adjustment');
+  await page.getByLabel('Amount in USD').first().fill('-15');
+  await page.getByLabel('Description').fill('Granted twice');
+  await page.getByRole('button', { name: 'Adjust balance' }).click();
+  await page.getByText('$25.00').waitFor();
 
   // Its owner can be invited again, for instance if the address was wrong.
   await page.getByRole('tab', { name: 'Invitations' }).click();

@@ -63,10 +63,10 @@ export function CreditForm({ path }: { path: string }) {
         </div>
         {!isAdjustment && (
           <TextField
-            label="Expires"
+            label="Expires (UTC)"
             type="date"
             min={addDays(utcDay(new Date()), 1)}
-            hint="Leave empty for never."
+            hint="At the start of this day. Leave empty for never."
             value={expires}
             onChange={setExpires}
             error={fieldError(grant.error, 'expires_at')}
@@ -80,7 +80,7 @@ export function CreditForm({ path }: { path: string }) {
         />
         <div>
           <Button type="submit" look="primary" pending={grant.pending} disabled={amount.trim() === ''}>
-            Grant credit
+            {isAdjustment ? 'Adjust balance' : 'Grant credit'}
           </Button>
         </div>
       </Form>
