@@ -126,7 +126,7 @@ export class DeploymentRuntime implements RoutableDeployment {
       answered: () => {
         const nowMs = this.#clock.monotonic();
         this.#metrics.answered(nowMs - startedMs);
-        this.#breaker.answered(nowMs);
+        this.#breaker.answered(nowMs, startedMs);
       },
       end: (verdict) => {
         if (isTrial) this.#breaker.endTrial();
@@ -143,7 +143,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     const nowMs = this.#clock.monotonic();
     switch (verdict.kind) {
       case 'good':
-        this.#breaker.succeed();
+        this.#breaker.succeed(nowMs, startedMs);
         this.#succeeded(nowMs);
         return;
       case 'bad':

@@ -11,7 +11,7 @@ test('the fifth failure in a row opens it, and a success in between resets the c
   expect(failing(4).admits(0)).toBe(true);
   expect(failing(5).admits(0)).toBe(false);
   const breaker = failing(4);
-  breaker.succeed();
+  breaker.succeed(0);
   breaker.fail(0);
   expect(breaker.admits(0)).toBe(true);
 });
@@ -42,7 +42,7 @@ test('a good trial closes it, a bad one opens it for longer, but never for more 
   expect(openMs).toEqual([1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
   nowMs += 15_000;
   breaker.begin(nowMs);
-  breaker.succeed();
+  breaker.succeed(nowMs);
   breaker.endTrial();
   expect(breaker.state(nowMs)).toBe('closed');
   expect(breaker.begin(nowMs)).toBe(false);
@@ -58,7 +58,7 @@ test('a trial whose answer has begun lets others through, until one fails before
   expect([breaker.admits(2_999), breaker.admits(3_000)]).toEqual([false, true]);
   breaker.begin(3_000);
   breaker.answered(3_000);
-  breaker.succeed();
+  breaker.succeed(3_000);
   breaker.endTrial();
   breaker.fail(3_000);
   expect(breaker.admits(3_000)).toBe(true);
@@ -76,4 +76,14 @@ test('failures of calls that began before it opened neither keep it open nor ope
   breaker.fail(1_800, 1_500);
   breaker.endTrial();
   expect([breaker.admits(3_799), breaker.admits(3_800)]).toEqual([false, true]);
+});
+
+test('closed by a call that began before it opened, it opens again when others of that time fail', () => {
+  const breaker = failing(5, 500);
+  breaker.answered(600, 400);
+  breaker.fail(700, 400);
+  expect([breaker.admits(2_699), breaker.admits(2_700)]).toEqual([false, true]);
+  breaker.succeed(2_700, 400);
+  for (let time = 0; time < 5; time++) breaker.fail(2_800, 400);
+  expect(breaker.admits(2_800)).toBe(false);
 });

@@ -11,6 +11,7 @@ const openMsMax = 15_000;
 export class Breaker {
   /** Failures since the last success. */
   consecutiveFailures = 0;
+  /** When it opened; failures of calls that began before say nothing new, however late they come. */
   #openedMs = Number.NEGATIVE_INFINITY;
   #openUntilMs: number | null = null;
   #openMs = openMsMin;
@@ -40,26 +41,35 @@ export class Breaker {
     this.#trialRuns = false;
   }
 
-  /** An answer, possibly a long one, has begun: others are let through again, until one fails before any has succeeded. */
-  answered(nowMs: number): void {
+  /**
+   * An answer, possibly a long one, has begun, to a call that began at `startedMs`: others are let through again, until one fails before any
+   * has succeeded.
+   */
+  answered(nowMs: number, startedMs = nowMs): void {
     if (this.state(nowMs) === 'closed') return;
     this.consecutiveFailures = 0;
-    this.#openUntilMs = null;
+    this.#close(startedMs);
     this.#isUnproven = true;
   }
 
-  succeed(): void {
+  /** A call that began at `startedMs` has succeeded. */
+  succeed(nowMs: number, startedMs = nowMs): void {
     this.consecutiveFailures = 0;
-    this.#openUntilMs = null;
+    if (this.state(nowMs) !== 'closed') this.#close(startedMs);
     this.#openMs = openMsMin;
     this.#isUnproven = false;
+  }
+
+  #close(startedMs: number): void {
+    this.#openUntilMs = null;
+    // Once it believes the answer to such a call, it believes the failures of the others as well.
+    if (startedMs < this.#openedMs) this.#openedMs = Number.NEGATIVE_INFINITY;
   }
 
   /** A call that began at `startedMs`, or a probe, has failed. */
   fail(nowMs: number, startedMs = nowMs): void {
     this.consecutiveFailures += 1;
     const state = this.state(nowMs);
-    // Calls that began before it opened say nothing new, however late they fail.
     if (state === 'open' || startedMs < this.#openedMs) return;
     if (state === 'half-open' || this.#isUnproven) this.#openMs = Math.min(this.#openMs * 2, openMsMax);
     else if (this.consecutiveFailures < failuresToOpen) return;
