@@ -62,7 +62,7 @@ export class Breaker {
 
   #close(startedMs: number): void {
     this.#openUntilMs = null;
-    // Once it believes the answer to such a call, it believes the failures of the others as well.
+    // A call that began before it opened is believed: then the failures of the others of that time are, too.
     if (startedMs < this.#openedMs) this.#openedMs = Number.NEGATIVE_INFINITY;
   }
 
