@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -31,6 +31,21 @@ test('a change of page moves the focus to its title, however late its file arriv
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   await page.goForward();
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
+  await close();
+});
+
+test('whoever signs in is at the title of the page that follows, and whoever opens a page is at its beginning', async () => {
+  const { page, close } = await openPage(browser);
+  const atTitle = (title: RegExp) => expect.poll(() => page.evaluate('document.activeElement.outerHTML')).toMatch(title);
+  await signInByForm(page, portal.url, users.member);
+  await atTitle(/^<h1.*>Hello, Mia</);
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  await settled(page);
+  expect(await page.evaluate('document.activeElement.localName')).toBe('body');
+  await page.context().clearCookies();
+  await signInByForm(page, portal.url, users.member, '/models');
+  await atTitle(/^<h1.*>Models</);
   await close();
 });
 

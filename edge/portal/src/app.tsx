@@ -56,6 +56,10 @@ export function App({ api }: { api: Api }) {
 function Gate({ api }: { api: Api }) {
   const session = useSession();
   const place = usePlace();
+  // Kept here, where it outlives the change from the sign-in form to a page: that page is not the first one.
+  const first = useRef<string | null>(place.path);
+  if (first.current !== place.path) first.current = null;
+  const opened = first.current !== null;
   const open = isPublicPath(place.path);
   const leaving = session.status === 'signed-out' && !open;
   const next = place.path === '/' ? '' : `?next=${encodeURIComponent(place.path + place.search)}`;
@@ -63,7 +67,7 @@ function Gate({ api }: { api: Api }) {
     if (leaving) navigate(`${signInPath}${next}`, { replace: true });
   }, [leaving, next]);
 
-  if (open) return <RoutedPage path={place.path} />;
+  if (open) return <RoutedPage path={place.path} opened={opened} />;
   if ('claims' in session) {
     const ended = session.status === 'ended';
     return (
@@ -71,7 +75,7 @@ function Gate({ api }: { api: Api }) {
         <Activity mode={ended ? 'hidden' : 'visible'}>
           <FocusKept />
           <Shell path={place.path}>
-            <RoutedPage path={place.path} />
+            <RoutedPage path={place.path} opened={opened} />
           </Shell>
         </Activity>
         {ended && <RoutedPage path={signInPath} />}

@@ -1,4 +1,4 @@
-import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect } from 'react';
 import { useClaims } from '../api/hooks.ts';
 import { CrashGuard } from '../shell/crash-guard.tsx';
 import { NotFound } from '../shell/not-found.tsx';
@@ -141,11 +141,9 @@ export const preloadPage = (path: string): void => routeFor(path)?.route.page.pr
 /** Whether the page at `path` is shown without a session. */
 export const isPublicPath = (path: string): boolean => routeFor(path)?.route.for === 'public';
 
-export function RoutedPage({ path }: { path: string }) {
+/** The page at `path`. It takes the focus, unless it is the one at which the portal was `opened`: there the browser decides. */
+export function RoutedPage({ path, opened = false }: { path: string; opened?: boolean }) {
   const claims = useClaims();
-  // When the portal is first opened, the browser decides where the focus is.
-  const opened = useRef<string | null>(path);
-  if (opened.current !== path) opened.current = null;
   const found = routeFor(path);
   const seen =
     found !== null &&
@@ -156,7 +154,7 @@ export function RoutedPage({ path }: { path: string }) {
     <CrashGuard key={path}>
       <Suspense fallback={<PageSkeleton />}>
         <Shown parameters={found?.parameters ?? {}} />
-        {opened.current === null && <TitleFocus />}
+        {!opened && <TitleFocus />}
       </Suspense>
     </CrashGuard>
   );
