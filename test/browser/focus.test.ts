@@ -36,7 +36,8 @@ test('a change of page moves the focus to its title, however late its file arriv
 
 test('whoever signs in is at the title of the page that follows, and whoever opens a page is at its beginning', async () => {
   const { page, close } = await openPage(browser);
-  const atTitle = (title: RegExp) => expect.poll(() => page.evaluate('document.activeElement.outerHTML')).toMatch(title);
+  const atTitle = (title: RegExp) =>
+    expect.poll(() => page.evaluate('document.activeElement.outerHTML')).toMatch(title);
   await signInByForm(page, portal.url, users.member);
   await atTitle(/^<h1.*>Hello, Mia</);
   await page.reload();
