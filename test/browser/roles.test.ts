@@ -191,6 +191,13 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   await limit.fill('75');
   await own.getByRole('button', { name: 'Save limit' }).click();
   await own.getByText(/of \$75\.00/).waitFor();
+  // A limit that was removed leaves no complaint about another that was refused before.
+  await limit.fill('7,5');
+  await own.getByRole('button', { name: 'Save limit' }).click();
+  await own.getByRole('alert').getByText('It must be a number.').waitFor();
+  await own.getByRole('button', { name: 'Remove limit' }).click();
+  await own.getByText('No limit.').waitFor();
+  expect(await own.getByRole('alert').count()).toBe(0);
   await page.goto(`${portal.url}/billing`);
   const lots = page.getByRole('table', { name: 'Credit lots' });
   await lots.getByRole('row').filter({ hasText: 'promotion' }).getByText('$25.00').first().waitFor();

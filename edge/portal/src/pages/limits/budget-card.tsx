@@ -34,6 +34,15 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   const [text, setText] = useDraft(budget.limit_usd === null ? '' : String(budget.limit_usd));
   const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('Limit saved.') });
   const remove = useAction({ stale: [path], onSuccess: () => toast.say('Limit removed.') });
+  // What is done now takes the place of a complaint about what was tried before.
+  const submit = () => {
+    remove.reset();
+    save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(text) } });
+  };
+  const removeLimit = () => {
+    save.reset();
+    remove.run({ method: 'DELETE', path });
+  };
   return (
     <div className="grid gap-4">
       {budget.limit_usd === null ? (
@@ -54,11 +63,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
         />
       )}
       {editable && (
-        <Form
-          label={title}
-          onSubmit={() => save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(text) } })}
-          className="grid gap-3"
-        >
+        <Form label={title} onSubmit={submit} className="grid gap-3">
           <FormError error={save.error ?? remove.error} fields={['limit_usd']} />
           <TextField
             label="Limit in USD"
@@ -73,7 +78,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
               Save limit
             </Button>
             {budget.limit_usd !== null && (
-              <Button pending={remove.pending} onClick={() => remove.run({ method: 'DELETE', path })}>
+              <Button pending={remove.pending} onClick={removeLimit}>
                 Remove limit
               </Button>
             )}
