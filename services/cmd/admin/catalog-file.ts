@@ -10,18 +10,18 @@ import {
 } from '@bufbuild/protobuf';
 import { isFieldError } from '@bufbuild/protobuf/reflect';
 import { parse } from 'yaml';
+import { DeploymentSettingsSchema, ModelSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
-  DeploymentSettingsSchema,
-  ModelSettingsSchema,
-  type PriceRates,
-  PriceRatesSchema,
-} from '#gen/modelgateway/models/v1/model_pb.ts';
-import { type ImportedModel, ImportedModelSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+  type ImportedModel,
+  ImportedModelSchema,
+  type PriceChanges,
+  PriceChangesSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { isObject } from '#shared/is-object.ts';
 import { usdFromNumber } from '#shared/money.ts';
 import { UsageError } from './command.ts';
 
-/** A rate of the file, as /api/v1 spells it, and its field in PriceRates. */
+/** A rate of the file, as /api/v1 spells it, and its field in PriceChanges. */
 const rates: ReadonlyMap<string, string> = new Map([
   ['input_per_million_tokens_usd', 'input_per_million_nano_usd'],
   ['cached_input_per_million_tokens_usd', 'cached_input_per_million_nano_usd'],
@@ -34,7 +34,7 @@ const rates: ReadonlyMap<string, string> = new Map([
 
 /**
  * Reads a catalog file: `models`, each with the fields of POST /api/v1/admin/models, `deployments` with those of /admin/deployments, and
- * `price` with those of /admin/prices. An error names the place of the mistake.
+ * `price` with the rates of /admin/prices that change. An error names the place of the mistake.
  */
 export function parseCatalog(text: string): ImportedModel[] {
   let file: unknown;
@@ -59,7 +59,7 @@ function importedModel(value: unknown, place: string): ImportedModel {
       const placeOfOne = `${place}.deployments[${index}]`;
       return read(DeploymentSettingsSchema, objectAt(deployment, placeOfOne), placeOfOne);
     }),
-    ...(price !== undefined && { price: ratesOf(objectAt(price, `${place}.price`), `${place}.price`) }),
+    ...(price !== undefined && { priceChanges: ratesOf(objectAt(price, `${place}.price`), `${place}.price`) }),
   });
 }
 
@@ -109,7 +109,7 @@ function enumName({ values }: DescEnum, value: unknown, place: string): string {
   return choice.name;
 }
 
-function ratesOf(price: JsonObject, place: string): PriceRates {
+function ratesOf(price: JsonObject, place: string): PriceChanges {
   if (Object.keys(price).length === 0)
     throw new UsageError(`${place}: expected at least one rate; 0 means free of charge`);
   const json = Object.fromEntries(
@@ -125,7 +125,7 @@ function ratesOf(price: JsonObject, place: string): PriceRates {
       return [rate, nanoUsd.toString()];
     }),
   );
-  return fromJson(PriceRatesSchema, json);
+  return fromJson(PriceChangesSchema, json);
 }
 
 function objectAt(value: unknown, place: string): JsonObject {

@@ -15,6 +15,7 @@ import { runCommand } from './run-command.ts';
 
 let gateway: TestGateway;
 let session: string;
+type Rates = Readonly<Record<string, number>>;
 const directory = mkdtempSync(join(tmpdir(), 'catalog-'));
 beforeAll(async () => {
   gateway = await startTestGateway({ env: { UPSTREAM_ACME_KEY: 'the-upstreams-own-key' } });
@@ -163,6 +164,29 @@ test('an import sets a price unless it is the one in force, whatever price is to
   expect((await gateway.call('POST', '/api/v1/admin/prices', session, next)).status).toBe(201);
   expect(await json('models', 'import', file(1))).toMatchObject({ prices_created: 0 });
   expect(await json('models', 'import', file(2))).toMatchObject({ prices_created: 1 });
+});
+
+test('an import changes of a price only the rates that it names: the others stay, and are not free of charge', async () => {
+  const imported = (price: object) =>
+    json('models', 'import', catalogFile(JSON.stringify({ models: [{ name: 'acme/repriced', price }] })));
+  const price = async () => {
+    // The price before may still be listed for a moment.
+    const newest: Rates = (await gateway.call('GET', '/api/v1/admin/models/acme%2Frepriced', session)).json.prices.at(
+      -1,
+    );
+    return [
+      newest.input_per_million_tokens_usd,
+      newest.cached_input_per_million_tokens_usd,
+      newest.output_per_million_tokens_usd,
+    ];
+  };
+  const whole = { cached_input_per_million_tokens_usd: 0, output_per_million_tokens_usd: 1.5 };
+  await imported({ input_per_million_tokens_usd: 0.5, ...whole });
+  expect(await imported({ output_per_million_tokens_usd: 2 })).toMatchObject({ prices_created: 1 });
+  expect(await price()).toEqual([0.5, 0, 2]);
+  expect(await imported({ output_per_million_tokens_usd: 2 })).toMatchObject({ prices_created: 0 });
+  await imported({ input_per_million_tokens_usd: 0 });
+  expect(await price()).toEqual([0, 0, 2]);
 });
 
 test('the catalog that README.md shows can be imported', async () => {

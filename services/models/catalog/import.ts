@@ -7,7 +7,7 @@ import {
   type PriceRates,
   PriceRatesSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import type { ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { type ImportedModel, PriceChangesSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
 import { findModel } from '../db/model.repository.ts';
@@ -45,7 +45,7 @@ export async function importModels(
   for (const imported of models) {
     const model = await importModel(work, imported.name, imported.settings!);
     for (const settings of imported.deployments) await importDeployment(work, model, settings, statusOf(settings));
-    if (imported.price !== undefined) await importPrice(work, model, imported.price);
+    if ((imported.priceChanges ?? imported.price) !== undefined) await importPrice(work, model, imported);
     await em.flush();
   }
   return counts;
@@ -87,13 +87,15 @@ async function importDeployment(
   if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }
 
-async function importPrice({ em, now, counts }: Import, model: ModelRow, rates: PriceRates): Promise<void> {
+async function importPrice({ em, now, counts }: Import, model: ModelRow, imported: ImportedModel): Promise<void> {
   const inForce = await em.findOne(
     PriceEntity,
     { modelId: model.id, effectiveFrom: { $lte: now } },
     { orderBy: { effectiveFrom: 'desc' } },
   );
-  if (inForce !== null && equals(PriceRatesSchema, fromJson(PriceRatesSchema, inForce.rates), rates)) return;
+  const before = inForce === null ? null : fromJson(PriceRatesSchema, inForce.rates);
+  const rates = nextRates(before, imported);
+  if (before !== null && equals(PriceRatesSchema, before, rates)) return;
   counts.pricesCreated++;
   em.persist(
     em.create(PriceEntity, {
@@ -104,4 +106,12 @@ async function importPrice({ em, now, counts }: Import, model: ModelRow, rates: 
       rates: toJson(PriceRatesSchema, rates) as JsonObject,
     }),
   );
+}
+
+/** The rates after an import: the named ones changed, or all replaced. */
+function nextRates(before: PriceRates | null, { price, priceChanges }: ImportedModel): PriceRates {
+  if (priceChanges === undefined) return price!;
+  // The JSON form has only the rates that are set.
+  const named = toJson(PriceChangesSchema, priceChanges) as JsonObject;
+  return fromJson(PriceRatesSchema, { ...(before && (toJson(PriceRatesSchema, before) as JsonObject)), ...named });
 }
