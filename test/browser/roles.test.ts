@@ -62,7 +62,7 @@ test('an admin invites, changes roles but makes no owner, and sees everyone’s 
   expect(await dialog(page).getByLabel('Role').locator('option').allTextContents()).toEqual(['Member', 'Admin']);
   await dialog(page).getByLabel('Email').fill('zoe@example.com');
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
-  await page.getByText('If it does not arrive, ask the platform’s operator').waitFor();
+  await page.getByText('If it does not arrive, ask the platform’s operator').first().waitFor();
   await page.getByRole('tab', { name: 'Invitations' }).click();
   const invitation = page.getByRole('row').filter({ hasText: 'zoe@example.com' });
   // Only an invitation that may still be accepted expires.
