@@ -227,6 +227,31 @@ test('figures that no longer match the selection are dimmed and not exported; ot
   await close();
 });
 
+test('after a change of granularity the numbers of a chart are those of its bars, and until then they keep their names', async () => {
+  const { page, close } = await openPage(browser);
+  const names = page.locator('main details th');
+  for (const [path, next, unit] of [
+    ['/usage', 'Monthly', /^\w{3}, \w{3} \d+, 20\d\d$/],
+    [`${keyPath()}?granularity=hourly`, 'Daily', /UTC$/],
+  ] as const) {
+    await signIn(page, portal.url, users.owner, path);
+    await settled(page);
+    const answer = Promise.withResolvers<void>();
+    await page.route(`**/api/v1/usage/**granularity=${next.toLowerCase()}**`, async (route) => {
+      await answer.promise;
+      await route.continue();
+    });
+    await page.getByRole('button', { name: next, exact: true }).click();
+    await page.locator('main [aria-busy="true"]').first().waitFor();
+    for (const name of await names.allTextContents()) expect(name).toMatch(unit);
+    answer.resolve();
+    await settled(page);
+    const bars = await page.getByRole('img', { name: /a bar chart of/ }).getAttribute('aria-label');
+    expect(await names.count()).toBe(Number(/of (\d+) buckets/.exec(bars!)![1]));
+  }
+  await close();
+});
+
 test('requests are filtered by a model and a key, and an exported file is about the people whom the page shows', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?by=request');

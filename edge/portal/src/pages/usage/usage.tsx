@@ -103,9 +103,10 @@ function Report({ range, scope, granularity }: { range: DayRange; scope: string;
     timezone: localTimeZone(),
     scope,
   });
+  // Named after the granularity of the answer, which may still be the previous one.
   const bars = useMemo(
-    () => (report.data?.buckets ?? []).map((bucket) => barOf(bucket.start, bucket[measure], granularity)),
-    [report.data, measure, granularity],
+    () => report.data?.buckets.map((bucket) => barOf(bucket.start, bucket[measure], report.data.granularity)) ?? [],
+    [report.data, measure],
   );
   return (
     <Card

@@ -91,7 +91,6 @@ export function Analytics({ keyId }: { keyId: string }) {
             isOld={analytics.isPlaceholderData}
             measure={measure in measureNames ? (measure as Measure) : 'requests'}
             onMeasure={setMeasure}
-            granularity={range.granularity}
           />
         )}
       </Loaded>
@@ -107,10 +106,9 @@ type ReportProps = {
   isOld: boolean;
   measure: Measure;
   onMeasure: (measure: string) => void;
-  granularity: Granularity;
 };
 
-function Report({ data: { report, series }, isOld, measure, onMeasure, granularity }: ReportProps) {
+function Report({ data: { report, series, granularity }, isOld, measure, onMeasure }: ReportProps) {
   const bars = useMemo(
     () => series.map((point) => barOf(point.bucket_start, point[measure], granularity)),
     [series, measure, granularity],

@@ -4,10 +4,11 @@ import type { ApiError } from '../../../api/error.ts';
 import { useApi, useGet } from '../../../api/hooks.ts';
 import type { KeyAnalytics, Volume } from '../../../api/types.ts';
 import { localTimeZone } from '../../../format/time.ts';
-import { dailyChunks, type Range } from './range.ts';
+import { dailyChunks, type Granularity, type Range } from './range.ts';
 
 type SeriesPoint = Volume & { bucket_start: string };
-export type Analytics = { report: KeyAnalytics; series: SeriesPoint[] };
+/** `granularity` is that of the series, which may still be the previous one. */
+export type Analytics = { report: KeyAnalytics; series: SeriesPoint[]; granularity: Granularity };
 type Answer = {
   data: Analytics | undefined;
   error: ApiError | null;
@@ -45,8 +46,14 @@ export function useAnalytics(keyId: string, range: Range, model: string): Answer
   if (report.data === undefined || days.some(({ data }) => data === undefined)) {
     return { data: undefined, error, refetch, isPlaceholderData: false };
   }
-  const series = monthly ? groupByLocalMonth(days.flatMap(({ data }) => data?.series ?? [])) : report.data.series;
-  return { data: { report: report.data, series }, error, refetch, isPlaceholderData: report.isPlaceholderData };
+  const data: Analytics = monthly
+    ? {
+        report: report.data,
+        series: groupByLocalMonth(days.flatMap((day) => day.data?.series ?? [])),
+        granularity: 'monthly',
+      }
+    : { report: report.data, series: report.data.series, granularity: report.data.granularity };
+  return { data, error, refetch, isPlaceholderData: report.isPlaceholderData };
 }
 
 function queryOf(range: { start: string; end: string }, model: string, zoned: boolean) {
