@@ -7,9 +7,14 @@ import { dropQueued } from './mail.repository.ts';
 export const findInvitationByToken = (em: SqlEntityManager, tokenHash: Buffer): Promise<InvitationRow | null> =>
   em.findOne(InvitationEntity, { tokenHash });
 
-/** Spends an invitation; false when it was accepted, withdrawn or has expired. Of any number of callers exactly one succeeds. */
+/**
+ * Spends an invitation, and drops its mail, whose link may have been passed on by hand; false when it was accepted, withdrawn or has expired.
+ * Of any number of callers exactly one succeeds.
+ */
 export async function acceptPending(em: SqlEntityManager, id: string, now: Date): Promise<boolean> {
-  return (await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) === 1;
+  if ((await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) !== 1) return false;
+  await dropQueued(em, { dedupeKey: invitationMailKey(id) }, now);
+  return true;
 }
 
 /** Withdraws those of some invitations that are pending, and drops their mails; returns them. */

@@ -232,6 +232,25 @@ test('the mail of a withdrawn invitation, or of a reset voided by another new pa
   expect(server.received.map(({ to }) => to)).toEqual([[ownerEmail]]);
 });
 
+test('the mail of an invitation that was accepted meanwhile, as with a link passed on by hand, is not sent', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  let token = '';
+  const readLink = (raw: string): string => {
+    token = /token=3D([\w-]{43})/.exec(raw.replaceAll('=\r\n', ''))![1]!;
+    return 'not now';
+  };
+  server.refusals.push({ responseCode: 451, message: readLink });
+  await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
+  const end = async () => (await listed(fixture))[0];
+  await waitFor(async () => (await end())?.lastError !== '', { description: 'the mail to be tried again later' });
+  await fixture.auth.acceptInvitation({ token, password: ownerPassword, firstName: 'G', lastName: 'H' }, anonymous());
+  clock.advance(10_000);
+  await waitFor(async () => (await end())?.status !== MailStatus.QUEUED, { description: 'the end of the mail' });
+  expect([(await end())?.status, server.received]).toEqual([MailStatus.DROPPED, []]);
+});
+
 test('a mail that was accepted is not sent again while that cannot be recorded, and cannot be withdrawn', async () => {
   await using server = await startMailServer();
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock: new ManualClock(Date.now()) });
