@@ -203,6 +203,31 @@ test('an operator creates a plan, edits it without fixing what it leaves open, a
   await close();
 });
 
+test('settings that are saved twice leave alone what somebody else has changed of the organization since they were opened', async () => {
+  const { page, close } = await openPage(browser);
+  const path = `/operator/organizations/${portal.world.otherOrganizationId}`;
+  await signIn(page, portal.url, users.operator, path);
+  await page.getByLabel('Requests / min').fill('900');
+  const { token } = portal.world.people.operator;
+  const theirs = await portal.gateway.call('PATCH', `/api/v1/admin${path.slice('/operator'.length)}`, token, {
+    key_quota: 33,
+    rate_limits: { concurrent_requests: 44 },
+  });
+  expect(theirs.status).toBe(200);
+  const saved = async () => {
+    const patch = page.waitForRequest((one) => one.method() === 'PATCH');
+    await page.getByRole('button', { name: 'Save settings' }).click();
+    return (await patch).postDataJSON();
+  };
+  expect(await saved()).toEqual({ rate_limits: { requests_per_minute: 900 } });
+  await page.getByText('Settings saved.').first().waitFor();
+  await page.getByLabel('Tokens / min').fill('90000');
+  expect(await saved()).toEqual({ rate_limits: { tokens_per_minute: 90000 } });
+  await expect.poll(() => page.getByLabel('Keys per user').inputValue()).toBe('33');
+  expect(await page.getByLabel('Concurrent').inputValue()).toBe('44');
+  await close();
+});
+
 test('an operator suspends an organization, all its members are told, and restores it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');

@@ -1,5 +1,6 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useAction, useWholeList } from '../../api/hooks.ts';
+import { changedFields, useAction, useWholeList } from '../../api/hooks.ts';
 import type { Plan } from '../../api/types.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
@@ -12,35 +13,42 @@ import type { AdminOrganizationDetails } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
 
+type Texts = ReturnType<typeof textsOf>;
+
 /** What operators decide for an organization. Only changes are sent; an empty rate limit means the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
   const toast = useToast();
-  const [before, setBefore] = useState(() => textsOf(organization));
+  const queries = useQueryClient();
   const plans = useWholeList<Plan>('/admin/plans');
-  const [name, setName] = useState(before.name);
-  const [quota, setQuota] = useState(before.key_quota);
-  const [plan, setPlan] = useState(before.plan);
-  const [limits, setLimits] = useState(before.limits);
+  const read = textsOf(organization);
+  // Fields in which nothing was typed follow what is read, so that no change of somebody else is undone.
+  const [typed, setTyped] = useState<Partial<Texts>>({});
+  const [sent, setSent] = useState<Partial<Texts>>({});
+  const texts = { ...read, ...typed };
+  const type = (given: Partial<Texts>) => setTyped({ ...typed, ...given });
   const save = useAction<AdminOrganizationDetails>({
     stale: ['/admin/organizations'],
     onSuccess: (saved) => {
-      setBefore(textsOf(saved));
+      queries.setQueryData([path], saved);
+      setTyped((now) => changedFields(sent, now));
       toast.say('Settings saved.');
     },
   });
   const submit = () => {
-    const wanted = quota.trim().toLowerCase();
-    const changed = limitNames.filter((limit) => limits[limit].trim() !== before.limits[limit]);
+    setSent(typed);
+    const { name, key_quota, plan, ...limits }: Partial<Texts> = changedFields(read, typed);
+    const quota = key_quota?.trim().toLowerCase();
+    const changed = limitNames.filter((limit) => limits[limit] !== undefined);
     save.run({
       method: 'PATCH',
       path,
       body: {
-        ...(name === before.name ? {} : { name }),
-        ...(wanted === before.key_quota ? {} : { key_quota: wanted === 'unlimited' ? null : numberOrText(wanted) }),
-        ...(plan === before.plan ? {} : { plan }),
+        ...(name === undefined ? {} : { name }),
+        ...(quota === undefined ? {} : { key_quota: quota === 'unlimited' ? null : numberOrText(quota) }),
+        ...(plan === undefined ? {} : { plan }),
         ...(changed.length === 0
           ? {}
-          : { rate_limits: Object.fromEntries(changed.map((one) => [one, limitOf(limits[one])])) }),
+          : { rate_limits: Object.fromEntries(changed.map((one) => [one, limitOf(texts[one])])) }),
       },
     });
   };
@@ -48,27 +56,33 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     <Card title="Settings">
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={fields} />
-        <TextField label="Name" required value={name} onChange={setName} error={fieldError(save.error, 'name')} />
+        <TextField
+          label="Name"
+          required
+          value={texts.name}
+          onChange={(name) => type({ name })}
+          error={fieldError(save.error, 'name')}
+        />
         <div className="grid grid-cols-2 gap-3">
           <TextField
             label="Keys per user"
             hint="A number, unlimited or default."
-            value={quota}
-            onChange={setQuota}
+            value={texts.key_quota}
+            onChange={(key_quota) => type({ key_quota })}
             error={fieldError(save.error, 'key_quota')}
           />
           <SelectField
             label="Plan"
-            value={plan}
-            onChange={setPlan}
+            value={texts.plan}
+            onChange={(plan) => type({ plan })}
             choices={(plans.data ?? []).map(({ code, name }) => ({ value: code, label: name }))}
             error={fieldError(save.error, 'plan')}
           />
         </div>
         <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-1 xl:grid-cols-3">
           <RateLimitFields
-            texts={limits}
-            onChange={setLimits}
+            texts={texts}
+            onChange={(limits) => type(changedFields(texts, limits))}
             inherited={organization.effective_rate_limits}
             error={(limit) => fieldError(save.error, `rate_limits.${limit}`)}
           />
@@ -88,5 +102,5 @@ const textsOf = (organization: AdminOrganizationDetails) => ({
   name: organization.name,
   key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota),
   plan: organization.plan,
-  limits: limitTexts(organization.rate_limits),
+  ...limitTexts(organization.rate_limits),
 });

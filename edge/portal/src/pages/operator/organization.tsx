@@ -95,7 +95,7 @@ function Overview({ organization, path }: { organization: AdminOrganizationDetai
         <CreditForm path={path} />
         <ChainCheck tenantId={organization.id} />
       </div>
-      <OrganizationSettings organization={organization} path={path} />
+      <OrganizationSettings key={path} organization={organization} path={path} />
     </div>
   );
 }
