@@ -150,6 +150,32 @@ test('whoever changes one rate of a price leaves the others as they are, and cac
   await close();
 });
 
+test('a price set for later leaves the rates as they are by then, not as they are now', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.operator;
+  const model = 'acme/rising';
+  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
+  const next = { model, effective_from: '2031-01-01T00:00:00Z', input_per_million_tokens_usd: 2 };
+  await call('POST', '/api/v1/admin/prices', token, { model, input_per_million_tokens_usd: 1 });
+  await call('POST', '/api/v1/admin/prices', token, { ...next, per_request_usd: 0.01 });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  await page.getByText('Upcoming').waitFor();
+  await page.getByRole('button', { name: 'Set price' }).click();
+  await dialog(page).getByLabel('Million output tokens').fill('3');
+  await dialog(page).getByLabel('In force from').fill('2031-02-01T00:00');
+  const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  expect((await sent).postDataJSON()).toEqual({
+    model,
+    effective_from: '2031-02-01T00:00:00.000Z',
+    input_per_million_tokens_usd: 2,
+    output_per_million_tokens_usd: 3,
+    per_request_usd: 0.01,
+  });
+  await close();
+});
+
 test('an operator edits a model, and sees the result among the models', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/spark')}`);

@@ -103,9 +103,7 @@ export function OperatorModel({ parameters }: PageParameters) {
             <Reminders model={data.id} />
             {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'deletion' && <DeleteModelDialog model={data} onClose={() => setDialog(null)} />}
-            {dialog === 'price' && (
-              <PriceDialog model={data.id} inForce={priceInForce(data)} onClose={() => setDialog(null)} />
-            )}
+            {dialog === 'price' && <PriceDialog model={data.id} prices={data.prices} onClose={() => setDialog(null)} />}
             {dialog === 'deployment' && <DeploymentDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog !== null && typeof dialog === 'object' && (
               <DeploymentDialog model={data.id} deployment={dialog} onClose={() => setDialog(null)} />
@@ -118,9 +116,6 @@ export function OperatorModel({ parameters }: PageParameters) {
 }
 
 const isUpcoming = (price: AdminPrice): boolean => Date.parse(price.effective_from) > Date.now();
-
-/** Prices are in the order in which they take effect. */
-const priceInForce = ({ prices }: AdminModel): AdminPrice | undefined => prices.findLast((price) => !isUpcoming(price));
 
 function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonly Column<AdminDeployment>[] {
   return [

@@ -7,6 +7,7 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import type { AdminPrice } from './types.ts';
 
 const rates: readonly (readonly [keyof Rates, string])[] = [
   ['input_per_million_tokens_usd', 'Million input tokens'],
@@ -31,13 +32,21 @@ const textsOf = (price: Rates): Texts =>
       .map(([field]) => [field, String(price[field])]),
   );
 
-type PriceDialogProps = { model: string; inForce: Rates | undefined; onClose: () => void };
+type PriceDialogProps = {
+  model: string;
+  /** In the order in which they take effect. */
+  prices: readonly AdminPrice[];
+  onClose: () => void;
+};
 
-/** Sets all rates of a model anew. The fields begin with those in force, or a rate that nobody meant to change would become 0. */
-export function PriceDialog({ model, inForce, onClose }: PriceDialogProps) {
+/** Sets all rates of a model anew. A rate that nobody typed is that of the price to be replaced, or it would become 0. */
+export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
   const toast = useToast();
-  const [texts, setTexts] = useState<Texts>(() => (inForce === undefined ? {} : textsOf(inForce)));
+  const [typed, setTyped] = useState<Texts>({});
   const [from, setFrom] = useState('');
+  const startMs = from === '' ? Date.now() : Date.parse(from);
+  const replaced = prices.findLast(({ effective_from }) => Date.parse(effective_from) <= startMs);
+  const texts: Texts = { ...(replaced === undefined ? {} : textsOf(replaced)), ...typed };
   const save = useAction({
     stale: ['/admin/models', '/admin/prices', '/models'],
     onSuccess: () => {
@@ -74,7 +83,7 @@ export function PriceDialog({ model, inForce, onClose }: PriceDialogProps) {
               label={label}
               inputMode="decimal"
               value={texts[field] ?? ''}
-              onChange={(text) => setTexts({ ...texts, [field]: text })}
+              onChange={(text) => setTyped({ ...typed, [field]: text })}
               error={fieldError(save.error, field)}
             />
           ))}
