@@ -197,6 +197,31 @@ test('an operator edits a model, and sees the result among the models', async ()
   await close();
 });
 
+test('no form says that it saved a field which was emptied, and kept it as it was', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.operator;
+  const model = 'acme/emptied';
+  const address = `/api/v1/admin/models/${encodeURIComponent(model)}`;
+  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
+  await call('POST', '/api/v1/admin/deployments', token, { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  await page.getByRole('table', { name: 'Deployments' }).getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel("The upstream's name for the model").fill('');
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  expect((await call('GET', address, token)).json.deployments).toMatchObject([{ upstream_model: model }]);
+
+  await page.getByRole('button', { name: 'Edit' }).first().click();
+  for (const name of ['Display name', 'Made by']) {
+    await dialog(page).getByLabel(name).fill('');
+    await dialog(page).getByRole('button', { name: 'Save model' }).click();
+    await expect.poll(() => dialog(page).getByLabel(name).getAttribute('aria-invalid')).toBe('true');
+    await dialog(page).getByLabel(name).fill('Emptied');
+  }
+  await close();
+});
+
 test('an edit leaves alone what someone else has changed since its dialog was opened', async () => {
   const { page, close } = await openPage(browser);
   const { token } = portal.world.people.operator;
@@ -406,6 +431,18 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
   await dialog(page).getByRole('button', { name: 'Save date' }).click();
   await expect.poll(() => sent('sunset')).toBe('Sun, 29 Feb 2032 06:30:00 GMT');
   expect(await sent('deprecation')).toBe(deprecation);
+
+  // A date that is set elsewhere, to the second, is kept by whoever saves the form as it opened.
+  const path = `/api/v1/admin/retirements/${encodeURIComponent('acme/spark')}`;
+  const { token } = portal.world.people.operator;
+  await portal.gateway.call('PATCH', path, token, { sunset_at: '2032-03-31T23:59:59Z' });
+  await page.reload();
+  await card.getByText('Sunset: Wed, 31 Mar 2032 23:59:59 GMT').waitFor();
+  await card.getByRole('button', { name: 'Move date' }).click();
+  const again = page.waitForRequest((one) => one.method() === 'PATCH');
+  await dialog(page).getByRole('button', { name: 'Save date' }).click();
+  expect((await again).postDataJSON()).toEqual({ sunset_at: '2032-03-31T23:59:59.000Z' });
+  await dialog(page).waitFor({ state: 'detached' });
 
   await card.getByRole('button', { name: 'Withdraw' }).click();
   await dialog(page).getByRole('button', { name: 'Withdraw' }).click();

@@ -43,7 +43,7 @@ export function DeploymentDialog({
   const { error } = save;
   const body = {
     ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
-    ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
+    upstream_model: upstream.trim() || model,
     secret_reference: address.secret.trim(),
     weight: numberOrText(weight),
     priority: numberOrText(priority),

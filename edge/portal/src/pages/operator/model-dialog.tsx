@@ -79,11 +79,18 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
         <div className="grid min-[22rem]:grid-cols-2 gap-3">
           <TextField
             label="Display name"
+            required={model !== undefined}
             value={displayName}
             onChange={setDisplayName}
             error={fieldError(save.error, 'display_name')}
           />
-          <TextField label="Made by" value={owner} onChange={setOwner} error={fieldError(save.error, 'owned_by')} />
+          <TextField
+            label="Made by"
+            required={model !== undefined}
+            value={owner}
+            onChange={setOwner}
+            error={fieldError(save.error, 'owned_by')}
+          />
           <TextField
             label="Context window"
             inputMode="numeric"

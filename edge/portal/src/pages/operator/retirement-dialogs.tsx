@@ -75,7 +75,8 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
   );
 }
 
-/** A moment in the format of a datetime-local input: local, without a zone. */
+/** A moment in the format of a datetime-local input: local, without a zone, and with seconds if it has any. */
 function localInput(date: Date): string {
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  const text = new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString();
+  return text.slice(0, 19).replace(/:00$/, '');
 }
