@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction, useApi, useGet } from '../../api/hooks.ts';
+import { changedFields, useAction, useApi, useGet } from '../../api/hooks.ts';
 import type { Profile } from '../../api/types.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { setTheme, type Theme, useTheme } from '../../shell/theme.ts';
@@ -73,17 +73,15 @@ export function Settings() {
 
 function ProfileCard({ profile }: { profile: Profile }) {
   const toast = useToast();
-  const [firstName, setFirstName] = useDraft(profile.first_name ?? '');
-  const [lastName, setLastName] = useDraft(profile.last_name ?? '');
-  const [phone, setPhone] = useDraft(profile.phone ?? '');
+  const read = { first_name: profile.first_name ?? '', last_name: profile.last_name ?? '', phone: profile.phone ?? '' };
+  const [firstName, setFirstName] = useDraft(read.first_name);
+  const [lastName, setLastName] = useDraft(read.last_name);
+  const [phone, setPhone] = useDraft(read.phone);
+  const body = { first_name: firstName, last_name: lastName, phone };
   const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Profile saved.') });
   return (
     <Card title="Profile">
-      <Form
-        onSubmit={() =>
-          save.run({ method: 'PATCH', path: '/profile', body: { first_name: firstName, last_name: lastName, phone } })
-        }
-      >
+      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: changedFields(read, body) })}>
         <FormError error={save.error} fields={['first_name', 'last_name', 'phone']} />
         <div className="grid grid-cols-2 gap-3">
           <TextField
