@@ -156,5 +156,21 @@ test('an operation of the API reference is found by a word, its address leads to
   expect(await page.getByRole('region', { name: 'Rename your organization with curl' }).textContent()).toContain(
     `curl -X PATCH "${portal.url}/api/v1/organization"`,
   );
+  // An inference key, which the snippets of models take from MODEL_GATEWAY_KEY, would be refused for usage.
+  for (const [summary, credential] of [
+    ['List models', '$MODEL_GATEWAY_KEY'],
+    ['Get current usage', '$MANAGEMENT_KEY'],
+    ['List keys', '$ACCESS_TOKEN'],
+  ] as const) {
+    await page.getByRole('searchbox', { name: 'Search operations' }).fill(summary);
+    await page
+      .getByRole('button', { name: new RegExp(`${summary}$`) })
+      .first()
+      .click();
+    await page
+      .getByRole('region', { name: `${summary} with curl` })
+      .getByText(`Bearer ${credential}"`)
+      .waitFor();
+  }
   await close();
 });

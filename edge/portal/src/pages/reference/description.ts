@@ -1,3 +1,5 @@
+import { keyTypeOfScope, type Scope } from '#shared/scopes.ts';
+
 /** The parts of an OpenAPI 3.1 document that the page reads. */
 export type ApiDescription = {
   paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
@@ -99,13 +101,20 @@ function exampleOf(schema: Schema, schemas: Schemas): unknown {
   }
 }
 
+/** The variable of a credential. No key of either type is accepted where the other is needed, so they have different ones. */
+function credentialFor({ apiKey }: Described['security'][number]): string {
+  if (apiKey === undefined) return 'ACCESS_TOKEN';
+  const isManagement = apiKey.some((scope) => keyTypeOfScope(scope as Scope) === 'management');
+  return isManagement ? 'MANAGEMENT_KEY' : 'MODEL_GATEWAY_KEY';
+}
+
 /** A curl command. Credentials come from the environment, and so do the parameters in the path. */
 export function curlOf({ method, path, security, requestBody }: Operation, schemas: Schemas, origin: string): string {
   const address = origin + path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`);
   const lines = [`curl ${method === 'GET' ? '' : `-X ${method} `}"${address}"`];
   const [first] = security;
   if (first !== undefined) {
-    lines.push(`-H "Authorization: Bearer $${'apiKey' in first ? 'MODEL_GATEWAY_KEY' : 'ACCESS_TOKEN'}"`);
+    lines.push(`-H "Authorization: Bearer $${credentialFor(first)}"`);
   }
   const { 'application/json': json, 'multipart/form-data': form } = requestBody?.content ?? {};
   if (json !== undefined) {
