@@ -1,4 +1,5 @@
 import { type ApiError, bodyOf, errorOfResponse, isTransient, sessionEnded, unreachable } from './error.ts';
+import { learnTime } from './server-clock.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
@@ -97,6 +98,7 @@ export function createApi(): Api {
         ...(signal === undefined ? {} : { signal }),
       });
       setReached(true);
+      learnTime(response.headers.get('date'));
       return response;
     } catch (error) {
       if (error instanceof DOMException && error.name === 'AbortError') throw error;

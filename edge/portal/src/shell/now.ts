@@ -1,13 +1,14 @@
 import { useSyncExternalStore } from 'react';
+import { currentMs } from '../api/server-clock.ts';
 
-let now = Date.now();
+let now = currentMs();
 
 function subscribe(listener: () => void): () => void {
   const timer = window.setInterval(() => {
-    now = Date.now();
+    now = currentMs();
     listener();
   }, 30_000);
-  now = Date.now();
+  now = currentMs();
   return () => window.clearInterval(timer);
 }
 

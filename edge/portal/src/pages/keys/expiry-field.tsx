@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { currentMs } from '../../api/server-clock.ts';
 import { addDays, dayMs, formatUtcDay, utcDay } from '../../format/time.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';
 
@@ -14,12 +15,12 @@ type ExpiryFieldProps = {
 
 export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
   const [kind, setKind] = useState(value === null ? 'never' : 'custom');
-  const tomorrow = addDays(utcDay(new Date()), 1);
+  const tomorrow = addDays(utcDay(new Date(currentMs())), 1);
   const choose = (next: string) => {
     setKind(next);
     const days = presetDays[next];
     if (next === 'never') onChange(null);
-    else if (days !== undefined) onChange(new Date(Date.now() + days * dayMs).toISOString());
+    else if (days !== undefined) onChange(new Date(currentMs() + days * dayMs).toISOString());
     else onChange(value === null || value < tomorrow ? addDays(tomorrow, 30) : value.slice(0, 10));
   };
   return (

@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction, useWholeList } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, SelectField, TextArea, TextField } from '../../ui/field.tsx';
@@ -29,7 +30,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
   const sunsetAt = date === '' ? null : new Date(date);
   const draft = {
     model,
-    deprecatedAt: new Date(),
+    deprecatedAt: new Date(currentMs()),
     sunsetAt,
     successor: kind === 'successor' ? successor : '',
     note: kind === 'note' ? note : '',

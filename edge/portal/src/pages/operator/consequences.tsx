@@ -1,3 +1,4 @@
+import { currentMs } from '../../api/server-clock.ts';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { type Draft, previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
 import { Timeline } from './timeline.tsx';
@@ -8,7 +9,7 @@ export function Consequences({ draft }: { draft: Draft }) {
   return (
     <div className="grid gap-4 rounded-lg border border-line p-4">
       <p className="text-sm font-medium">What will happen</p>
-      <Timeline points={timelineOf(draft, new Date())} />
+      <Timeline points={timelineOf(draft, new Date(currentMs()))} />
       <CodeBlock label="Preview of the headers" code={previewHeaders(draft, window.location.origin)} />
       {mail !== null && <CodeBlock label="Preview of the mail" code={mail} />}
     </div>

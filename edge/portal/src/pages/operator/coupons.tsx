@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import { formatCount, numberOrText } from '../../format/number.ts';
 import { utcDay } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -162,7 +163,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           <TextField
             label="Redeem until (UTC)"
             type="date"
-            min={utcDay(new Date())}
+            min={utcDay(new Date(currentMs()))}
             value={until}
             onChange={setUntil}
             error={fieldError(create.error, 'redeem_until')}

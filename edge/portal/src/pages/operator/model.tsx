@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Badge } from '../../ui/badge.tsx';
@@ -115,7 +116,7 @@ export function OperatorModel({ parameters }: PageParameters) {
   );
 }
 
-const isUpcoming = (price: AdminPrice): boolean => Date.parse(price.effective_from) > Date.now();
+const isUpcoming = (price: AdminPrice): boolean => Date.parse(price.effective_from) > currentMs();
 
 function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonly Column<AdminDeployment>[] {
   return [

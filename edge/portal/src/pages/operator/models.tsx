@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { currentMs } from '../../api/server-clock.ts';
 import { Link } from '../../router/link.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -90,7 +91,7 @@ const columns: readonly Column<AdminModel>[] = [
 
 /** The price version in force now: the last one that has started. */
 function currentPrice(model: AdminModel) {
-  const now = Date.now();
+  const now = currentMs();
   return (
     model.prices
       .filter((price) => Date.parse(price.effective_from) <= now)

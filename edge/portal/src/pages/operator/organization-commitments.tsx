@@ -1,3 +1,4 @@
+import { currentMs } from '../../api/server-clock.ts';
 import type { Commitment } from '../../api/types.ts';
 import { formatUtcRange } from '../../format/time.ts';
 import { Status } from '../../ui/badge.tsx';
@@ -37,8 +38,8 @@ const columns: readonly Column<Commitment>[] = [
 ];
 
 function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: Commitment }) {
-  if (Date.parse(period_end) <= Date.now()) return <Status tone="neutral">Ended</Status>;
-  return Date.parse(period_start) > Date.now() ? (
+  if (Date.parse(period_end) <= currentMs()) return <Status tone="neutral">Ended</Status>;
+  return Date.parse(period_start) > currentMs() ? (
     <Status tone="accent">Upcoming</Status>
   ) : (
     <Status tone="good">In force</Status>

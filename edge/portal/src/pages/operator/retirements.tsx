@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useWholeList } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import { formatCount } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -54,7 +55,7 @@ export function Retirements() {
   );
 }
 
-const isOver = ({ sunset_at }: AdminRetirement): boolean => sunset_at !== null && Date.parse(sunset_at) <= Date.now();
+const isOver = ({ sunset_at }: AdminRetirement): boolean => sunset_at !== null && Date.parse(sunset_at) <= currentMs();
 
 /** Upcoming ones first, by the day on which they stop; then those without a date; then retired or withdrawn ones, the latest first. */
 function byUrgency(one: AdminRetirement, other: AdminRetirement): number {
@@ -105,7 +106,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
       }
     >
       <div className="grid gap-x-10 gap-y-4 lg:grid-cols-2">
-        <Timeline points={timelineOf(draft, new Date())} />
+        <Timeline points={timelineOf(draft, new Date(currentMs()))} />
         <div className="grid min-w-0 content-start gap-4">
           <Facts
             facts={[

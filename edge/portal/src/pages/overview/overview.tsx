@@ -1,4 +1,5 @@
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { dayMs } from '../../format/time.ts';
@@ -99,7 +100,7 @@ const shownMax = 6;
 /** What needs attention, the most urgent first: keys about to expire, models out of service, models about to retire. */
 function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly Model[] }) {
   const soon = keys
-    .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * dayMs)
+    .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - currentMs() < 7 * dayMs)
     .sort((one, other) => endMs(one.expires_at) - endMs(other.expires_at));
   const down = models.filter((model) => !model.is_serviceable);
   const retiring = models

@@ -1,3 +1,4 @@
+import { currentMs } from '../../../api/server-clock.ts';
 import { addDays, daysBetween, earlierDay, isDay, localDay, utcDay } from '../../../format/time.ts';
 
 export type Granularity = 'hourly' | 'daily' | 'weekly' | 'monthly';
@@ -18,7 +19,7 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
 
 /** Today, as the granularity counts days: UTC for hours, local for everything else. */
 export const today = (granularity: Granularity): string =>
-  granularity === 'hourly' ? utcDay(new Date()) : localDay(new Date());
+  granularity === 'hourly' ? utcDay(new Date(currentMs())) : localDay(new Date(currentMs()));
 
 function lastDays(granularity: Granularity, days: number): Range {
   const end = today(granularity);

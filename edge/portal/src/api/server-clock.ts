@@ -1,0 +1,13 @@
+let aheadMs = 0;
+
+/** Learns the gateway's time from an answer's `Date`. It is in whole seconds and takes a while to come, so less than a minute is nothing. */
+export function learnTime(date: string | null): void {
+  const differenceMs = Date.parse(date ?? '') - Date.now();
+  if (!Number.isNaN(differenceMs)) aheadMs = Math.abs(differenceMs) < 60_000 ? 0 : differenceMs;
+}
+
+/**
+ * The current time by the gateway's clock, in milliseconds. By that of a computer an hour behind, keys would have been used in an hour from
+ * now; by one an hour ahead, models would have retired that still serve.
+ */
+export const currentMs = (): number => Date.now() + aheadMs;

@@ -1,0 +1,39 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { goWithin, launchBrowser, openPage, row, signIn } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launchBrowser();
+  portal = await startPortal();
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+test.each([
+  ['behind', -3_600_000],
+  ['ahead', 3_600_000],
+])(
+  'on a computer whose clock is an hour %s, keys were used in the past and a model that still serves has not retired',
+  async (_, offMs) => {
+    const { page, close } = await openPage(browser);
+    await page.clock.install({ time: Date.now() + offMs });
+    const { model } = portal.world;
+    await page.route(`**/api/v1/models/${encodeURIComponent(model)}`, async (route) => {
+      const answer = await route.fetch();
+      const sunset_at = new Date(Date.now() + 1_800_000).toISOString();
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), sunset_at } });
+    });
+    await signIn(page, portal.url, users.owner, '/keys');
+    const lastUse = row(page, 'Checkout production').locator('td[data-label="Last used"]');
+    expect(await lastUse.textContent()).toMatch(/^(\d+ minutes? ago|just now)$/);
+    await goWithin(page, `/models/${encodeURIComponent(model)}`);
+    await page.getByText(/^Retiring · /).waitFor();
+    expect(await page.getByText(/^Retiring · /).textContent()).toBe('Retiring · less than a day left');
+    await close();
+  },
+);
