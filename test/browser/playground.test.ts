@@ -128,6 +128,27 @@ test('whoever stops an answer with the keyboard is back in the message field', a
   await close();
 });
 
+test('an answer that was stopped before its first word is no part of what the model is sent next', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const message = page.getByLabel('Message', { exact: true });
+  const bodies: object[] = [];
+  await page.route('**/api/v1/chat/completions', async (route) => {
+    bodies.push(route.request().postDataJSON());
+    if (bodies.length > 1) await route.continue();
+  });
+  await message.fill('First');
+  await message.press('Enter');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByText('Stopped').waitFor();
+  await message.fill('Second');
+  await message.press('Enter');
+  await page.getByText(/first token after/).waitFor();
+  const messages = ['First', 'Second'].map((content) => ({ role: 'user', content }));
+  expect(bodies[1]).toMatchObject({ messages });
+  await close();
+});
+
 test('a growing answer stays in view, unless someone is reading further up', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

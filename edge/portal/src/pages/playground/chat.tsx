@@ -52,7 +52,8 @@ export function Chat({ model }: { model: string }) {
     try {
       const messages: Message[] = [
         ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system.trim() }]),
-        ...history.map(({ role, content }) => ({ role, content })),
+        // An answer that was stopped before its first word is none, and upstreams refuse an empty one.
+        ...history.filter(({ content }) => content !== '').map(({ role, content }) => ({ role, content })),
       ];
       const options = {
         ...(temperature === '' ? {} : { temperature: numberOrText(temperature) }),
