@@ -203,6 +203,33 @@ test('an operator creates a plan, edits it without fixing what it leaves open, a
   await close();
 });
 
+test('an edit of a plan keeps what somebody else has changed of it since the form was opened', async () => {
+  const { page, close } = await openPage(browser);
+  await page.clock.install();
+  const { token } = portal.world.people.operator;
+  const put = (fields: object) =>
+    portal.gateway.call('PUT', '/api/v1/admin/plans/shared', token, { name: 'Shared', payg_enabled: true, ...fields });
+  await put({ monthly_credit_usd: 5 });
+  await signIn(page, portal.url, users.operator, '/operator/plans');
+  await page.getByRole('button', { name: 'Edit Shared' }).click();
+  await dialog(page).getByLabel('Name').fill('Shared by all');
+  await put({ monthly_credit_usd: 5, payg_enabled: false, rate_limits: { tokens_per_minute: 90_000 } });
+  await page.clock.fastForward(5_000);
+  await expect.poll(() => dialog(page).getByLabel('Tokens / min').inputValue()).toBe('90000');
+  const sent = page.waitForRequest((one) => one.method() === 'PUT');
+  await dialog(page).getByRole('button', { name: 'Save plan' }).click();
+  expect((await sent).postDataJSON()).toEqual({
+    name: 'Shared by all',
+    payg_enabled: false,
+    rate_limits: { tokens_per_minute: 90_000 },
+    monthly_credit_usd: 5,
+    payment_terms_days: 30,
+    features: [],
+  });
+  await dialog(page).waitFor({ state: 'detached' });
+  await close();
+});
+
 test('settings that are saved twice leave alone what somebody else has changed of the organization since they were opened', async () => {
   const { page, close } = await openPage(browser);
   const path = `/operator/organizations/${portal.world.otherOrganizationId}`;

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { changedFields, useAction } from '../../api/hooks.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -11,6 +11,8 @@ import type { AdminPlan } from './types.ts';
 
 const fields = ['code', 'name', 'rate_limits', 'monthly_credit_usd', 'features', 'payment_terms_days'];
 
+type Fields = ReturnType<typeof fieldsOf>;
+
 type PlanDialogProps = {
   /** The plan to edit; if missing, a new one is created. */
   plan?: AdminPlan;
@@ -19,16 +21,16 @@ type PlanDialogProps = {
   onClose: () => void;
 };
 
-/** Creates a plan, or edits everything about one but its code. */
+/**
+ * Creates a plan, or edits everything about one but its code. A plan is always saved whole, so what nobody typed is as `plan` has it now,
+ * not as it was when the form was opened.
+ */
 export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
   const toast = useToast();
   const [code, setCode] = useState('');
-  const [name, setName] = useState(plan?.name ?? '');
-  const [payg, setPayg] = useState(plan?.payg_enabled ?? false);
-  const [limits, setLimits] = useState(limitTexts(plan?.own_rate_limits));
-  const [credit, setCredit] = useState(String(plan?.included.monthly_credit_usd || ''));
-  const [terms, setTerms] = useState(String(plan?.payment_terms_days ?? 30));
-  const [features, setFeatures] = useState((plan?.included.features ?? []).join('\n'));
+  const [typed, setTyped] = useState<Partial<Fields>>({});
+  const { name, payg, credit, terms, features, ...limits } = { ...fieldsOf(plan), ...typed };
+  const type = (given: Partial<Fields>) => setTyped({ ...typed, ...given });
   const save = useAction<AdminPlan>({
     stale: ['/admin/plans', '/admin/organizations', '/plan', '/rate-limits'],
     onSuccess: (saved) => {
@@ -79,13 +81,18 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
               error={isTaken ? 'A plan with this code already exists.' : fieldError(save.error, 'code')}
             />
           )}
-          <TextField label="Name" value={name} onChange={setName} error={fieldError(save.error, 'name')} />
+          <TextField
+            label="Name"
+            value={name}
+            onChange={(name) => type({ name })}
+            error={fieldError(save.error, 'name')}
+          />
           <TextField
             label="Monthly credit in USD"
             inputMode="decimal"
             placeholder="None"
             value={credit}
-            onChange={setCredit}
+            onChange={(credit) => type({ credit })}
             error={fieldError(save.error, 'monthly_credit_usd')}
           />
           <TextField
@@ -93,7 +100,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
             inputMode="numeric"
             placeholder="30"
             value={terms}
-            onChange={setTerms}
+            onChange={(terms) => type({ terms })}
             error={fieldError(save.error, 'payment_terms_days')}
           />
         </div>
@@ -101,12 +108,12 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
           label="Pay as you go"
           hint="Usage beyond credit is invoiced. If off, calls stop when credit is used up."
           checked={payg}
-          onChange={setPayg}
+          onChange={(payg) => type({ payg })}
         />
         <div className="grid gap-3 sm:grid-cols-3">
           <RateLimitFields
             texts={limits}
-            onChange={setLimits}
+            onChange={(given) => type(changedFields(limits, given))}
             whose="Platform's"
             error={(limit) => fieldError(save.error, `rate_limits.${limit}`)}
           />
@@ -116,7 +123,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
           hint="Shown to users. One per line."
           rows={3}
           value={features}
-          onChange={setFeatures}
+          onChange={(features) => type({ features })}
           error={fieldError(save.error, 'features')}
         />
         <DialogActions>
@@ -134,3 +141,13 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
     </Dialog>
   );
 }
+
+/** The values that the form shows. */
+const fieldsOf = (plan: AdminPlan | undefined) => ({
+  name: plan?.name ?? '',
+  payg: plan?.payg_enabled ?? false,
+  credit: String(plan?.included.monthly_credit_usd || ''),
+  terms: String(plan?.payment_terms_days ?? 30),
+  features: (plan?.included.features ?? []).join('\n'),
+  ...limitTexts(plan?.own_rate_limits),
+});

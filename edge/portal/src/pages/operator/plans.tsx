@@ -11,34 +11,37 @@ import { PlanDialog } from './plan-dialog.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminPlan } from './types.ts';
 
+/** How often the plans are read again, in milliseconds: a form must not be filled in over what somebody else has changed. */
+const refreshMs = 5000;
+
 export function Plans() {
-  const plans = useWholeList<AdminPlan>('/admin/plans');
-  const [dialog, setDialog] = useState<'new' | AdminPlan | null>(null);
+  const plans = useWholeList<AdminPlan>('/admin/plans', { refetchIntervalMs: refreshMs });
+  const [creating, setCreating] = useState(false);
+  const [editing, setEditing] = useState<string | null>(null);
+  const edited = plans.data?.find(({ code }) => code === editing);
   const taken = (plans.data ?? []).map(({ code }) => code);
   return (
     <Page
       title="Plans"
       description="What organizations may use and how they pay. Choose an organization’s plan in its settings."
       actions={
-        <Button look="primary" icon="plus" disabled={plans.data === undefined} onClick={() => setDialog('new')}>
+        <Button look="primary" icon="plus" disabled={plans.data === undefined} onClick={() => setCreating(true)}>
           Create plan
         </Button>
       }
     >
       <Card flush>
         <Loaded of={plans}>
-          {(rows) => <Table label="Plans" rows={rows} columns={columnsOf(setDialog)} rowKey={(plan) => plan.code} />}
+          {(rows) => <Table label="Plans" rows={rows} columns={columnsOf(setEditing)} rowKey={(plan) => plan.code} />}
         </Loaded>
       </Card>
-      {dialog === 'new' && <PlanDialog taken={taken} onClose={() => setDialog(null)} />}
-      {dialog !== null && dialog !== 'new' && (
-        <PlanDialog plan={dialog} taken={taken} onClose={() => setDialog(null)} />
-      )}
+      {creating && <PlanDialog taken={taken} onClose={() => setCreating(false)} />}
+      {edited !== undefined && <PlanDialog plan={edited} taken={taken} onClose={() => setEditing(null)} />}
     </Page>
   );
 }
 
-const columnsOf = (edit: (plan: AdminPlan) => void): readonly Column<AdminPlan>[] => [
+const columnsOf = (edit: (code: string) => void): readonly Column<AdminPlan>[] => [
   {
     name: 'Plan',
     sortBy: (plan) => plan.name.toLowerCase(),
@@ -71,7 +74,7 @@ const columnsOf = (edit: (plan: AdminPlan) => void): readonly Column<AdminPlan>[
     name: '',
     end: true,
     cell: (plan) => (
-      <Button size="small" aria-label={`Edit ${plan.name}`} onClick={() => edit(plan)}>
+      <Button size="small" aria-label={`Edit ${plan.name}`} onClick={() => edit(plan.code)}>
         Edit
       </Button>
     ),
