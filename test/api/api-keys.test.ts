@@ -424,6 +424,9 @@ describe('operators', () => {
       tokens_per_minute: null,
       concurrent_requests: null,
     });
+    const change = { tokens_per_minute: 9, concurrent_requests: null };
+    const changed = await gateway.call('PATCH', `/api/v1/admin/keys/${id}/rate-limits`, session, change);
+    expect(changed.json.rate_limits).toEqual({ ...change, requests_per_minute: 5 });
   });
 
   test('cannot limit a management key: rate limits apply to model calls only', async () => {

@@ -134,6 +134,7 @@ describe('an id in a path that is not a UUID', () => {
     ['POST', '/admin/organizations/ORGANIZATION/invoices/ID/void'],
     ['POST', '/admin/keys/ID/revoke', {}],
     ['PUT', '/admin/keys/ID/rate-limits', { requests_per_minute: 1 }],
+    ['PATCH', '/admin/keys/ID/rate-limits', { requests_per_minute: 1 }],
     ['PATCH', '/admin/deployments/ID', { weight: 2 }],
     ['DELETE', '/admin/deployments/ID'],
     ['PATCH', '/admin/users/ID', { is_active: true }],

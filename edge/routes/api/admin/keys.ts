@@ -87,4 +87,25 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       return adminKeyJson(key!);
     },
   );
+
+  app.patch(
+    '/api/v1/admin/keys/:key_id/rate-limits',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Change rate limits of a key',
+        description: "A limit that is absent stays as it is; for one that is null, the organization's applies again.",
+        response: { 200: adminKeySchema },
+        params: keyIdParams,
+        body: limitsSchema,
+      },
+    },
+    async (request) => {
+      const { key } = await keys.setKeyRateLimits(
+        { keyId: keyIdInPath(request.params.key_id), changes: givenLimits(request.body) },
+        asCaller(request),
+      );
+      return adminKeyJson(key!);
+    },
+  );
 };

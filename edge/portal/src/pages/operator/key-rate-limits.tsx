@@ -12,7 +12,8 @@ import type { AdminKey, AdminOrganizationDetails } from './types.ts';
 export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
   const toast = useToast();
   const organization = useGet<AdminOrganizationDetails>(`/admin/organizations/${apiKey.tenant_id}`);
-  const [texts, setTexts] = useState(() => limitTexts(apiKey.rate_limits));
+  const [before] = useState(() => limitTexts(apiKey.rate_limits));
+  const [texts, setTexts] = useState(before);
   const save = useAction<AdminKey>({
     stale: ['/admin/keys'],
     onSuccess: ({ name }) => {
@@ -20,7 +21,9 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
       onClose();
     },
   });
-  const put = (body: object) => save.run({ method: 'PUT', path: `/admin/keys/${apiKey.id}/rate-limits`, body });
+  const path = `/admin/keys/${apiKey.id}/rate-limits`;
+  const changed = limitNames.filter((limit) => texts[limit].trim() !== before[limit]);
+  const changes = Object.fromEntries(changed.map((limit) => [limit, limitOf(texts[limit])]));
   const hasOwn = limitNames.some((limit) => apiKey.rate_limits[limit] !== null);
   return (
     <Dialog
@@ -29,7 +32,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
       title={`Rate limits of ${apiKey.name}`}
       description="They apply to this key only. An empty field leaves its organization's limit in force."
     >
-      <Form onSubmit={() => put(Object.fromEntries(limitNames.map((limit) => [limit, limitOf(texts[limit])])))}>
+      <Form onSubmit={() => save.run({ method: 'PATCH', path, body: changes })}>
         <FormError error={save.error} fields={limitNames} />
         <div className="grid gap-3 sm:grid-cols-3">
           <RateLimitFields
@@ -42,7 +45,11 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
         </div>
         <DialogActions>
           {hasOwn && (
-            <Button className="mr-auto" disabled={save.pending} onClick={() => put({})}>
+            <Button
+              className="mr-auto"
+              disabled={save.pending}
+              onClick={() => save.run({ method: 'PUT', path, body: {} })}
+            >
               Reset
             </Button>
           )}
