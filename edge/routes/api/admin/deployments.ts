@@ -82,7 +82,10 @@ const settings = {
           }),
         ),
       },
-      { additionalProperties: false, description: 'How the sandbox behaves; only with the dialect `sandbox`.' },
+      {
+        additionalProperties: false,
+        description: 'How the sandbox behaves, replaced as a whole; only with the dialect `sandbox`.',
+      },
     ),
   ),
 };
