@@ -39,6 +39,11 @@ describe('registering an upstream', () => {
     }
   });
 
+  test('adds a model once that its server lists twice', async () => {
+    await using upstream = await startUpstreamSimulator({ models: [{ id: 'own/twice' }, { id: 'own/twice' }] });
+    expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 1 });
+  });
+
   test('keeps the operations that an operator corrected, unless it names others, which counts as a change', async () => {
     await admin('PATCH', pathOf('sim-chat'), { operations: ['completions'] });
     await register();

@@ -115,6 +115,20 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('a catalog file may name thousands of models', async () => {
+  const models = (input: number) =>
+    Array.from({ length: 2_000 }, (_, index) => ({
+      name: `many/${index}`,
+      deployments: [{ dialect: 'sandbox', upstream_model: 'sandbox-chat' }],
+      price: { input_per_million_tokens_usd: input },
+    }));
+  const imported = (input: number) => json('models', 'import', catalogFile(JSON.stringify({ models: models(input) })));
+  const all = { models_created: 2_000, deployments_created: 2_000, prices_created: 2_000 };
+  expect(await imported(1)).toMatchObject(all);
+  expect(await imported(2)).toMatchObject({ models_created: 0, deployments_created: 0, prices_created: 2_000 });
+  expect(await imported(2)).toMatchObject({ models_updated: 0, deployments_updated: 0, prices_created: 0 });
+});
+
 test('an import makes no model private that users of a retiring one are told to use instead', async () => {
   const models = (visibility: string) => `
 models:

@@ -5,6 +5,9 @@ import { parseCatalog } from './catalog-file.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
 import { timeText } from './time.ts';
 
+/** In milliseconds; a file may name 10,000 models. */
+const importTimeoutMs = 120_000;
+
 export const modelCommands: readonly AdminCommand[] = [
   {
     name: 'models list',
@@ -28,7 +31,7 @@ export const modelCommands: readonly AdminCommand[] = [
         throw new UsageError(`${file} cannot be read: ${error.message}`);
       });
       const request = { models: parseCatalog(text), dryRun: args.values['dry-run'] === true };
-      const counts = await models.importCatalog(request, asOperator);
+      const counts = await models.importCatalog(request, { ...asOperator, timeoutMs: importTimeoutMs });
       return {
         output: {
           dry_run: request.dryRun,

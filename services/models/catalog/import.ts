@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { equals, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import {
-  type DeploymentSettings,
-  type ModelSettings,
-  type PriceRates,
-  PriceRatesSchema,
-} from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type DeploymentSettings, type PriceRates, PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { type ImportedModel, PriceChangesSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { DeploymentEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
-import { findModel } from '../db/model.repository.ts';
+import {
+  DeploymentEntity,
+  type DeploymentRow,
+  ModelEntity,
+  type ModelRow,
+  PriceEntity,
+} from '../db/catalog.entities.ts';
 import type { Judged } from '../domain/deployment-health.ts';
 import { addDeployment, addressOf, changeDeployment } from './write-deployment.ts';
 import { addModel, modelChanges } from './write-model.ts';
@@ -25,8 +25,8 @@ export type ImportCounts = {
 };
 
 /**
- * Adds and changes models, deployments and prices; anything the import does not name stays. `statusOf` determines the status of a new
- * deployment.
+ * Adds and changes models, deployments and prices; anything the import does not name stays. No model or deployment may be named twice.
+ * `statusOf` determines the status of a new deployment.
  */
 export async function importModels(
   em: SqlEntityManager,
@@ -42,25 +42,60 @@ export async function importModels(
     pricesCreated: 0,
   };
   const work = { em, now, counts };
-  for (const imported of models) {
-    const model = await importModel(work, imported.name, imported.settings!);
-    for (const settings of imported.deployments) await importDeployment(work, model, settings, statusOf(settings));
-    if ((imported.priceChanges ?? imported.price) !== undefined) await importPrice(work, model, imported);
-    await em.flush();
+  const known = await knownModels(em, models);
+  const imports = models.map((imported) => ({
+    imported,
+    model: importModel(work, known.models.get(imported.name), imported),
+  }));
+  // The entities do not know of the foreign keys between the tables, so the models have to be inserted before what refers to them.
+  await em.flush();
+
+  const prices = await pricesInForce(em, now);
+  for (const { imported, model } of imports) {
+    const deployments = known.deployments.get(model.id) ?? [];
+    for (const settings of imported.deployments) {
+      importDeployment(work, model, deployments, settings, statusOf(settings));
+    }
+    if ((imported.priceChanges ?? imported.price) === undefined) continue;
+    importPrice(work, model, prices.get(model.id) ?? null, imported);
   }
+  await em.flush();
   return counts;
 }
 
 /** A running import; each step adds to its counts. */
 type Import = { em: SqlEntityManager; now: Date; counts: ImportCounts };
 
-async function importModel({ em, now, counts }: Import, name: string, settings: ModelSettings): Promise<ModelRow> {
-  const existing = await findModel(em, name);
-  if (existing === null) {
+/** What the catalog has of the models, by name, and of their deployments, by the model's id: read at once, since a file may name thousands. */
+async function knownModels(em: SqlEntityManager, models: readonly ImportedModel[]) {
+  const rows = await em.find(ModelEntity, { name: { $in: models.map(({ name }) => name) }, deletedAt: null });
+  const deployments = await em.find(DeploymentEntity, { modelId: { $in: rows.map(({ id }) => id) } });
+  return {
+    models: new Map(rows.map((row) => [row.name, row])),
+    deployments: Map.groupBy(deployments, ({ modelId }) => modelId),
+  };
+}
+
+/** The rates that each model has now, by its id. */
+async function pricesInForce(em: SqlEntityManager, now: Date): Promise<Map<string, PriceRates>> {
+  const rows = await em.execute<{ modelId: string; rates: JsonObject }[]>(
+    `select distinct on (model_id) model_id as "modelId", rates from prices where effective_from <= ?
+     order by model_id, effective_from desc`,
+    [now],
+  );
+  return new Map(rows.map(({ modelId, rates }) => [modelId, fromJson(PriceRatesSchema, rates)]));
+}
+
+function importModel(
+  { em, now, counts }: Import,
+  existing: ModelRow | undefined,
+  { name, settings }: ImportedModel,
+): ModelRow {
+  if (existing === undefined) {
     counts.modelsCreated++;
-    return addModel(em, name, settings, now);
+    return addModel(em, name, settings!, now);
   }
-  const changes = modelChanges(settings);
+  const changes = modelChanges(settings!);
   const before = Object.fromEntries(Object.keys(changes).map((field) => [field, existing[field as keyof ModelRow]]));
   if (!isDeepStrictEqual(before, changes)) {
     em.assign(existing, changes);
@@ -69,14 +104,16 @@ async function importModel({ em, now, counts }: Import, name: string, settings: 
   return existing;
 }
 
-async function importDeployment(
+function importDeployment(
   { em, now, counts }: Import,
   model: ModelRow,
+  known: readonly DeploymentRow[],
   settings: DeploymentSettings,
   judged: Judged,
-): Promise<void> {
-  const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
-  if (existing === null) {
+): void {
+  const { baseUrl, upstreamModel } = addressOf(settings, model.name);
+  const existing = known.find((row) => row.baseUrl === baseUrl && row.upstreamModel === upstreamModel);
+  if (existing === undefined) {
     counts.deploymentsCreated++;
     addDeployment(em, model, settings, judged, now);
     return;
@@ -87,13 +124,12 @@ async function importDeployment(
   if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }
 
-async function importPrice({ em, now, counts }: Import, model: ModelRow, imported: ImportedModel): Promise<void> {
-  const inForce = await em.findOne(
-    PriceEntity,
-    { modelId: model.id, effectiveFrom: { $lte: now } },
-    { orderBy: { effectiveFrom: 'desc' } },
-  );
-  const before = inForce === null ? null : fromJson(PriceRatesSchema, inForce.rates);
+function importPrice(
+  { em, now, counts }: Import,
+  model: ModelRow,
+  before: PriceRates | null,
+  imported: ImportedModel,
+): void {
   const rates = nextRates(before, imported);
   if (before !== null && equals(PriceRatesSchema, before, rates)) return;
   counts.pricesCreated++;

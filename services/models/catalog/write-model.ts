@@ -24,12 +24,7 @@ export function modelChanges({ displayName, ownedBy, operations, ...rest }: Mode
 }
 
 /** Adds a model under a name that is free. @throws INVALID_REQUEST when no path can name it. */
-export async function addModel(
-  em: SqlEntityManager,
-  name: string,
-  settings: ModelSettings,
-  now: Date,
-): Promise<ModelRow> {
+export function addModel(em: SqlEntityManager, name: string, settings: ModelSettings, now: Date): ModelRow {
   requireOwnPath(name);
   const created = em.create(ModelEntity, {
     id: uuidv7(),
@@ -41,8 +36,7 @@ export async function addModel(
     createdAt: now,
     ...modelChanges(settings),
   });
-  // The entities do not know of the foreign keys between the tables, so the model has to be inserted before what refers to it.
-  await em.persist(created).flush();
+  em.persist(created);
   return created;
 }
 

@@ -21,7 +21,9 @@ export const createModel =
         if ((await findModel(em, name)) !== null) {
           throw gatewayError(ErrorReason.CONFLICT, `A model \`${name}\` already exists.`, { param: 'name' });
         }
-        const row = await addModel(em, name, settings!, now);
+        const row = addModel(em, name, settings!, now);
+        // The answer includes the defaults of the table.
+        await em.flush();
         return {
           answer: create(CreateModelResponseSchema, { model: modelMessage(row, undefined) }),
           audit: { type: 'model_created', target: { type: 'model', id: name }, after: modelFields(row) },

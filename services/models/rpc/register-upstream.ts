@@ -87,7 +87,9 @@ export const registerUpstream =
 
 async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal): Promise<ListedModel[]> {
   try {
-    return await upstream.listModels(AbortSignal.any([signal, AbortSignal.timeout(discoveryTimeoutMs)]));
+    const listed = await upstream.listModels(AbortSignal.any([signal, AbortSignal.timeout(discoveryTimeoutMs)]));
+    // A server that balances over others may list a model once for each of them.
+    return [...new Map(listed.map((model) => [model.id, model])).values()];
   } catch (cause) {
     throw gatewayError(
       ErrorReason.UPSTREAM_ERROR,
