@@ -37,3 +37,28 @@ test.each([
     await close();
   },
 );
+
+test('the page of a retired model says so, and offers neither to try the model nor to load it again', async () => {
+  const { operator, owner } = portal.world.people;
+  const { call } = portal.gateway;
+  const sunset_at = new Date(Date.now() + 1_000).toISOString();
+  const dated = await call('PATCH', '/api/v1/admin/retirements/acme%2Fspark', operator.token, { sunset_at });
+  expect(dated.status).toBe(200);
+  await expect.poll(async () => (await call('GET', '/api/v1/models/acme%2Fspark', owner.token)).status).toBe(410);
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/models/acme%2Fspark');
+  await page.getByText(/was retired on/).waitFor();
+  await page.getByText('No longer available').waitFor();
+  expect(await page.getByText(/^Try (it|again)$/).count()).toBe(0);
+  await goWithin(page, '/operator/models/acme%2Fspark');
+  await page.getByText('Retired', { exact: true }).waitFor();
+  expect(await page.getByText(/^Retiring/).count()).toBe(0);
+  await close();
+});
+
+test('the page of a model without a price says when it is refused, and who can set one', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/models/studio%2Fpaint');
+  await page.getByText(/^No price is set\. Until an operator sets one, .* refused/).waitFor();
+  await close();
+});

@@ -11,16 +11,26 @@ function Failure({ error, retry }: { error: ApiError; retry: () => void }) {
   return (
     <div role="alert" className="grid justify-items-center gap-1.5 px-6 py-10 text-center">
       <Icon name="warning" className="size-5 text-danger" />
-      <p className="font-medium">{error.status === 0 ? 'No connection to the gateway' : 'This could not be loaded'}</p>
+      <p className="font-medium">{titleOf(error)}</p>
       <div className="max-w-md text-sm text-soft wrap-anywhere">
         {error.message}
         <RequestId id={error.requestId} />
       </div>
-      <Button size="small" icon="refresh" className="mt-2" onClick={retry}>
-        Try again
-      </Button>
+      {error.status !== gone && (
+        <Button size="small" icon="refresh" className="mt-2" onClick={retry}>
+          Try again
+        </Button>
+      )}
     </div>
   );
+}
+
+/** The status of a retired model: trying again never succeeds (service.md, Errors). */
+const gone = 410;
+
+function titleOf({ status }: ApiError): string {
+  if (status === 0) return 'No connection to the gateway';
+  return status === gone ? 'No longer available' : 'This could not be loaded';
 }
 
 type Loadable<Answer> = {

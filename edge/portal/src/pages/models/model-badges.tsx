@@ -10,10 +10,9 @@ export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 
   if (model.deprecated_at === null) return null;
   if (model.sunset_at === null) return <Badge tone="warn">Retiring</Badge>;
   const days = daysUntil(model.sunset_at, now);
-  const left = days > 1 ? `${days} days left` : days === 1 ? 'less than a day left' : 'retired';
   return (
     <Badge tone={days <= 7 ? 'danger' : 'warn'} title={formatUtc(model.sunset_at)}>
-      Retiring · {left}
+      {days < 1 ? 'Retired' : `Retiring · ${days > 1 ? `${days} days` : 'less than a day'} left`}
     </Badge>
   );
 }

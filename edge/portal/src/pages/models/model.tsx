@@ -34,7 +34,7 @@ export function ModelPage({ parameters }: PageParameters) {
         </span>
       }
       actions={
-        model.error?.status === 404 ? undefined : (
+        model.error?.status === 404 || model.error?.status === 410 ? undefined : (
           <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
             Try it
           </ButtonLink>
@@ -100,7 +100,11 @@ function Details({ model }: { model: Model }) {
         <div className="grid gap-5">
           <Card title="Price">
             {lines.length === 0 ? (
-              <p className="text-sm text-faint">{model.prices === null ? 'No price is set.' : 'Free of charge.'}</p>
+              <p className="text-sm text-faint">
+                {model.prices === null
+                  ? 'No price is set. Until an operator sets one, calls are refused wherever spend is limited: by a spend cap, a personal limit or the credit of the organization.'
+                  : 'Free of charge.'}
+              </p>
             ) : (
               <Figures figures={lines.map(({ amount, unit }) => [unit, amount])} />
             )}
