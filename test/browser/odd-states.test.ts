@@ -38,6 +38,21 @@ test.each([
   },
 );
 
+test('a voided invoice asks for no payment, neither on its page nor in the lists', async () => {
+  const { people, invoiceId, invoiceNumber } = portal.world;
+  const organization = `/admin/organizations/${people.tenantId}`;
+  const path = `/api/v1${organization}/invoices/${invoiceId}/void`;
+  expect((await portal.gateway.call('POST', path, people.operator.token, {})).status).toBe(200);
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${invoiceId}`);
+  await page.getByText('Voided: no payment is due').waitFor();
+  expect(await page.getByText('Not yet').count()).toBe(0);
+  await goWithin(page, '/billing?tab=invoices');
+  const due = row(page, invoiceNumber).locator('td[data-label="Due"]');
+  expect(await due.textContent()).toBe('—');
+  await close();
+});
+
 test('the page of a retired model says so, and offers neither to try the model nor to load it again', async () => {
   const { operator, owner } = portal.world.people;
   const { call } = portal.gateway;

@@ -1,7 +1,7 @@
 import { useGet } from '../../api/hooks.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
-import { formatUtcDay, formatUtcRange, utcDay } from '../../format/time.ts';
+import { formatUtcRange, utcDay } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -11,7 +11,7 @@ import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ExportButton } from '../usage/export-button.tsx';
-import { invoiceMonth, PaymentStatus } from './invoices.tsx';
+import { dueDay, invoiceMonth, PaymentStatus } from './invoices.tsx';
 import { PdfButton } from './pdf-button.tsx';
 import { Transactions } from './transactions.tsx';
 
@@ -67,8 +67,12 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
             facts={[
               ['Period', `${formatUtcRange(invoice.period_start, invoice.period_end)} (UTC)`],
               ['Issued', <Time key="issued" value={invoice.issued_at} />],
-              ['Due', invoice.due_date ? formatUtcDay(invoice.due_date) : '—'],
-              ['Paid', <Time key="paid" value={invoice.paid_at} none="Not yet" />],
+              ...(invoice.status === 'voided'
+                ? [['Due', 'Voided: no payment is due'] as const]
+                : [
+                    ['Due', dueDay(invoice)] as const,
+                    ['Paid', <Time key="paid" value={invoice.paid_at} none="Not yet" />] as const,
+                  ]),
             ]}
           />
           <Totals invoice={invoice} />

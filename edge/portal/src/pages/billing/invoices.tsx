@@ -39,6 +39,10 @@ export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
   );
 }
 
+/** The day by which an invoice is to be paid; a dash for a draft or a voided one. */
+export const dueDay = ({ status, due_date }: Invoice): string =>
+  due_date && status !== 'voided' ? formatUtcDay(due_date) : '—';
+
 export function PaymentStatus({ invoice }: { invoice: Invoice }) {
   if (invoice.status !== 'finalized')
     return (
@@ -69,7 +73,7 @@ const columns: readonly Column<Invoice>[] = [
   {
     name: 'Due',
     sortBy: (invoice) => invoice.due_date ?? '',
-    cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—'),
+    cell: dueDay,
   },
   { name: 'Total', usd: (invoice) => invoice.total_usd },
   { name: '', end: true, cell: (invoice) => <PdfButton invoice={invoice} /> },

@@ -2,7 +2,6 @@ import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import type { Invoice } from '../../api/types.ts';
 import { formatUsdExact } from '../../format/number.ts';
-import { formatUtcDay } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
@@ -10,7 +9,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
+import { dueDay, invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
 
 type Act = { invoice: Invoice; what: 'pay' | 'void' };
 
@@ -72,7 +71,7 @@ const columnsOf = (ask: (act: Act) => void): readonly Column<Invoice>[] => [
   { name: 'Invoice', cell: (invoice) => <span className="font-medium">{invoice.number || 'Draft'}</span> },
   { name: 'Month', cell: invoiceMonth },
   { name: 'Status', cell: (invoice) => <PaymentStatus invoice={invoice} /> },
-  { name: 'Due', cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—') },
+  { name: 'Due', cell: dueDay },
   { name: 'Total', usd: (invoice) => invoice.total_usd },
   {
     name: '',
