@@ -71,6 +71,23 @@ test('the page of a retired model says so, and offers neither to try the model n
   await close();
 });
 
+test('a job that was cancelled before its turn never started, and one that is gone is said to be deleted after a day', async () => {
+  const { page, close } = await openPage(browser);
+  const { jobId } = portal.world;
+  await page.route(`**/api/v1/jobs/${jobId}`, async (route) => {
+    const answer = await route.fetch();
+    const job = { ...(await answer.json()), status: 'cancelled', started_at: null, completed_at: null, result: null };
+    await route.fulfill({ response: answer, json: { ...job, cancelled_at: job.created_at } });
+  });
+  await signIn(page, portal.url, users.owner, `/jobs/${jobId}`);
+  await page.getByText('Cancelled').waitFor();
+  const started = page.locator('dt', { hasText: 'Started' }).locator('xpath=following-sibling::dd').first();
+  expect(await started.textContent()).toBe('Never');
+  await goWithin(page, '/jobs/job_01a21b16d0a071eaa108599929266bbd');
+  await page.getByText('A job and its result are deleted 24 hours after it ends.').waitFor();
+  await close();
+});
+
 test('the page of a model without a price says when it is refused, and who can set one', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/models/studio%2Fpaint');

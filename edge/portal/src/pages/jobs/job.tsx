@@ -62,6 +62,7 @@ export function JobPage({ parameters }: PageParameters) {
           error={remove.error}
         />
       )}
+      {job.error?.status === 404 && <Notice>A job and its result are deleted 24 hours after it ends.</Notice>}
       <Loaded of={job}>
         {(loaded) => (
           <>
@@ -90,7 +91,10 @@ export function JobPage({ parameters }: PageParameters) {
                       </code>,
                     ],
                     ['Submitted', <Time key="created" value={loaded.created_at} />],
-                    ['Started', <Time key="started" value={loaded.started_at} none="Not yet" />],
+                    [
+                      'Started',
+                      <Time key="started" value={loaded.started_at} none={hasEnded(loaded) ? 'Never' : 'Not yet'} />,
+                    ],
                     [
                       'Ended',
                       <Time
