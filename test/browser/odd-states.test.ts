@@ -88,6 +88,21 @@ test('a job that was cancelled before its turn never started, and one that is go
   await close();
 });
 
+test('a suspended organization’s people read who can restore it, and its operator gets there', async () => {
+  const { operator } = portal.world.people;
+  const { call } = portal.gateway;
+  const { tenant_id } = (await call('GET', '/api/v1/profile', operator.token)).json;
+  const path = `/api/v1/admin/organizations/${tenant_id}`;
+  expect((await call('POST', `${path}/suspend`, operator.token, { reason: 'A rehearsal' })).status).toBe(200);
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/');
+  await page.getByText('Only an operator of the platform can restore it').waitFor();
+  await page.getByRole('link', { name: 'Restore it' }).click();
+  await page.getByText('A rehearsal').waitFor();
+  expect((await call('POST', `${path}/restore`, operator.token, {})).status).toBe(200);
+  await close();
+});
+
 test('the page of a model without a price says when it is refused, and who can set one', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/models/studio%2Fpaint');

@@ -18,6 +18,7 @@ import { UserMenu } from './user-menu.tsx';
 export function Shell({ path, children }: { path: string; children: ReactNode }) {
   const [drawer, setDrawer] = useState(false);
   const [palette, setPalette] = useState(false);
+  const claims = useClaims();
   const profile = useGet<Profile>('/profile');
   const content = useRef<HTMLElement>(null);
   useKeptPlace(content);
@@ -69,10 +70,20 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
       <main ref={content} id="content" tabIndex={-1} className="min-w-0 outline-none">
         {suspended && (
           <div className="px-4 pt-4 sm:px-8">
-            <Notice tone="danger" className="mx-auto max-w-6xl">
+            <Notice
+              tone="danger"
+              className="mx-auto max-w-6xl"
+              action={
+                claims.operator ? (
+                  <Link href={`/operator/organizations/${claims.tenantId}`} className="shrink-0 font-medium underline">
+                    Restore it
+                  </Link>
+                ) : undefined
+              }
+            >
               <strong className="font-semibold">{profile.data?.organization.name} is suspended.</strong> Inference, jobs
-              and realtime are refused for keys and sessions alike. Usage and billing can still be read, so that an
-              owner or admin can settle the matter.
+              and realtime are refused for keys and sessions alike. Usage and billing can still be read. Only an
+              operator of the platform can restore it, once an owner or admin has settled the matter with them.
             </Notice>
           </div>
         )}
