@@ -15,6 +15,13 @@ import { Switchboard } from './switchboard.ts';
 
 // `npm run admin -- …`: what operators do in the portal, from the shell of a machine that has SERVICE_SECRET. It calls the running
 // services, at RPC_URLS or at RPC_HOST and RPC_PORT.
+
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // A reader such as `head` has taken what it wanted.
+  if (error.code === 'EPIPE') return;
+  process.stderr.write(`The output could not be written: ${error.message}\n`);
+  process.exitCode = 1;
+});
 try {
   const env = readEnv(process.env, ['SERVICE_SECRET']);
   const here = originAt(env.rpcHost, env.rpcPort, env.rpcTls ? 'https' : 'http');
