@@ -63,6 +63,8 @@ const statusNames: ReadonlyMap<KeyStatus, string> = new Map([
 
 const shown = (key: Key) => ({
   id: key.id,
+  organization: key.tenantId,
+  user: key.userId,
   preview: key.keyPreview,
   name: key.name,
   type: key.keyType === KeyType.MANAGEMENT ? 'management' : 'inference',

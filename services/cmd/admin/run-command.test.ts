@@ -92,7 +92,8 @@ test('a key is found and revoked from a shell', async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'leaked' }, as(owner));
   const [listed] = await json('keys', 'list', '--search', 'leaked');
-  expect(listed).toMatchObject({ id: key!.id, status: 'active', preview: key!.keyPreview });
+  const whose = { organization: auth.owner.tenantId, user: auth.owner.userId };
+  expect(listed).toMatchObject({ id: key!.id, ...whose, status: 'active', preview: key!.keyPreview });
   expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
 });
 
