@@ -10,7 +10,7 @@ export const auditCommands: readonly AdminCommand[] = [
     async run({ auth, asOperator }, args) {
       const filter = { page: pageOf(args), type: textOption(args, 'type') };
       const request = { tenantId: textOption(args, 'organization'), filter };
-      const { events } = await auth.adminListAuditEvents(request, asOperator);
+      const { events, page } = await auth.adminListAuditEvents(request, asOperator);
       const output = events.map(({ record, sequence }) => ({
         occurred_at: timeText(record!.occurredAt),
         organization: record!.tenantId,
@@ -19,7 +19,7 @@ export const auditCommands: readonly AdminCommand[] = [
         actor: record!.actor!.id,
         target: `${record!.target!.type} ${record!.target!.id}`,
       }));
-      return { output };
+      return { output, page };
     },
   },
   {

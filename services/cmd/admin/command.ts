@@ -2,6 +2,7 @@ import type { ParseArgsOptionsConfig } from 'node:util';
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
@@ -26,8 +27,8 @@ export type AdminArguments = {
   values: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 };
 
-/** A command's result: an object or a list of them; `isFailure` makes the program exit with 1. */
-type AdminAnswer = { output: object | readonly object[]; isFailure?: boolean };
+/** A command's result: an object or a list of them, of which `page` may be a part; `isFailure` makes the program exit with 1. */
+type AdminAnswer = { output: object | readonly object[]; page?: PageInfo | undefined; isFailure?: boolean };
 
 /** One command of the operators' command line. */
 export type AdminCommand = {

@@ -23,7 +23,7 @@ export const keyCommands: readonly AdminCommand[] = [
         search: textOption(args, 'search'),
       };
       const answer = await keys.adminListKeys(request, asOperator);
-      return { output: answer.keys.map(shown) };
+      return { output: answer.keys.map(shown), page: answer.page };
     },
   },
   {

@@ -17,7 +17,7 @@ export const mailCommands: readonly AdminCommand[] = [
     options: { ...pageOptions, kind: { type: 'string' }, search: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const request = { page: pageOf(args), kind: textOption(args, 'kind'), search: textOption(args, 'search') };
-      const { mails } = await auth.listMail(request, asOperator);
+      const { mails, page } = await auth.listMail(request, asOperator);
       const output = mails.map(({ mail, status, lastError, createdAt }) => ({
         created_at: timeText(createdAt),
         kind: mail!.kind,
@@ -26,7 +26,7 @@ export const mailCommands: readonly AdminCommand[] = [
         last_error: lastError,
         text: mail!.text,
       }));
-      return { output };
+      return { output, page };
     },
   },
 ];

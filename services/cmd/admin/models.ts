@@ -17,7 +17,7 @@ export const modelCommands: readonly AdminCommand[] = [
     async run({ models, asOperator }, args) {
       const request = { page: pageOf(args), search: textOption(args, 'search') };
       const answer = await models.adminListModels(request, asOperator);
-      return { output: answer.models.map(shown) };
+      return { output: answer.models.map(shown), page: answer.pageInfo };
     },
   },
   {

@@ -21,8 +21,8 @@ export const organizationCommands: readonly AdminCommand[] = [
       const status = statuses.get(textOption(args, 'status'));
       if (status === undefined) throw new UsageError('--status must be active or suspended');
       const request = { page: pageOf(args), status, search: textOption(args, 'search') };
-      const { organizations } = await auth.adminListOrganizations(request, asOperator);
-      return { output: organizations.map(shown) };
+      const { organizations, page } = await auth.adminListOrganizations(request, asOperator);
+      return { output: organizations.map(shown), page };
     },
   },
   {

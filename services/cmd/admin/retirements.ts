@@ -20,8 +20,8 @@ export const retirementCommands: readonly AdminCommand[] = [
     options: { ...pageOptions, model: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const request = { page: pageOf(args), model: textOption(args, 'model') };
-      const { retirements } = await models.listRetirements(request, asOperator);
-      return { output: retirements.map(shown) };
+      const { retirements, pageInfo: page } = await models.listRetirements(request, asOperator);
+      return { output: retirements.map(shown), page };
     },
   },
   {

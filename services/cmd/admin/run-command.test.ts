@@ -97,6 +97,17 @@ test('a key is found and revoked from a shell', async () => {
   expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
 });
 
+test('a page of a list is not taken for the whole list', async () => {
+  const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
+  for (const name of ['paged 1', 'paged 2', 'paged 3']) await keys.keys.createKey({ name }, as(owner));
+  const list = (...options: string[]) => admin('keys', 'list', '--search', 'paged', '--json', ...options);
+  const first = await list('--limit', '2');
+  expect(first).toMatchObject({ exitCode: 0, stderr: 'Page 1 of 2, 3 in all; --page 2 shows the next.\n' });
+  expect(JSON.parse(first.stdout)).toHaveLength(2);
+  expect((await list('--limit', '2', '--page', '2')).stderr).toBe('Page 2 of 2, 3 in all.\n');
+  expect((await list()).stderr).toBe('');
+});
+
 test("a key's rate limits are set, shown and reset to its organization's from a shell", async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'limited' }, as(owner));

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
-import { helpText, textOf, usageText } from './text.ts';
+import { helpText, pageText, textOf, usageText } from './text.ts';
 
 type Outcome = { exitCode: number; stdout: string; stderr: string };
 
@@ -30,9 +30,9 @@ export async function runCommand(
     // A variable that a script left unset must not verify another chain, or announce a retirement without its date.
     const empty = Object.entries(values as AdminArguments['values']).find(([, value]) => value === '');
     if (empty !== undefined) throw new UsageError(`--${empty[0]} is empty`);
-    const { output, isFailure } = await command.run(context, { positionals, values });
+    const { output, page, isFailure } = await command.run(context, { positionals, values });
     const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
-    return { exitCode: isFailure ? 1 : 0, stdout, stderr: '' };
+    return { exitCode: isFailure ? 1 : 0, stdout, stderr: pageText(page) };
   } catch (error) {
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
       return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };

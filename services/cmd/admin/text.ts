@@ -1,3 +1,4 @@
+import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import type { AdminCommand } from './command.ts';
 
 /** Rows as an aligned table; one object as lines of field and value. */
@@ -26,6 +27,13 @@ function aligned(rows: readonly (readonly string[])[]): string {
       .trimEnd(),
   );
   return `${lines.join('\n')}\n`;
+}
+
+/** Says that a list goes on elsewhere, lest its page be taken for the whole; for standard error, apart from what scripts read. */
+export function pageText(page: PageInfo | undefined): string {
+  if (page === undefined || !(page.hasNext || page.hasPrev)) return '';
+  const next = page.hasNext ? `; --page ${page.page + 1} shows the next` : '';
+  return `Page ${page.page} of ${page.totalPages}, ${page.total} in all${next}.\n`;
 }
 
 /** The first lines of any help. */

@@ -22,8 +22,8 @@ export const userCommands: readonly AdminCommand[] = [
         tenantId: textOption(args, 'organization'),
         search: textOption(args, 'search'),
       };
-      const { users } = await auth.adminListUsers(request, asOperator);
-      return { output: users.map(shown) };
+      const { users, page } = await auth.adminListUsers(request, asOperator);
+      return { output: users.map(shown), page };
     },
   },
   ...changes.map(
