@@ -7,6 +7,8 @@ import { serviceMigrations } from './migrations.ts';
 
 // `npm run migrate`: brings the schemas of DATABASE_URL, or of the embedded Postgres, up to date and ends.
 try {
+  // Someone who asks for `--help` or `--dry-run` does not want a migration, which cannot be taken back.
+  if (process.argv.length > 2) throw new StartError('npm run migrate takes no arguments: it migrates at once.');
   const env = readEnv(process.env, []);
   const logger = createLogger({ level: env.logLevel, name: 'migrate' });
   const database = await openDatabase(env, logger);

@@ -3,8 +3,9 @@ import { inferencePart, isServiceName, requireUrls, rpcNames } from '#shared/ser
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
-const names = (process.argv[2] ?? '')
-  .split(',')
+const names = process.argv
+  .slice(2)
+  .flatMap((argument) => argument.split(','))
   .map((name) => name.trim())
   .filter((name) => name !== '');
 // The key that signs sessions need not be where Auth is not.
