@@ -109,3 +109,21 @@ test('the page of a model without a price says when it is refused, and who can s
   await page.getByText(/^No price is set\. Until an operator sets one, .* refused/).waitFor();
   await close();
 });
+
+test('on a computer whose clock is an hour ahead, a new price begins with the rates in force, not with upcoming ones', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.operator;
+  const model = 'acme/soon-dearer';
+  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
+  const effective_from = new Date(Date.now() + 1_800_000).toISOString();
+  for (const price of [{ per_request_usd: 1 }, { per_request_usd: 2, effective_from }]) {
+    await call('POST', '/api/v1/admin/prices', token, { model, ...price });
+  }
+  await page.clock.install({ time: Date.now() + 3_600_000 });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  await page.getByText('Upcoming').waitFor();
+  await page.getByRole('button', { name: 'Set price' }).click();
+  expect(await page.getByRole('dialog').getByLabel('Request').inputValue()).toBe('1');
+  await close();
+});

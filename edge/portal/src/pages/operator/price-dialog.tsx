@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import type { Rates } from '../../api/types.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
@@ -44,7 +45,7 @@ export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
   const toast = useToast();
   const [typed, setTyped] = useState<Texts>({});
   const [from, setFrom] = useState('');
-  const startMs = from === '' ? Date.now() : Date.parse(from);
+  const startMs = from === '' ? currentMs() : Date.parse(from);
   const replaced = prices.findLast(({ effective_from }) => Date.parse(effective_from) <= startMs);
   const texts: Texts = { ...(replaced === undefined ? {} : textsOf(replaced)), ...typed };
   const save = useAction({
