@@ -50,6 +50,25 @@ test('whoever signs in is at the title of the page that follows, and whoever ope
   await close();
 });
 
+test('whoever signs in again after a session has ended is back in the field where they were typing', async () => {
+  const { page, close } = await openPage(browser);
+  await page.clock.install();
+  await signInByForm(page, portal.url, users.member, '/settings');
+  await expect.poll(() => focused(page)).toBe('Settings');
+  const phone = page.getByLabel('Phone');
+  await phone.fill('+41 44 000 00 00');
+  await page.context().clearCookies();
+  await page.route('**/api/v1/profile', (route) => route.fulfill({ status: 401 }), { times: 1 });
+  await phone.press('Enter');
+  await page.getByRole('textbox', { name: 'Email' }).fill(users.member.email);
+  await page.getByRole('textbox', { name: 'Password' }).fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await phone.waitFor();
+  await page.clock.fastForward(1_000);
+  expect(await page.evaluate('document.activeElement.value')).toBe('+41 44 000 00 00');
+  await close();
+});
+
 /** The name of the focused element. */
 const focused = (page: Page): Promise<string> =>
   page.evaluate('document.activeElement.getAttribute("aria-label") || document.activeElement.textContent');

@@ -1,4 +1,4 @@
-import { type ComponentType, lazy, Suspense, useEffect } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
 import { useClaims } from '../api/hooks.ts';
 import { CrashGuard } from '../shell/crash-guard.tsx';
 import { NotFound } from '../shell/not-found.tsx';
@@ -163,11 +163,14 @@ export function RoutedPage({ path, opened = false }: { path: string; opened?: bo
 /**
  * After a change of page the focus moves to its title, so that a screen reader starts there. It waits until the page's file has loaded, and
  * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus. Whoever has opened something
- * over the new page by then, such as the search, types there.
+ * over the new page by then, such as the search, types there. A page that was hidden while its user signed in again has its own focus back.
  */
 function TitleFocus() {
+  const moved = useRef(false);
   useEffect(() => {
+    if (moved.current) return;
     const timer = window.setTimeout(() => {
+      moved.current = true;
       const isInDialog = document.activeElement?.closest('[role="dialog"][data-state="open"]') != null;
       if (!isInDialog) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
     }, 60);
