@@ -108,6 +108,19 @@ test('what is typed into the palette as soon as a page is there is not lost to t
   await close();
 });
 
+test('whoever has gone on into a new page before its title takes the focus stays there', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 60_000);
+  await goWithin(page, '/usage');
+  const weekly = page.getByRole('button', { name: 'Weekly' });
+  await weekly.focus();
+  await page.clock.runFor(1_000);
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Weekly');
+  await close();
+});
+
 test('a theme chosen in one tab is shown in the others at once', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/settings');

@@ -162,17 +162,21 @@ export function RoutedPage({ path, opened = false }: { path: string; opened?: bo
 
 /**
  * After a change of page the focus moves to its title, so that a screen reader starts there. It waits until the page's file has loaded, and
- * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus. Whoever has opened something
- * over the new page by then, such as the search, types there. A page that was hidden while its user signed in again has its own focus back.
+ * until anything open over the last page, such as the navigation on a phone, has closed and returned its focus. Whoever has gone on into the
+ * new page by then, or has opened something over it, such as the search, stays there. A page that was hidden while its user signed in again
+ * has its own focus back.
  */
 function TitleFocus() {
   const moved = useRef(false);
   useEffect(() => {
     if (moved.current) return;
+    const before = document.activeElement;
     const timer = window.setTimeout(() => {
       moved.current = true;
-      const isInDialog = document.activeElement?.closest('[role="dialog"][data-state="open"]') != null;
-      if (!isInDialog) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
+      const now = document.activeElement;
+      const isInDialog = now?.closest('[role="dialog"][data-state="open"]') != null;
+      const wentOn = now !== before && now?.closest('main *, [role="menu"]') != null;
+      if (!isInDialog && !wentOn) document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
     }, 60);
     return () => window.clearTimeout(timer);
   }, []);
