@@ -42,7 +42,7 @@ export async function importModels(
     pricesCreated: 0,
   };
   const work = { em, now, counts };
-  const known = await knownModels(em, models);
+  const known = await whatIsKnown(em, models, now);
   const imports = models.map((imported) => ({
     imported,
     model: importModel(work, known.models.get(imported.name), imported),
@@ -50,14 +50,13 @@ export async function importModels(
   // The entities do not know of the foreign keys between the tables, so the models have to be inserted before what refers to them.
   await em.flush();
 
-  const prices = await pricesInForce(em, now);
   for (const { imported, model } of imports) {
     const deployments = known.deployments.get(model.id) ?? [];
     for (const settings of imported.deployments) {
       importDeployment(work, model, deployments, settings, statusOf(settings));
     }
     if ((imported.priceChanges ?? imported.price) === undefined) continue;
-    importPrice(work, model, prices.get(model.id) ?? null, imported);
+    importPrice(work, model, known.prices.get(model.id) ?? null, imported);
   }
   await em.flush();
   return counts;
@@ -66,24 +65,25 @@ export async function importModels(
 /** A running import; each step adds to its counts. */
 type Import = { em: SqlEntityManager; now: Date; counts: ImportCounts };
 
-/** What the catalog has of the models, by name, and of their deployments, by the model's id: read at once, since a file may name thousands. */
-async function knownModels(em: SqlEntityManager, models: readonly ImportedModel[]) {
-  const rows = await em.find(ModelEntity, { name: { $in: models.map(({ name }) => name) }, deletedAt: null });
-  const deployments = await em.find(DeploymentEntity, { modelId: { $in: rows.map(({ id }) => id) } });
-  return {
-    models: new Map(rows.map((row) => [row.name, row])),
-    deployments: Map.groupBy(deployments, ({ modelId }) => modelId),
-  };
-}
-
-/** The rates that each model has now, by its id. */
-async function pricesInForce(em: SqlEntityManager, now: Date): Promise<Map<string, PriceRates>> {
-  const rows = await em.execute<{ modelId: string; rates: JsonObject }[]>(
-    `select distinct on (model_id) model_id as "modelId", rates from prices where effective_from <= ?
+/**
+ * What the catalog has of these models: themselves by name, and their deployments and prices in force by the model's id. Read at once, since a
+ * file may name thousands.
+ */
+async function whatIsKnown(em: SqlEntityManager, imported: readonly ImportedModel[], now: Date) {
+  const models = await em.find(ModelEntity, { name: { $in: imported.map(({ name }) => name) }, deletedAt: null });
+  const ids = models.map(({ id }) => id);
+  const deployments = await em.find(DeploymentEntity, { modelId: { $in: ids } });
+  const prices = await em.execute<{ modelId: string; rates: JsonObject }[]>(
+    `select distinct on (model_id) model_id as "modelId", rates from prices
+     where model_id in (select json_array_elements_text(?::json)::uuid) and effective_from <= ?
      order by model_id, effective_from desc`,
-    [now],
+    [JSON.stringify(ids), now],
   );
-  return new Map(rows.map(({ modelId, rates }) => [modelId, fromJson(PriceRatesSchema, rates)]));
+  return {
+    models: new Map(models.map((model) => [model.name, model])),
+    deployments: Map.groupBy(deployments, ({ modelId }) => modelId),
+    prices: new Map(prices.map(({ modelId, rates }) => [modelId, fromJson(PriceRatesSchema, rates)])),
+  };
 }
 
 function importModel(
