@@ -124,58 +124,6 @@ test('a price shows each of its rates, each in two lines at most on a phone', as
   await close();
 });
 
-test('whoever changes one rate of a price leaves the others as they are, and cached tokens cost as much as others unless set', async () => {
-  const { page, close } = await openPage(browser);
-  const { call } = portal.gateway;
-  const { operator } = portal.world.people;
-  const model = 'acme/repriced';
-  await call('POST', '/api/v1/admin/models', operator.token, { name: model, operations: ['chat_completions'] });
-  const set = (fields: object) => call('POST', '/api/v1/admin/prices', operator.token, { model, ...fields });
-  await set({ input_per_million_tokens_usd: 0.5, output_per_million_tokens_usd: 1.5, per_request_usd: 0.0000001 });
-  await set({ per_request_usd: 1, effective_from: new Date(Date.now() + 86_400_000).toISOString() });
-  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
-  await page.getByText('Upcoming').waitFor();
-  await page.getByRole('button', { name: 'Set price' }).click();
-  await dialog(page).getByLabel('Million input tokens').fill('0.75');
-  const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
-  await dialog(page).getByRole('button', { name: 'Set price' }).click();
-  expect((await sent).postDataJSON()).toEqual({
-    model,
-    input_per_million_tokens_usd: 0.75,
-    output_per_million_tokens_usd: 1.5,
-    per_request_usd: 0.0000001,
-  });
-  await dialog(page).waitFor({ state: 'detached' });
-  await page.getByText('$0.75 per million cached input tokens').waitFor();
-  await close();
-});
-
-test('a price set for later leaves the rates as they are by then, not as they are now', async () => {
-  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
-  const { call } = portal.gateway;
-  const { token } = portal.world.people.operator;
-  const model = 'acme/rising';
-  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
-  const next = { model, effective_from: '2031-01-01T00:00:00Z', input_per_million_tokens_usd: 2 };
-  await call('POST', '/api/v1/admin/prices', token, { model, input_per_million_tokens_usd: 1 });
-  await call('POST', '/api/v1/admin/prices', token, { ...next, per_request_usd: 0.01 });
-  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
-  await page.getByText('Upcoming').waitFor();
-  await page.getByRole('button', { name: 'Set price' }).click();
-  await dialog(page).getByLabel('Million output tokens').fill('3');
-  await dialog(page).getByLabel('In force from').fill('2031-02-01T00:00');
-  const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
-  await dialog(page).getByRole('button', { name: 'Set price' }).click();
-  expect((await sent).postDataJSON()).toEqual({
-    model,
-    effective_from: '2031-02-01T00:00:00.000Z',
-    input_per_million_tokens_usd: 2,
-    output_per_million_tokens_usd: 3,
-    per_request_usd: 0.01,
-  });
-  await close();
-});
-
 test('an operator edits a model, and sees the result among the models', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/spark')}`);
@@ -194,62 +142,6 @@ test('an operator edits a model, and sees the result among the models', async ()
   await expect.poll(() => fact('Operations').textContent()).toBe('Chat');
   expect(await fact('Context window').textContent()).toBe('—');
   expect(await fact('Longest answer').textContent()).toBe('16,384 tokens');
-  await close();
-});
-
-test('no form says that it saved a field which was emptied, and kept it as it was', async () => {
-  const { page, close } = await openPage(browser);
-  const { call } = portal.gateway;
-  const { token } = portal.world.people.operator;
-  const model = 'acme/emptied';
-  const address = `/api/v1/admin/models/${encodeURIComponent(model)}`;
-  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
-  await call('POST', '/api/v1/admin/deployments', token, { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
-  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
-  await page.getByRole('table', { name: 'Deployments' }).getByRole('button', { name: 'Edit' }).click();
-  await dialog(page).getByLabel("The upstream's name for the model").fill('');
-  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
-  await dialog(page).waitFor({ state: 'detached' });
-  expect((await call('GET', address, token)).json.deployments).toMatchObject([{ upstream_model: model }]);
-
-  await page.getByRole('button', { name: 'Edit' }).first().click();
-  for (const name of ['Display name', 'Made by']) {
-    await dialog(page).getByLabel(name).fill('');
-    await dialog(page).getByRole('button', { name: 'Save model' }).click();
-    await expect.poll(() => dialog(page).getByLabel(name).getAttribute('aria-invalid')).toBe('true');
-    await dialog(page).getByLabel(name).fill('Emptied');
-  }
-  await close();
-});
-
-test('an edit leaves alone what someone else has changed since its dialog was opened', async () => {
-  const { page, close } = await openPage(browser);
-  const { token } = portal.world.people.operator;
-  const address = `/api/v1/admin/models/${encodeURIComponent('acme/ember-70b')}`;
-  const model = async () => (await portal.gateway.call('GET', address, token)).json;
-  const [deployment] = (await model()).deployments;
-  const change = async (path: string, body: object) =>
-    expect((await portal.gateway.call('PATCH', path, token, body)).status).toBe(200);
-  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/ember-70b')}`);
-  await page.getByRole('table', { name: 'Deployments' }).waitFor();
-  await page.getByRole('button', { name: 'Edit' }).first().click();
-  await dialog(page).getByLabel('Display name').fill('Ember Large');
-  await change(address, { owned_by: 'Acme of Elsewhere', context_window: 4096 });
-  await dialog(page).getByRole('button', { name: 'Save model' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Ember Large' }).waitFor();
-  expect(await model()).toMatchObject({
-    display_name: 'Ember Large',
-    owned_by: 'Acme of Elsewhere',
-    context_window: 4096,
-  });
-
-  await page.getByRole('table', { name: 'Deployments' }).getByRole('button', { name: 'Edit' }).click();
-  await dialog(page).getByLabel('Weight').fill('7');
-  await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: false, priority: 3 });
-  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
-  await dialog(page).waitFor({ state: 'detached' });
-  expect((await model()).deployments).toMatchObject([{ weight: 7, enabled: false, priority: 3 }]);
-  await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: true, priority: 0 });
   await close();
 });
 
