@@ -5,7 +5,7 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
+import { changedLimits, limitNames, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminKey, AdminOrganizationDetails } from './types.ts';
 
 /** A key's own rate limits, and their reset to those of its organization. */
@@ -22,8 +22,6 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
     },
   });
   const path = `/admin/keys/${apiKey.id}/rate-limits`;
-  const changed = limitNames.filter((limit) => texts[limit].trim() !== before[limit]);
-  const changes = Object.fromEntries(changed.map((limit) => [limit, limitOf(texts[limit])]));
   const hasOwn = limitNames.some((limit) => apiKey.rate_limits[limit] !== null);
   return (
     <Dialog
@@ -32,7 +30,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
       title={`Rate limits of ${apiKey.name}`}
       description="They apply to this key only. An empty field leaves its organization's limit in force."
     >
-      <Form onSubmit={() => save.run({ method: 'PATCH', path, body: changes })}>
+      <Form onSubmit={() => save.run({ method: 'PATCH', path, body: changedLimits(before, texts) })}>
         <FormError error={save.error} fields={limitNames} />
         <div className="grid gap-3 sm:grid-cols-3">
           <RateLimitFields

@@ -8,7 +8,7 @@ import { Card } from '../../ui/card.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
+import { changedLimits, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminOrganizationDetails } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
@@ -36,9 +36,9 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   });
   const submit = () => {
     setSent(typed);
-    const { name, key_quota, plan, ...limits }: Partial<Texts> = changedFields(read, typed);
+    const { name, key_quota, plan }: Partial<Texts> = changedFields(read, typed);
     const quota = key_quota?.trim().toLowerCase();
-    const changed = limitNames.filter((limit) => limits[limit] !== undefined);
+    const rate_limits = changedLimits(read, texts);
     save.run({
       method: 'PATCH',
       path,
@@ -46,9 +46,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
         ...(name === undefined ? {} : { name }),
         ...(quota === undefined ? {} : { key_quota: quota === 'unlimited' ? null : numberOrText(quota) }),
         ...(plan === undefined ? {} : { plan }),
-        ...(changed.length === 0
-          ? {}
-          : { rate_limits: Object.fromEntries(changed.map((one) => [one, limitOf(texts[one])])) }),
+        ...(Object.keys(rate_limits).length === 0 ? {} : { rate_limits }),
       },
     });
   };

@@ -49,5 +49,13 @@ export function limitTexts(limits: OwnRateLimits | null | undefined): LimitTexts
   };
 }
 
-/** What is sent to the API for a field: null if it is empty. */
-export const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));
+/** The limits that were typed anew, as they are sent to the API: null for an emptied field. */
+export function changedLimits(
+  before: LimitTexts,
+  texts: LimitTexts,
+): Partial<Record<LimitName, number | string | null>> {
+  const changed = limitNames.filter((limit) => texts[limit].trim() !== before[limit]);
+  return Object.fromEntries(changed.map((limit) => [limit, limitOf(texts[limit])]));
+}
+
+const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));
