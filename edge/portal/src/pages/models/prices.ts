@@ -20,6 +20,12 @@ export function priceLines(price: Rates | null): { amount: string; unit: string 
   });
 }
 
+/** The price in force at a time, of prices in the order in which they take effect; undefined before the first. */
+export const priceAt = <Price extends { effective_from: string }>(
+  prices: readonly Price[],
+  ms: number,
+): Price | undefined => prices.findLast(({ effective_from }) => Date.parse(effective_from) <= ms);
+
 /** In short: `$0.15 in · $0.60 out` for tokens, which can wrap only between the two, otherwise the first rate. */
 export function priceSummary(price: Rates | null): string {
   if (price === null) return 'No price';

@@ -10,7 +10,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
-import { priceSummary } from '../models/prices.ts';
+import { priceAt, priceSummary } from '../models/prices.ts';
 import { ModelDialog } from './model-dialog.tsx';
 import type { AdminModel } from './types.ts';
 import { UpstreamDialog } from './upstream-dialog.tsx';
@@ -85,17 +85,6 @@ const columns: readonly Column<AdminModel>[] = [
     sortBy: (model) => model.deployments.length,
     cell: (model) => model.deployments.length,
   },
-  { name: 'Price per million', cell: (model) => priceSummary(currentPrice(model)) },
+  { name: 'Price per million', cell: (model) => priceSummary(priceAt(model.prices, currentMs()) ?? null) },
   { name: 'Status', cell: (model) => <ServingStatus model={model} /> },
 ];
-
-/** The price version in force now: the last one that has started. */
-function currentPrice(model: AdminModel) {
-  const now = currentMs();
-  return (
-    model.prices
-      .filter((price) => Date.parse(price.effective_from) <= now)
-      .sort((a, b) => a.effective_from.localeCompare(b.effective_from))
-      .at(-1) ?? null
-  );
-}

@@ -8,6 +8,7 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { priceAt } from '../models/prices.ts';
 import type { AdminPrice } from './types.ts';
 
 const rates: readonly (readonly [keyof Rates, string])[] = [
@@ -45,8 +46,7 @@ export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
   const toast = useToast();
   const [typed, setTyped] = useState<Texts>({});
   const [from, setFrom] = useState('');
-  const startMs = from === '' ? currentMs() : Date.parse(from);
-  const replaced = prices.findLast(({ effective_from }) => Date.parse(effective_from) <= startMs);
+  const replaced = priceAt(prices, from === '' ? currentMs() : Date.parse(from));
   const texts: Texts = { ...(replaced === undefined ? {} : textsOf(replaced)), ...typed };
   const save = useAction({
     stale: ['/admin/models', '/admin/prices', '/models'],
