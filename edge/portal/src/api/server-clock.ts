@@ -1,3 +1,5 @@
+import { localDay, utcDay } from '../format/time.ts';
+
 let aheadMs = 0;
 
 /** Learns the gateway's time from an answer's `Date`. It is in whole seconds and takes a while to come, so less than a minute is nothing. */
@@ -11,3 +13,9 @@ export function learnTime(date: string | null): void {
  * now; by one an hour ahead, models would have retired that still serve.
  */
 export const currentMs = (): number => Date.now() + aheadMs;
+
+/** Today, by the gateway's clock, where the user is. */
+export const localToday = (): string => localDay(new Date(currentMs()));
+
+/** Today, by the gateway's clock, in UTC. */
+export const utcToday = (): string => utcDay(new Date(currentMs()));

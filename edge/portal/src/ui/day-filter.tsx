@@ -1,5 +1,5 @@
-import { currentMs } from '../api/server-clock.ts';
-import { addDays, isDay, utcDay } from '../format/time.ts';
+import { utcToday } from '../api/server-clock.ts';
+import { addDays, isDay } from '../format/time.ts';
 import { navigate, searchWith, usePlace } from '../router/router.ts';
 import { DayInput } from './day-input.tsx';
 
@@ -22,7 +22,7 @@ export function useDays(): [Days, (days: Days) => void] {
 
 /** The first and last day of a list, either of which may stay open. In UTC, as the API cuts days. */
 export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Days) => void }) {
-  const today = utcDay(new Date(currentMs()));
+  const today = utcToday();
   return (
     <div className="flex flex-wrap items-center gap-1.5 text-sm text-faint">
       <DayInput

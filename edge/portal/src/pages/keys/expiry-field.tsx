@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { currentMs } from '../../api/server-clock.ts';
-import { addDays, dayMs, formatUtcDay, utcDay } from '../../format/time.ts';
+import { currentMs, utcToday } from '../../api/server-clock.ts';
+import { addDays, dayMs, formatUtcDay } from '../../format/time.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';
 
 /** The presets of service.md (Expiry options at creation), in days. */
@@ -15,7 +15,7 @@ type ExpiryFieldProps = {
 
 export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
   const [kind, setKind] = useState(value === null ? 'never' : 'custom');
-  const tomorrow = addDays(utcDay(new Date(currentMs())), 1);
+  const tomorrow = addDays(utcToday(), 1);
   const choose = (next: string) => {
     setKind(next);
     const days = presetDays[next];

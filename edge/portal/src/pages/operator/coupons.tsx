@@ -1,8 +1,7 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
-import { currentMs } from '../../api/server-clock.ts';
+import { utcToday } from '../../api/server-clock.ts';
 import { formatCount, numberOrText } from '../../format/number.ts';
-import { utcDay } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -163,7 +162,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           <TextField
             label="Redeem until (UTC)"
             type="date"
-            min={utcDay(new Date(currentMs()))}
+            min={utcToday()}
             value={until}
             onChange={setUntil}
             error={fieldError(create.error, 'redeem_until')}

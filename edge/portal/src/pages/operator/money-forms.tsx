@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
-import { currentMs } from '../../api/server-clock.ts';
+import { utcToday } from '../../api/server-clock.ts';
 import { numberOrText } from '../../format/number.ts';
-import { addDays, utcDay } from '../../format/time.ts';
+import { addDays } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
@@ -66,7 +66,7 @@ export function CreditForm({ path }: { path: string }) {
           <TextField
             label="Expires (UTC)"
             type="date"
-            min={addDays(utcDay(new Date(currentMs())), 1)}
+            min={addDays(utcToday(), 1)}
             hint="At the start of this day. Leave empty for never."
             value={expires}
             onChange={setExpires}
@@ -91,7 +91,7 @@ export function CreditForm({ path }: { path: string }) {
 
 export function CommitmentForm({ path }: { path: string }) {
   const toast = useToast();
-  const today = utcDay(new Date(currentMs()));
+  const today = utcToday();
   const [amount, setAmount] = useState('');
   const [start, setStart] = useState(today);
   const [end, setEnd] = useState(addDays(today, 365));

@@ -1,8 +1,8 @@
 import { useMemo } from 'react';
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
-import { currentMs } from '../../api/server-clock.ts';
+import { localToday } from '../../api/server-clock.ts';
 import type { ApiKey, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
-import { addDays, isDay, localDay, localTimeZone } from '../../format/time.ts';
+import { addDays, isDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { Chart, chartSkeleton } from '../../ui/chart.tsx';
@@ -65,7 +65,7 @@ export function Usage() {
         />
         <RangePicker
           range={range}
-          today={localDay(new Date(currentMs()))}
+          today={localToday()}
           daysMax={rangeDaysMax[granularity]}
           presets={[7, 30, 90, 365]}
           onChange={setRange}
@@ -86,7 +86,7 @@ export function Usage() {
 /** The range in the address, shortened to what the granularity allows by moving its start. */
 function rangeOf(search: string, granularity: Granularity): DayRange {
   const parameters = new URLSearchParams(search);
-  const today = localDay(new Date(currentMs()));
+  const today = localToday();
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
   return start <= end && isDay(start) && isDay(end)

@@ -1,5 +1,5 @@
-import { currentMs } from '../../../api/server-clock.ts';
-import { addDays, daysBetween, earlierDay, isDay, localDay, utcDay } from '../../../format/time.ts';
+import { localToday, utcToday } from '../../../api/server-clock.ts';
+import { addDays, daysBetween, earlierDay, isDay } from '../../../format/time.ts';
 
 export type Granularity = 'hourly' | 'daily' | 'weekly' | 'monthly';
 export type Range = { granularity: Granularity; start: string; end: string };
@@ -18,8 +18,7 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
 };
 
 /** Today, as the granularity counts days: UTC for hours, local for everything else. */
-export const today = (granularity: Granularity): string =>
-  granularity === 'hourly' ? utcDay(new Date(currentMs())) : localDay(new Date(currentMs()));
+export const today = (granularity: Granularity): string => (granularity === 'hourly' ? utcToday() : localToday());
 
 function lastDays(granularity: Granularity, days: number): Range {
   const end = today(granularity);

@@ -46,13 +46,8 @@ export function useAnalytics(keyId: string, range: Range, model: string): Answer
   if (report.data === undefined || days.some(({ data }) => data === undefined)) {
     return { data: undefined, error, refetch, isPlaceholderData: false };
   }
-  const data: Analytics = monthly
-    ? {
-        report: report.data,
-        series: groupByLocalMonth(days.flatMap((day) => day.data?.series ?? [])),
-        granularity: 'monthly',
-      }
-    : { report: report.data, series: report.data.series, granularity: report.data.granularity };
+  const series = monthly ? groupByLocalMonth(days.flatMap(({ data }) => data?.series ?? [])) : report.data.series;
+  const data: Analytics = { report: report.data, series, granularity: monthly ? 'monthly' : report.data.granularity };
   return { data, error, refetch, isPlaceholderData: report.isPlaceholderData };
 }
 
