@@ -267,37 +267,6 @@ test('a private model that retires says so without a link to the public page, wh
   await close();
 });
 
-test('the most urgent of what needs attention comes first, and all but a few items are folded away', async () => {
-  const { page, close } = await openPage(browser);
-  await page.route('**/api/v1/models', async (route) => {
-    const response = await route.fetch();
-    const { data } = await response.json();
-    const retiring = data.find((model: { id: string }) => model.id === 'acme/ember-2');
-    const more = Array.from({ length: 20 }, (_, day) => ({
-      ...retiring,
-      id: `many/${day}`,
-      display_name: `Many ${day}`,
-      sunset_at: new Date(Date.now() + (40 - day) * 86_400_000).toISOString(),
-    }));
-    await route.fulfill({ response, json: { data: [...data, ...more] } });
-  });
-  await signIn(page, portal.url, users.owner);
-  const attention = page.locator('section').filter({ hasText: 'Needs attention' });
-  const names = attention.locator('li:visible a');
-  await expect.poll(() => names.count()).toBe(6);
-  expect(await names.allInnerTexts()).toEqual([
-    'Nightly evaluation',
-    'Paint',
-    'Many 19',
-    'Many 18',
-    'Many 17',
-    'Ember 2',
-  ]);
-  await attention.getByText('18 more').click();
-  await expect.poll(async () => (await names.allInnerTexts()).at(-1)).toBe('Spark');
-  await close();
-});
-
 test('an empty page teaches what to do', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/keys');

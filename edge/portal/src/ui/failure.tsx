@@ -33,7 +33,7 @@ function titleOf({ status }: ApiError): string {
   return status === gone ? 'No longer available' : 'This could not be loaded';
 }
 
-type Loadable<Answer> = {
+export type Loadable<Answer> = {
   data: Answer | undefined;
   error: ApiError | null;
   refetch: () => unknown;
@@ -48,6 +48,26 @@ const isShown = <Answer,>({ data, error }: Loadable<Answer>): boolean =>
 export function valueIn<Answer>(of: Loadable<Answer>, show: (answer: Answer) => ReactNode): ReactNode {
   if (isShown(of)) return show(of.data as Answer);
   return of.error === null ? '…' : '—';
+}
+
+/** Several answers as one, which is there once all of them are. */
+export function together<Answers extends Record<string, unknown>>(
+  parts: {
+    [Name in keyof Answers]: Loadable<Answers[Name]>;
+  },
+): Loadable<Answers> {
+  const all = Object.values<Loadable<unknown>>(parts);
+  const failed = all.find((part) => part.error !== null && !isShown(part));
+  return {
+    data: all.every(isShown)
+      ? (Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, part.data])) as Answers)
+      : undefined,
+    error: failed?.error ?? null,
+    refetch: () => {
+      for (const part of all) void part.refetch();
+    },
+    isPlaceholderData: false,
+  };
 }
 
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };

@@ -1,0 +1,95 @@
+import { currentMs } from '../../api/server-clock.ts';
+import type { ApiKey, Model, Wallet } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import { dayMs } from '../../format/time.ts';
+import { Link } from '../../router/link.tsx';
+import { type Loadable, Loaded, together } from '../../ui/failure.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
+import { ExpiryBadge } from '../keys/key-badges.tsx';
+import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
+import { type Budgets, SpentBudgetItem, spentBudgets, useBudgets } from './budgets.tsx';
+
+/** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */
+const shownMax = 6;
+
+type AttentionProps = { keys: Loadable<ApiKey[]>; models: Loadable<{ data: Model[] }>; wallet: Loadable<Wallet> };
+
+/** What needs attention, once all of it is known: before that, "Nothing" might not be true. */
+export function Attention({ keys, models, wallet }: AttentionProps) {
+  const budgets = useBudgets(wallet);
+  return (
+    <Loaded of={together({ keys, models, budgets })} skeleton={<Skeleton className="h-16 w-full" />}>
+      {(data) => <Items keys={data.keys} models={data.models.data} budgets={data.budgets} />}
+    </Loaded>
+  );
+}
+
+type ItemsProps = { keys: readonly ApiKey[]; models: readonly Model[]; budgets: Budgets };
+
+/** The most urgent first: budgets that refuse calls, keys about to expire, models out of service, models about to retire. */
+function Items({ keys, models, budgets }: ItemsProps) {
+  const soon = keys
+    .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - currentMs() < 7 * dayMs)
+    .sort((one, other) => endMs(one.expires_at) - endMs(other.expires_at));
+  const down = models.filter((model) => !model.is_serviceable);
+  const retiring = models
+    .filter((model) => model.deprecated_at !== null)
+    .sort((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
+  const items = [
+    ...spentBudgets(budgets, keys).map((budget) => <SpentBudgetItem key={budget.id} budget={budget} />),
+    ...soon.map((key) => (
+      <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
+        <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
+          {key.name}
+        </Link>
+        <ExpiryBadge apiKey={key} />
+      </li>
+    )),
+    ...down.map((model) => (
+      <li key={`down ${model.id}`} className="wrap-anywhere">
+        <ModelLink model={model} /> <span className="text-soft">is not serving at the moment.</span>
+      </li>
+    )),
+    ...retiring.map((model) => (
+      <li key={model.id} className="min-w-0">
+        <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <ModelLink model={model} />
+          <RetiringBadge model={model} />
+        </span>
+        <span className="text-soft wrap-anywhere">
+          <RetirementSentence model={model} />
+        </span>
+      </li>
+    )),
+  ];
+  if (items.length === 0)
+    return (
+      <p className="text-sm text-faint">
+        Nothing. No key expires within a week, no budget is used up, and no model is retiring or out of service.
+      </p>
+    );
+  return (
+    <>
+      <ul className="grid gap-3 text-sm">{items.slice(0, shownMax)}</ul>
+      {items.length > shownMax && (
+        <details className="mt-3 text-sm">
+          <summary className="inline-block text-soft hover:text-ink">
+            {formatCount(items.length - shownMax)} more
+          </summary>
+          <ul className="mt-3 grid gap-3">{items.slice(shownMax)}</ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** When something ends, for sorting; without a date it comes last. */
+const endMs = (iso: string | null): number => (iso === null ? Number.MAX_SAFE_INTEGER : Date.parse(iso));
+
+function ModelLink({ model }: { model: Model }) {
+  return (
+    <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium wrap-anywhere hover:underline">
+      {model.display_name}
+    </Link>
+  );
+}

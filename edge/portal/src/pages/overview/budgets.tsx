@@ -1,0 +1,132 @@
+import type { ReactNode } from 'react';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { ApiKey, Budget, Commitment, Plan, Wallet } from '../../api/types.ts';
+import { formatUsd } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
+import { Badge } from '../../ui/badge.tsx';
+import { type Loadable, together } from '../../ui/failure.tsx';
+import { Time } from '../../ui/time.tsx';
+
+/** What the organization can pay, which only admins and owners may see. */
+type Funds = { plan: Plan; wallet: Wallet; commitment: Commitment | null; paygCap: Budget };
+/** What limits one's calls, except for the caps of keys. */
+export type Budgets = { ownLimit: Budget; funds?: Funds };
+
+export function useBudgets(wallet: Loadable<Wallet>): Loadable<Budgets> {
+  const enabled = useIsAdmin();
+  const ownLimit = useGet<Budget>('/profile/cost-limit');
+  const plan = useGet<Plan>('/plan/current', undefined, { enabled });
+  const commitment = useGet<Commitment | null>('/billing/commitment', undefined, { enabled });
+  const paygCap = useGet<Budget>('/billing/payg-spend-cap', undefined, { enabled });
+  const funds = together<Funds>({ plan, wallet, commitment, paygCap });
+  return together<Budgets>({ ownLimit, ...(enabled && { funds }) });
+}
+
+type SpentBudget = {
+  id: string;
+  name: string;
+  href: string;
+  /** Which budget of the named thing it is. */
+  kind?: string;
+  leftUsd: number;
+  resetsAt?: string;
+  advice: ReactNode;
+};
+
+/**
+ * Up to this share of a budget counts as spent: a call is refused that could cost more than what is left, so hardly any budget is spent to
+ * its last cent.
+ */
+const shareLeftMax = 0.05;
+
+/** The budgets that refuse calls: the organization's, one's own, and those of keys that are still in use. */
+export function spentBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey[]): readonly SpentBudget[] {
+  return [
+    ...(funds === undefined ? [] : spentFunds(funds)),
+    ...budgetIfSpent(ownLimit.limit_usd, ownLimit.remaining_usd ?? 0, {
+      id: 'own limit',
+      name: 'Your daily limit',
+      href: '/limits',
+      resetsAt: ownLimit.resets_at,
+      advice: 'You can raise it.',
+    }),
+    ...keys
+      .filter((key) => key.is_active && key.budget?.spent_today_usd != null)
+      .flatMap(({ id, name, spend_cap_usd, budget }) =>
+        budgetIfSpent(spend_cap_usd, (spend_cap_usd ?? 0) - (budget?.spent_today_usd ?? 0), {
+          id,
+          name,
+          href: `/keys/${id}`,
+          kind: 'Daily cap',
+          resetsAt: budget!.resets_at,
+          advice: 'You can raise the cap.',
+        }),
+      ),
+  ];
+}
+
+const budgetIfSpent = (
+  limitUsd: number | null,
+  leftUsd: number,
+  budget: Omit<SpentBudget, 'leftUsd'>,
+): readonly SpentBudget[] => (limitUsd !== null && leftUsd <= limitUsd * shareLeftMax ? [{ ...budget, leftUsd }] : []);
+
+/** Usage is paid from commitment and credit, then as one goes, up to the cap. */
+function spentFunds({ plan, wallet, commitment, paygCap }: Funds): readonly SpentBudget[] {
+  const creditLeftUsd = wallet.balance_usd + (commitment?.remaining_usd ?? 0);
+  const creditUsd = wallet.lots.reduce((sum, lot) => sum + lot.granted_usd, commitment?.amount_usd ?? 0);
+  if (plan.payg_enabled) {
+    if (paygCap.limit_usd === null) return [];
+    return budgetIfSpent(creditUsd + paygCap.limit_usd, creditLeftUsd + (paygCap.remaining_usd ?? 0), {
+      id: 'pay-as-you-go cap',
+      name: 'The organization’s pay-as-you-go cap',
+      href: '/limits',
+      resetsAt: paygCap.resets_at,
+      advice: 'You can raise it.',
+    });
+  }
+  const monthlyUsd = plan.included.monthly_credit_usd;
+  return budgetIfSpent(creditUsd, creditLeftUsd, {
+    id: 'credit',
+    name: 'The organization’s credit',
+    href: '/billing',
+    advice: (
+      <>
+        Redeem a coupon, or ask the platform’s operator for credit.
+        {monthlyUsd > 0 && (
+          <>
+            {' '}
+            The plan gives {formatUsd(monthlyUsd)} on <Time value={paygCap.resets_at} />.
+          </>
+        )}
+      </>
+    ),
+  });
+}
+
+export function SpentBudgetItem({ budget: { name, href, kind, leftUsd, resetsAt, advice } }: { budget: SpentBudget }) {
+  const isNothingLeft = leftUsd <= 0;
+  const left = `${isNothingLeft ? 'nothing' : formatUsd(leftUsd)} left`;
+  return (
+    <li className="min-w-0">
+      <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+        <Link href={href} className="font-medium wrap-anywhere hover:underline">
+          {name}
+        </Link>
+        <Badge tone={isNothingLeft ? 'danger' : 'warn'}>
+          {kind === undefined ? <span className="first-letter:uppercase">{left}</span> : `${kind}: ${left}`}
+        </Badge>
+      </span>
+      <span className="text-soft wrap-anywhere">
+        {isNothingLeft ? 'Every call that costs anything is refused' : 'Calls that could cost more are refused'}
+        {resetsAt !== undefined && (
+          <>
+            {' '}
+            until <Time value={resetsAt} />
+          </>
+        )}
+        . {advice}
+      </span>
+    </li>
+  );
+}
