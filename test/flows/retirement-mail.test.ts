@@ -248,6 +248,18 @@ describe('mails about a retirement', () => {
     expect((await subjects()).filter((subject) => subject.startsWith('sandbox'))).toEqual([]);
   });
 
+  test('about a private model lead to its page in the portal, since the page of retirements knows only public ones', async () => {
+    await start();
+    await admin('POST', '/models', { name: 'acme/hidden', operations: ['embeddings'], visibility: 'private' });
+    const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+    await admin('POST', '/grants', { model: 'acme/hidden', tenant_id });
+    await gateway.createKey(operator, { model_allowlist: ['acme/hidden'] });
+    await admin('POST', '/retirements', { model: 'acme/hidden', sunset_at: day(40), retirement_note: 'None.' });
+    const mailed = () => mails().then((all) => all.find(({ subject }) => subject.startsWith('acme/hidden')));
+    await waitFor(async () => (await mailed()) !== undefined, { description: 'the mail of the private model' });
+    expect((await mailed())!.text).toContain('http://gateway.test/models/acme%2Fhidden\n');
+  });
+
   test('about a private model do not reach organizations that lost access, though a key of theirs names it', async () => {
     await start();
     await admin('POST', '/models', { name: 'acme/secret', operations: ['embeddings'], visibility: 'private' });

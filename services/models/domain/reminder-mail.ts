@@ -6,6 +6,7 @@ import type { RetirementSchedule } from './retirement.ts';
 /** The mail to the users of a model, the same for all of them; `schedule` has a date. */
 export function reminderMail(options: {
   model: string;
+  isPublic: boolean;
   schedule: RetirementSchedule;
   point: ReminderPoint;
   publicUrl: string;
@@ -35,7 +36,9 @@ export function reminderMail(options: {
     successor.kind === 'model'
       ? `Its successor is ${oneLine(successor.name)}: use that name as the model.`
       : oneLine(successor.text);
-  const link = `${publicUrl}/retirements/${encodeURIComponent(options.model.toWellFormed())}`;
+  // The retirement page can be read by anybody, so it knows only public models.
+  const page = options.isPublic ? 'retirements' : 'models';
+  const link = `${publicUrl}/${page}/${encodeURIComponent(options.model.toWellFormed())}`;
   const why =
     'You are receiving this email because your organization used the model in the last 90 days, or has it on the allowlist of an API key.';
   return { ...letter({ subject, before: [...lines, next], link, after: [why] }), subject: subject.slice(0, 255) };

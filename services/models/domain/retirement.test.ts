@@ -83,6 +83,7 @@ describe('reminders', () => {
     const hostile = 'a\r\nBcc: x@y.example\u0000\u2028<script>alert("1")</script>&\u202e';
     const mail = reminderMail({
       model: hostile,
+      isPublic: true,
       schedule: { deprecatedAtMs: 0, sunsetAtMs: dayMs, successor: { kind: 'note', text: hostile } },
       point: ReminderPoint.ONE_DAY,
       publicUrl: 'https://gateway.example',

@@ -123,7 +123,9 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
         ]);
         return 'none';
       }
-      const mail = reminderMail({ model: due.model, schedule: due.schedule, point, publicUrl: deps.publicUrl });
+      const { model, schedule, visibility } = due;
+      const isPublic = visibility === Visibility.PUBLIC;
+      const mail = reminderMail({ model, isPublic, schedule, point, publicUrl: deps.publicUrl });
       const refused = await send(deps, due, mail, taken);
       const accepted = taken.filter(({ id }) => !refused.has(id)).map(({ id }) => id);
       await settleReminders(client, accepted, { status: ReminderStatus.SENT, at: now, ...mail });

@@ -37,7 +37,11 @@ export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Dra
  * The next mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails are
  * sent only once there is one.
  */
-export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft, origin: string): string | null {
+export function previewMail(
+  { model, sunsetAt, successor, note, mailed }: Draft,
+  isPublic: boolean,
+  origin: string,
+): string | null {
   if (sunsetAt === null) return null;
   const [day, time] = [sunsetAt.toISOString().slice(0, 10), sunsetAt.toISOString().slice(11, 16)];
   return [
@@ -45,7 +49,7 @@ export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft,
     `The model ${model} retires on ${day} at ${time} UTC.`,
     'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.',
     successor === '' ? note : `Its successor is ${successor}: use that name as the model.`,
-    `${origin}/retirements/${encodeURIComponent(model)}`,
+    `${origin}/${isPublic ? 'retirements' : 'models'}/${encodeURIComponent(model)}`,
     'You are receiving this email because your organization used the model in the last 90 days, or has it on the allowlist of an API key.',
   ].join('\n\n');
 }
