@@ -163,6 +163,18 @@ test('the audit chain of an organization that does not exist is not reported as 
   expect([status, json.error?.message]).toEqual([404, 'No such organization.']);
 });
 
+test('a type of audit events that the list cannot have is refused with those it can have', async () => {
+  for (const [path, other] of [
+    ['/api/v1/audit-events', 'model_created'],
+    ['/api/v1/admin/audit-events', 'session_start'],
+  ]) {
+    const { status, json } = await gateway.call('GET', `${path}?type=${other}`, operator);
+    expect([status, json.error?.param]).toEqual([400, 'type']);
+    expect(json.error.message).toContain('session_started');
+    expect((await gateway.call('GET', `${path}?type=session_started`, operator)).json.data).not.toEqual([]);
+  }
+});
+
 test.each([
   'jobs?tenant_id=',
   'keys?tenant_id=',

@@ -24,7 +24,7 @@ export const placesOfText: Readonly<Record<string, (text: string) => [method: st
   'a search': (text) => ['GET', `/api/v1/api-keys?search=${encodeURIComponent(text)}`],
   'a search of members': (text) => ['GET', `/api/v1/members?search=${encodeURIComponent(text)}`],
   'a search of organizations': (text) => ['GET', `/api/v1/admin/organizations?search=${encodeURIComponent(text)}`],
-  'a search of audit events': (text) => ['GET', `/api/v1/audit-events?type=${encodeURIComponent(text)}`],
+  'a search of audit events': (text) => ['GET', `/api/v1/audit-events?target_id=${encodeURIComponent(text)}`],
   'an order of jobs': (text) => ['GET', `/api/v1/jobs?order=${encodeURIComponent(text)}`],
   'a filter': (text) => ['GET', `/api/v1/usage/history?model=${encodeURIComponent(text)}`],
   'a time zone': (text) => [

@@ -1,5 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { type AuditEventType, organizationEventTypes } from '#shared/audit-outbox/event-types.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import {
@@ -15,10 +16,10 @@ import {
 import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
 
-/** What narrows a list of audit events. */
-export const auditQuerySchema = {
+/** What narrows a list of audit events of these types. */
+export const auditQuerySchema = (types: readonly AuditEventType[]) => ({
   ...pageQuerySchema,
-  type: Type.Optional(Type.String({ maxLength: 100, description: 'What happened, such as `api_key_scope_updated`.' })),
+  type: Type.Optional(Type.Enum([...types], { description: 'What happened.' })),
   actor_id: Type.Optional(Type.String({ maxLength: 255 })),
   target_id: Type.Optional(Type.String({ maxLength: 255 })),
   occurred_from: Type.Optional(timeSchema),
@@ -26,9 +27,9 @@ export const auditQuerySchema = {
   sequence: Type.Optional(
     Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The position in its chain.' }),
   ),
-};
+});
 
-type AuditQuery = Static<TObject<typeof auditQuerySchema>>;
+type AuditQuery = Static<TObject<ReturnType<typeof auditQuerySchema>>>;
 
 /** The audit events of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const auditEventRoutes: Routes = (app, { auth }) => {
@@ -40,7 +41,7 @@ export const auditEventRoutes: Routes = (app, { auth }) => {
         summary: 'List audit events',
         description: 'Those of your organization, newest first.',
         response: { 200: pageOf(auditEventSchema) },
-        querystring: Type.Object(auditQuerySchema),
+        querystring: Type.Object(auditQuerySchema(organizationEventTypes)),
       },
     },
     async (request) => {

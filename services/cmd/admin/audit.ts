@@ -1,4 +1,5 @@
-import { type AdminCommand, type AdminContext, pageOf, pageOptions, textOption } from './command.ts';
+import { organizationEventTypes, platformEventTypes } from '#shared/audit-outbox/event-types.ts';
+import { type AdminCommand, type AdminContext, pageOf, pageOptions, textOption, UsageError } from './command.ts';
 import { timeText } from './time.ts';
 
 export const auditCommands: readonly AdminCommand[] = [
@@ -8,7 +9,10 @@ export const auditCommands: readonly AdminCommand[] = [
     summary: 'Lists audit events, newest first.',
     options: { ...pageOptions, organization: { type: 'string' }, type: { type: 'string' } },
     async run({ auth, asOperator }, args) {
-      const filter = { page: pageOf(args), type: textOption(args, 'type') };
+      const type = textOption(args, 'type');
+      const types: readonly string[] = [...organizationEventTypes, ...platformEventTypes];
+      if (type !== '' && !types.includes(type)) throw new UsageError(`--type must be one of ${types.join(', ')}`);
+      const filter = { page: pageOf(args), type };
       const request = { tenantId: textOption(args, 'organization'), filter };
       const { events, page } = await auth.adminListAuditEvents(request, asOperator);
       const output = events.map(({ record, sequence }) => ({

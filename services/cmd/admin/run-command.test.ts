@@ -154,6 +154,13 @@ test("of two operators who set different limits of a key at once, neither loses 
   });
 });
 
+test('a type of audit events that does not exist is refused, as it would find none', async () => {
+  expect((await admin('audit', 'list', '--type', 'session_started')).exitCode).toBe(0);
+  const { exitCode, stdout, stderr } = await admin('audit', 'list', '--type', 'session_start');
+  expect([exitCode, stdout]).toEqual([2, '']);
+  expect(stderr).toMatch(/--type must be one of .*session_started/);
+});
+
 test('a broken audit chain fails the command, a whole one does not', async () => {
   const { tenantId } = auth.owner;
   expect(await json('audit', 'verify', '--organization', tenantId)).toMatchObject({ chain: 'whole' });
