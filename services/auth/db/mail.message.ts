@@ -1,13 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { type Mail, MailSchema } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { type Mail, MailSchema, MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
 import type { MailBody } from '../mail/outbox.ts';
 import type { MailRow } from './mail.entity.ts';
 
-/** A mail in an operator's list; without a body its text is empty. */
-export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
+/** A mail in an operator's list, with its `mailStatus`; without a body its text is empty. */
+export const mailMessage = (row: MailRow, status: MailStatus, body: MailBody | null): Mail =>
   create(MailSchema, {
     id: row.id,
     mail: {
@@ -22,10 +22,10 @@ export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
       sendAfter: timestampOrUnset(row.sendAfter),
       expiresAt: timestampOrUnset(row.expiresAt),
     },
-    status: row.status,
+    status,
     attempts: row.attempts,
     lastError: row.lastError,
     createdAt: timestampFromDate(row.createdAt),
     sentAt: timestampOrUnset(row.sentAt),
-    nextAttemptAt: timestampOrUnset(row.nextAttemptAt),
+    nextAttemptAt: timestampOrUnset(status === MailStatus.QUEUED ? row.nextAttemptAt : null),
   } satisfies WholeMessage<typeof MailSchema>);

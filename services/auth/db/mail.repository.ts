@@ -9,18 +9,32 @@ import { containing } from './text-search.ts';
 /** One page of the outbox, newest first. */
 export const pageOfMails = (
   em: SqlEntityManager,
-  filter: { status: MailStatus; kind: string; search: string },
+  filter: { status: MailStatus; kind: string; search: string; now: Date },
   { limit, offset }: PageRows,
 ): Promise<[MailRow[], number]> =>
   em.findAndCount(
     MailEntity,
     {
-      ...(filter.status !== MailStatus.UNSPECIFIED && { status: filter.status }),
+      $and: [inStatus(filter.status, filter.now)],
       ...(filter.kind !== '' && { kind: filter.kind }),
       ...(filter.search !== '' && { toEmail: { $ilike: containing(filter.search) } }),
     },
     { orderBy: { id: 'desc' }, limit, offset },
   );
+
+/** Those whose `mailStatus` is this; unspecified means all. */
+function inStatus(status: MailStatus, now: Date): FilterQuery<MailRow> {
+  switch (status) {
+    case MailStatus.UNSPECIFIED:
+      return {};
+    case MailStatus.QUEUED:
+      return { status, $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }] };
+    case MailStatus.DROPPED:
+      return { $or: [{ status }, { status: MailStatus.QUEUED, expiresAt: { $lte: now } }] };
+    default:
+      return { status };
+  }
+}
 
 /** Mails that somebody needs in order to sign in, with a link that expires within the hour. An account is sent at most one a minute. */
 const isAwaited = `kind = 'password_reset'`;

@@ -1,3 +1,4 @@
+import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { type Caller, operatorCaller } from '#shared/rpc/caller.ts';
@@ -7,6 +8,7 @@ import { mailMessage } from '../db/mail.message.ts';
 import { pageOfMails } from '../db/mail.repository.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { mailStatus } from '../domain/mail-status.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'outbox' | 'clock'>;
 
@@ -17,18 +19,27 @@ type Deps = Pick<AuthDeps, 'database' | 'outbox' | 'clock'>;
 export const listMail =
   (deps: Deps): AuthRpc<'listMail'> =>
   async (request, context) => {
-    const { database, outbox } = deps;
+    const { database, outbox, clock } = deps;
     const caller = operatorCaller(context);
     const rows = pageRows(request.page);
-    const [mails, total] = await pageOfMails(database.em(), request, rows);
-    const shown = mails.map((mail) => ({ mail, body: outbox.shownToOperators(mail) }));
+    const now = new Date(clock.now());
+    const [mails, total] = await pageOfMails(database.em(), { ...request, now }, rows);
+    const shown = mails.map((mail) => {
+      const status = mailStatus(mail, now.getTime());
+      // Nobody should deliver a link that no longer works.
+      const isOver = mail.secret && status === MailStatus.DROPPED;
+      return { mail, status, body: isOver ? null : outbox.shownToOperators(mail) };
+    });
     const openedLinks = shown.filter(({ mail, body }) => mail.secret && mail.toUserId != null && body !== null);
     await recordOpened(
       deps,
       caller,
       openedLinks.map(({ mail }) => mail),
     );
-    return { mails: shown.map(({ mail, body }) => mailMessage(mail, body)), page: pageInfo(rows, total) };
+    return {
+      mails: shown.map(({ mail, status, body }) => mailMessage(mail, status, body)),
+      page: pageInfo(rows, total),
+    };
   };
 
 /** Once per mail, by its id. */

@@ -55,7 +55,7 @@ export const mailSchema = Type.Object(
     text: orNull(
       Type.String({
         description:
-          'Null if it contains a one-time token and a mail server is set up, or if it can no longer be read.',
+          'Null if it contains a one-time token that no longer works, or any while a mail server is set up, or if it can no longer be read.',
       }),
     ),
     status: statuses.schema,
