@@ -57,8 +57,16 @@ export async function run(
     // A killed process writes nothing at its end.
     flushCompileCache();
   } catch (error) {
-    const text = error instanceof StartError ? error.message : `The gateway could not start: ${(error as Error).stack}`;
-    process.stderr.write(`${text}\n`);
+    process.stderr.write(`${reasonFor(error as NodeJS.ErrnoException)}\n`);
     process.exit(1);
   }
+}
+
+/** Why a start failed: in one line when whoever started it can help. */
+function reasonFor(error: NodeJS.ErrnoException): string {
+  if (error instanceof StartError) return error.message;
+  // As after an update of the sources alone. A missing file of our own would be called a module.
+  if (error.code === 'ERR_MODULE_NOT_FOUND' && error.message.startsWith('Cannot find package'))
+    return `${error.message}: install the packages of this version with \`npm ci\`.`;
+  return `The gateway could not start: ${error.stack}`;
 }

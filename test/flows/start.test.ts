@@ -87,6 +87,22 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     },
   );
 
+  test('sources newer than the installed packages', async () => {
+    const lacksFastify = `import { registerHooks } from 'node:module'; registerHooks({ resolve: (name, context, next) =>
+      next(name === 'fastify' ? 'not-installed' : name, context) })`;
+    const env = { ...home.env(), DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' };
+    await using child = startProcess({
+      script: 'services/cmd/edge.ts',
+      env: {
+        ...env,
+        RPC_URLS: rpcUrls(...serviceNames),
+        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(lacksFastify)}"`,
+      },
+    });
+    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(child.output.trim()).toMatch(/^Cannot find package 'not-installed' [^\n]*: install [^\n]* `npm ci`\.$/);
+  });
+
   test('a host whose name cannot be resolved', async () => {
     await using database = await createTestDatabase();
     const env = {
