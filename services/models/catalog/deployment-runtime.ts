@@ -130,7 +130,7 @@ export class DeploymentRuntime implements RoutableDeployment {
       },
       end: (verdict) => {
         if (isTrial) this.#breaker.endTrial();
-        this.judge(verdict, startedMs);
+        this.#judge(verdict, startedMs);
         this.#metrics.ended(verdict.kind);
         this.inFlight--;
         if (this.#retired && this.inFlight === 0) void this.close();
@@ -139,7 +139,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   /** Records the verdict of a call, which began at `startedMs` on the monotonic clock. */
-  judge(verdict: Verdict, startedMs?: number): void {
+  #judge(verdict: Verdict, startedMs: number): void {
     const nowMs = this.#clock.monotonic();
     switch (verdict.kind) {
       case 'good':
@@ -187,7 +187,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.#lastSuccessMs = nowMs;
   }
 
-  #failed(nowMs: number, message: string, startedMs?: number): void {
+  #failed(nowMs: number, message: string, startedMs = nowMs): void {
     const error = oneLine(message.slice(0, 500));
     // A repeated failure is reported once: a dead deployment is probed every two seconds.
     if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)

@@ -1,5 +1,5 @@
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
-import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import { modelUnavailable } from '../inference/admission.ts';
 import type { Backend, BackendContext } from './backend.ts';
@@ -30,22 +30,25 @@ export async function openBackend(context: BackendContext, config: SessionConfig
     if (dialect !== UpstreamDialect.UNSPECIFIED && dialect !== UpstreamDialect.OPENAI) {
       return new UtteranceBackend(context, files, config);
     }
-    const relay = await RelayBackend.connect(context, deployment);
-    if (typeof relay !== 'string') return relay;
-    if (await isAlive(deployment, context.signal)) return new UtteranceBackend(context, files, config);
+    const run = deployment.start();
+    const relay = await RelayBackend.connect(context, deployment, run);
+    if (relay !== null) return relay;
+    const verdict = await signOfLife(deployment, context.signal);
+    run.end(verdict);
+    if (verdict.kind === 'none') return new UtteranceBackend(context, files, config);
     if (tried.size === attemptsMax || !model.retryBudget.withdraw()) {
       throw modelUnavailable(model.name, 'no deployment could be reached');
     }
   }
 }
 
-/** Whether the server answers at all; one that does not accepts no files either. */
-async function isAlive(deployment: DeploymentRuntime, signal: AbortSignal): Promise<boolean> {
+/** Bad when the server does not answer at all: then it accepts no files either. */
+async function signOfLife(deployment: DeploymentRuntime, signal: AbortSignal): Promise<Verdict> {
   try {
     await deployment.upstream.probe(AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]));
-    return true;
+    return { kind: 'none' };
   } catch (error) {
-    deployment.judge({ kind: 'bad', message: `a session could not be opened: ${(error as Error).message}` });
-    return false;
+    if (signal.aborted) return { kind: 'none' };
+    return { kind: 'bad', message: `a session could not be opened: ${(error as Error).message}` };
   }
 }

@@ -59,6 +59,8 @@ export class RelayBackend implements Backend {
   #sent = 0;
   /** Events are handled one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
+  /** Whether the upstream has said anything. */
+  #isHeard = false;
   #closed = false;
 
   private constructor(context: BackendContext, deployment: DeploymentRuntime, socket: UpstreamSocket, run: Run) {
@@ -68,13 +70,12 @@ export class RelayBackend implements Backend {
     this.#run = run;
   }
 
-  /** Connects to a deployment. If it does not accept WebSockets, resolves with the reason. */
-  static connect(context: BackendContext, deployment: DeploymentRuntime): Promise<RelayBackend | string> {
+  /** Connects to a deployment, whose run it then ends. Null, and the run goes on, if it accepts no WebSockets. */
+  static connect(context: BackendContext, deployment: DeploymentRuntime, run: Run): Promise<RelayBackend | null> {
     const { openSocket } = deployment.upstream;
-    if (openSocket === null) return Promise.resolve('it has no WebSockets');
+    if (openSocket === null) return Promise.resolve(null);
     return new Promise((resolve) => {
       let backend: RelayBackend | null = null;
-      const run = deployment.start();
       const socket = openSocket('/realtime?intent=transcription', {
         onOpen: () => {
           run.answered();
@@ -83,12 +84,8 @@ export class RelayBackend implements Backend {
         },
         onText: (text) => backend?.take(text),
         onClose: (reason) => {
-          if (backend !== null) {
-            backend.lost(reason);
-          } else {
-            run.end({ kind: 'none' });
-            resolve(reason);
-          }
+          if (backend !== null) backend.lost(reason);
+          else resolve(null);
         },
       });
     });
@@ -133,7 +130,7 @@ export class RelayBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#end({ kind: 'good' });
+    this.#end({ kind: this.#isHeard ? 'good' : 'none' });
     this.#socket.close();
     await this.#taking;
     await this.#failItems(cancelled());
@@ -141,6 +138,7 @@ export class RelayBackend implements Backend {
 
   /** Handles an event of the upstream. */
   take(text: string): void {
+    this.#isHeard = true;
     this.#taking = this.#taking
       .then(() => (this.#closed ? undefined : this.#relay(text)))
       .catch((error) => this.#context.outbox.fail(error));

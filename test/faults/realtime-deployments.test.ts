@@ -1,0 +1,96 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { sessionUpdate, talksOfTests } from '../support/realtime-client.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/* What a realtime session says about the deployment that it was given. */
+
+let bench: InferenceBench;
+const logLines: string[] = [];
+
+beforeAll(async () => {
+  bench = await startInferenceBench({ logLines });
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
+
+const talk = talksOfTests();
+
+async function deploy(model: string, port: number): Promise<void> {
+  await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+  await bench.admin('POST', '/deployments', { model, base_url: `http://127.0.0.1:${port}/v1` });
+}
+
+async function listening(server: Server): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+async function openWith(model: string) {
+  const session = await talk(bench.gateway.url, { key: bench.key.key });
+  session.say(sessionUpdate(model));
+  return session;
+}
+
+/** Resolves once exactly one run of the model's deployment has ended, with this outcome. */
+const ended = (model: string, outcome: string): Promise<unknown> =>
+  waitFor(
+    async () => {
+      const text = await (await fetch(`${bench.gateway.url}/metrics`)).text();
+      const runs = text.split('\n').filter((line) => line.startsWith('gateway_upstream_requests_total{'));
+      const told = runs.filter((line) => line.includes(`model="${model}"`) && !line.endsWith(' 0'));
+      if (told.length !== 1 || !told[0]!.endsWith(`outcome="${outcome}"} 1`)) throw new Error(told.join('\n'));
+      return true;
+    },
+    { description: `a run that ${outcome}` },
+  );
+
+test('a session whose upstream has gone counts as a failed run', async () => {
+  const server = createServer((_request, response) => response.end('{"data":[]}'));
+  await deploy('gone', await listening(server));
+  server.close();
+  server.closeAllConnections();
+  const session = await openWith('gone');
+  expect((await session.event('error')).error.code).toBe('model_unavailable');
+  await ended('gone', 'failed');
+});
+
+test('a client that leaves while its upstream is asked for a sign of life says nothing about it', async () => {
+  let isHanging = false;
+  const hanging = new Set<string>();
+  const server = createServer((request, response) => {
+    if (!isHanging || request.headers.upgrade !== undefined) {
+      response.end('{"data":[]}');
+      return;
+    }
+    hanging.add('probe');
+    response.on('close', () => hanging.delete('probe'));
+  });
+  await deploy('hanging', await listening(server));
+  isHanging = true;
+  const session = await openWith('hanging');
+  await waitFor(() => hanging.size > 0, { description: 'the look for a sign of life' });
+  session.socket.terminate();
+  await waitFor(() => hanging.size === 0, { description: 'its end' });
+  await ended('hanging', 'abandoned');
+  expect(logLines.filter((line) => line.includes('hanging') && line.includes('a deployment failed'))).toEqual([]);
+  server.closeAllConnections();
+  server.close();
+});
+
+test('a session to which its upstream said nothing says nothing about it', async () => {
+  const server = createServer((_request, response) => response.end('{"data":[]}'));
+  const sockets = new WebSocketServer({ server });
+  await deploy('mute', await listening(server));
+  const accepted = once(sockets, 'connection');
+  const session = await openWith('mute');
+  await accepted;
+  session.socket.terminate();
+  await ended('mute', 'abandoned');
+  for (const client of sockets.clients) client.terminate();
+  server.close();
+});
