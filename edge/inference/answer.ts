@@ -9,11 +9,9 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { goneSignal } from '../http/client-gone.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
-import { rateReasons } from '../openai/errors.ts';
 import { addRateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
-import { rateLimitStanding } from './rate-limit-standing.ts';
 import { answerWithJob, type InferenceCall, type InferenceDeps } from './submit-job.ts';
 
 /**
@@ -82,10 +80,7 @@ export async function answerInference(
   } catch (thrown) {
     const error = toGatewayError(thrown);
     const isGone = gone.aborted || error.reason === ErrorReason.CANCELLED;
-    if (!isGone && !headSent) {
-      if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
-      throw error;
-    }
+    if (!isGone && !headSent) throw error;
     // Only a broken transport or a client that left ends up here: an answer that fails on its way says so itself.
     if (!isGone) logFailure(error, statusOf(error), request);
     deps.metrics.request(route, statusOf(error), deps.clock.monotonic() - request.startedMs);

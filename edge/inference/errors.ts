@@ -3,6 +3,8 @@ import type { EdgeApp, RouteDeps } from '../app.ts';
 import { asCaller } from '../caller.ts';
 import { sendError, toGatewayError } from '../http/errors.ts';
 import type { Upload } from '../http/uploads.ts';
+import { rateReasons } from '../openai/errors.ts';
+import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 
 /** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
@@ -13,12 +15,21 @@ export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void 
 /** The model that a request names, or the JSON body in which it does. */
 type Named = { model: string } | { body: Uint8Array };
 
-/** An error handler that announces the retirement of the model which `namedBy` finds in the request, if it finds any. */
+/**
+ * An error handler that announces the retirement of the model which `namedBy` finds in the request, if it finds any, and the rate limits if
+ * they are why the request was refused.
+ */
 export const announcingErrors =
   (deps: RouteDeps, namedBy: (request: FastifyRequest) => Named | null) =>
   async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const error = toGatewayError(thrown);
     reply.headers(await retirementOf(namedBy(request), request, deps));
+    if (rateReasons.has(error.reason) && request.principal !== null) {
+      // A refusal has no answer head that would carry them.
+      const { constraints } = request.principal;
+      const { state } = await deps.inference.getRateLimitState({ constraints }, asCaller(request));
+      reply.headers(rateLimitHeaders(state));
+    }
     return sendError(error, request, reply);
   };
 

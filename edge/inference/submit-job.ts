@@ -10,12 +10,9 @@ import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
 import { asCaller, asCallerWithJob } from '../caller.ts';
 import { goneSignal } from '../http/client-gone.ts';
-import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
-import { rateReasons } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
-import { rateLimitStanding } from './rate-limit-standing.ts';
 import { resultBytesMax, sendJob } from './send-job.ts';
 
 /** What answering a call needs, now or later. */
@@ -46,9 +43,7 @@ export async function answerWithJob(
   try {
     return await submitJob(deps, call, { request, reply, gone });
   } catch (thrown) {
-    const error = gone?.aborted ? cancelled(thrown as Error) : toGatewayError(thrown);
-    if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
-    throw error;
+    throw gone?.aborted ? cancelled(thrown as Error) : thrown;
   }
 }
 

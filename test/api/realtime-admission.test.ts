@@ -261,11 +261,20 @@ describe('client secrets', () => {
     }
   });
 
-  test('take no place among the simultaneous sessions of their key', async () => {
+  test('take no place among the simultaneous sessions of their key, and tell its limits when there is none', async () => {
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
     const running = await talk();
     const make = () => bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, {});
-    await waitFor(async () => (await make()).status === 429, { description: 'the limit in force' });
+    const refused = await waitFor(
+      async () => {
+        const answer = await make();
+        return answer.status === 429 && answer;
+      },
+      { description: 'the limit in force' },
+    );
+    const { headers } = await refusal({ key: bench.key.key });
+    for (const standing of [refused.headers.get('x-ratelimit-limit-requests'), headers['x-ratelimit-limit-requests']])
+      expect(Number(standing)).toBeGreaterThan(0);
     running.socket.terminate();
     await waitFor(async () => (await make()).status === 200, { description: 'a free place' });
     for (let count = 0; count < 3; count++) expect((await make()).status).toBe(200);
