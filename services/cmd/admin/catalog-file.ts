@@ -39,7 +39,8 @@ const rates: ReadonlyMap<string, string> = new Map([
 export function parseCatalog(text: string): ImportedModel[] {
   let file: unknown;
   try {
-    file = parse(text);
+    // YAML 1.2 has no `<<`, but files for other tools do.
+    file = parse(text, { merge: true });
   } catch (error) {
     throw new UsageError(`the file is not valid YAML: ${(error as Error).message}`);
   }

@@ -213,6 +213,15 @@ test('the catalog that README.md shows can be imported', async () => {
   });
 });
 
+test('a catalog file may merge what several of its entries share', async () => {
+  const file = catalogFile(`models:
+  - { name: acme/shared-1, operations: [embeddings], price: &price { per_request_usd: 1, per_image_usd: 2 } }
+  - { name: acme/shared-2, operations: [embeddings], price: { <<: *price, per_image_usd: 3 } }`);
+  expect(await json('models', 'import', file)).toMatchObject({ models_created: 2, prices_created: 2 });
+  const { data } = (await gateway.call('GET', '/api/v1/admin/prices?model=acme/shared-2', session)).json;
+  expect(data).toMatchObject([{ per_request_usd: 1, per_image_usd: 3 }]);
+});
+
 test('an import is recorded as one audit event, and a dry run as none', async () => {
   const file = catalogFile('models: [{ name: acme/told, operations: [embeddings] }]');
   await json('models', 'import', file, '--dry-run');
