@@ -14,9 +14,9 @@ export const findUserByEmail = (em: SqlEntityManager, email: string): Promise<Us
   em.findOne(UserEntity, { email, isActive: true });
 
 /** For a change that activates a user: fails with CONFLICT if another active one has the address. */
-export function refuseTakenAddress(error: unknown): never {
+export function refuseTakenAddress(error: unknown, advice = ''): never {
   if (!isUniqueViolation(error, 'users_email_unique')) throw error;
-  throw gatewayError(ErrorReason.CONFLICT, 'An account with this email address already exists.');
+  throw gatewayError(ErrorReason.CONFLICT, `An account with this email address already exists.${advice}`);
 }
 
 export const findUser = (em: SqlEntityManager, id: string): Promise<UserRow | null> => em.findOne(UserEntity, { id });

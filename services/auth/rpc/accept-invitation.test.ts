@@ -173,12 +173,17 @@ test('an owner who is invited without an organization names it', async () => {
   expect(user!.tenantId).not.toBe(fixture.owner.tenantId);
 });
 
-test('an address with an account elsewhere can be invited, but cannot create another account', async () => {
+test('someone with an account elsewhere can be invited, and is told how to move, with the same invitation', async () => {
   const email = 'taken@example.com';
   await fixture.auth.adminCreateOrganization({ name: 'Other', ownerEmail: email }, operatorOf(fixture));
-  await accept(await tokenMailedTo(fixture, email));
+  const { user } = await accept(await tokenMailedTo(fixture, email));
   await fixture.auth.createInvitation({ email }, ownerOf(fixture));
-  expect(await reasonOf(accept(await tokenMailedTo(fixture, email)))).toBe(ErrorReason.CONFLICT);
+  const token = await tokenMailedTo(fixture, email);
+  const refusal = await accept(token).catch((error) => error);
+  expect(refusal.reason).toBe(ErrorReason.CONFLICT);
+  expect(refusal.message).toContain('deactivate it, and then accept this invitation again');
+  await fixture.auth.adminUpdateUser({ userId: user!.id, isActive: false }, operatorOf(fixture));
+  expect((await accept(token)).user).toMatchObject({ email, tenantId: fixture.owner.tenantId });
 });
 
 test('someone removed from one organization may join another, and can return to the first only after leaving it', async () => {

@@ -75,8 +75,12 @@ export const acceptInvitation =
         after: { user_id: id, email: user.email, role: roleName(user.role) },
       });
       return { user: userMessage(user), organizationName: organization.name };
-    }).catch(refuseTakenAddress);
+    }).catch((error) => refuseTakenAddress(error, adviceToMove));
   };
+
+/** The invitation is still pending, and its token proves that the account is the reader's own. */
+const adviceToMove =
+  " Sign in with it, or, to move here from another organization, ask an admin there or the platform's operator to deactivate it, and then accept this invitation again. To keep it, ask for an invitation to another address.";
 
 const invalidCode = () =>
   gatewayError(
