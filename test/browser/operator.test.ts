@@ -88,7 +88,9 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await coupon.getByText('Off', { exact: true }).waitFor();
 
   await page.goto(`${portal.url}/operator/mail`);
-  await page.getByRole('row').filter({ hasText: 'first@fabrikam.example' }).getByRole('button').click();
+  const withdrawn = page.getByRole('row').filter({ hasText: 'first@fabrikam.example' });
+  await withdrawn.getByText('Dropped').waitFor();
+  await page.getByRole('row').filter({ hasText: 'second@fabrikam.example' }).getByRole('button').click();
   await dialog(page)
     .getByText(/accept-invitation|accept-invite/)
     .waitFor();
