@@ -189,6 +189,17 @@ test('whoever pastes a leaked secret into a search finds its key, and the secret
   await call('DELETE', `/api/v1/api-keys/${leaked.json.id}`, world.people.owner.token);
 });
 
+test('an operator who has found a key is led to the user whose key it is', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/keys?search=First+steps');
+  await row(page, 'First steps').getByRole('link', { name: users.member.email }).click();
+  await page.getByRole('heading', { level: 1, name: 'Northwind Robotics' }).waitFor();
+  const members = page.getByRole('table', { name: 'Members' }).locator('tbody').getByRole('row');
+  await members.filter({ hasText: users.member.email }).waitFor();
+  expect(await members.count()).toBe(1);
+  await close();
+});
+
 test('an operator gives a key rate limits of its own, one at a time, and removes them', async () => {
   const { page, close } = await openPage(browser);
   const { gateway, world } = portal;

@@ -1,6 +1,8 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -9,6 +11,7 @@ import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
+import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -16,7 +19,7 @@ import { RestrictionBadges } from '../keys/key-badges.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
-import type { AdminKey } from './types.ts';
+import type { AdminKey, AdminUser } from './types.ts';
 
 export function OperatorKeys() {
   const search = useSearch();
@@ -35,7 +38,15 @@ export function OperatorKeys() {
         </>
       ),
     },
-    { name: 'Organization', cell: (key) => <OrganizationName id={key.tenant_id} /> },
+    {
+      name: 'Owner',
+      cell: (key) => (
+        <>
+          <OrganizationName id={key.tenant_id} />
+          <KeyOwner apiKey={key} />
+        </>
+      ),
+    },
     {
       name: 'Type',
       sortBy: (key) => key.key_type,
@@ -108,7 +119,7 @@ export function OperatorKeys() {
       title="All keys"
       description="The keys of every organization. Nobody can see their secrets, not even operators."
     >
-      <SearchBox label="Search keys" />
+      <SearchBox label="Search keys" placeholder="Search by name or preview" />
       <PagedCard<AdminKey>
         label="Keys"
         path="/admin/keys"
@@ -120,6 +131,22 @@ export function OperatorKeys() {
       {limiting !== null && <KeyRateLimitsDialog apiKey={limiting} onClose={() => setLimiting(null)} />}
       {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
     </Page>
+  );
+}
+
+/** A link to the user whose key it is: their address, or their id until the address is known. */
+function KeyOwner({ apiKey: { tenant_id, user_id } }: { apiKey: AdminKey }) {
+  const query = { tenant_id, search: user_id, limit: 1 };
+  const found = useGet<List<AdminUser>>('/admin/users', query, { keepPrevious: false });
+  const email = found.data?.data[0]?.email;
+  return (
+    <Link
+      href={`/operator/organizations/${tenant_id}?tab=members&search=${user_id}`}
+      className="block w-44 max-w-full truncate text-xs text-faint hover:underline"
+      title={email ?? user_id}
+    >
+      {email ?? <ShortId id={user_id} />}
+    </Link>
   );
 }
 
