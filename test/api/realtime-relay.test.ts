@@ -181,6 +181,25 @@ describe('a relayed session', () => {
     usage: { type: 'tokens', total_tokens: 100, input_tokens: 50, output_tokens: 50 },
   });
 
+  test.each([
+    [{ type: 'invalid_request_error', code: 'noise', message: 'Too noisy' }, 400, 'noise'],
+    [{ type: 'rate_limit_error', message: 'Too fast' }, 429, 'rate_limit_exceeded'],
+    [{ type: 'transcription_error', code: 'unintelligible', message: 'What?' }, 502, 'upstream_error'],
+    [undefined, 502, 'upstream_error'],
+  ])(
+    'is metered for an item that its upstream failed with %j as a call would be',
+    async (error, status, error_code) => {
+      await using session = await talk();
+      session.say(sessionUpdate('relay'));
+      session.say(append(tone(1_000)));
+      await waitFor(() => bench.openai.connections[0]?.said.length === 2, { description: 'the audio upstream' });
+      const item_id = 'item_failed';
+      tell({ type: 'input_audio_buffer.committed', item_id });
+      tell({ type: 'conversation.item.input_audio_transcription.failed', item_id, content_index: 0, error });
+      await bench.event({ model: 'relay', success: false, status, error_code });
+    },
+  );
+
   test('is neither sent nor charged for a transcript that nobody committed', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));

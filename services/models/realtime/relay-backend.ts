@@ -2,6 +2,7 @@ import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared
 import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
+import { failedAsSaid } from '../inference/upstream-errors.ts';
 import { canTranscriptUse } from '../inference/usage-bound.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
@@ -233,7 +234,7 @@ export class RelayBackend implements Backend {
         if (item === null) return;
         this.#commitItem(item);
         this.#forget(itemId);
-        await item.metered.fail(upstreamFailed(), item.audioMs);
+        await item.metered.fail(this.#failureIn(event), item.audioMs);
         break;
       }
       case 'error':
@@ -251,6 +252,12 @@ export class RelayBackend implements Backend {
       typeof value !== 'string' || (name === words && value === said) ? value : redact(value),
     );
     this.#context.outbox.pass(json);
+  }
+
+  /** Why the upstream did not transcribe an item, as of a call that was answered with success and an error. */
+  #failureIn({ error }: UpstreamEvent): GatewayError {
+    const { upstream } = this.#deployment;
+    return failedAsSaid({ head: { status: 200, header: () => undefined }, upstream }, JSON.stringify({ error })).error;
   }
 
   /** An item is committed, or transcribed without that, which some upstreams report first. */
@@ -377,6 +384,3 @@ function parsed(text: string): UpstreamEvent | null {
 function dropOldest(entries: Set<string> | Map<string, unknown>, entriesMax: number): void {
   if (entries.size > entriesMax) entries.delete(entries.keys().next().value!);
 }
-
-const upstreamFailed = (): GatewayError =>
-  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model could not transcribe this item.');

@@ -20,7 +20,7 @@ export const eventSchema = Type.Object(
     operation: Type.String({ description: 'Such as `chat_completions`.' }),
     success: Type.Boolean(),
     status: Type.Integer({
-      description: 'The HTTP status; for an utterance of a realtime session, that of a call for it: 200, 499 or 502.',
+      description: 'The HTTP status; for an utterance of a realtime session, that of a call for it.',
     }),
     error_code: orNull(Type.String()),
     ...quantitiesSchema.properties,

@@ -106,7 +106,7 @@ export type UsageEvent = Message<"modelgateway.usage.v1.UsageEvent"> & {
   success: boolean;
 
   /**
-   * The HTTP status which the client was sent; for an utterance of a realtime session, that of a call for it: 200, 499 or 502.
+   * The HTTP status which the client was sent; for an utterance of a realtime session, that of a call for it.
    *
    * @generated from field: uint32 status = 12;
    */
