@@ -142,7 +142,8 @@ function KeyOwner({ apiKey: { tenant_id, user_id } }: { apiKey: AdminKey }) {
   return (
     <Link
       href={`/operator/organizations/${tenant_id}?tab=members&search=${user_id}`}
-      className="block w-44 max-w-full truncate text-xs text-faint hover:underline"
+      // Tall and far enough from the link above to be hit with a finger.
+      className="mt-1 block w-44 max-w-full truncate text-xs leading-6 text-faint hover:underline"
       title={email ?? user_id}
     >
       {email ?? <ShortId id={user_id} />}
