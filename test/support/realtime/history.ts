@@ -73,6 +73,8 @@ export class History {
   #begun = 0;
   /** How many of the next files will not be transcribed. */
   #failures = 0;
+  /** Five would eject the upstream for a while. */
+  #failedInARow = 0;
   #texts = 0;
   /** How many events of this session were examined. */
   #seen = 0;
@@ -91,9 +93,14 @@ export class History {
     this.#bench.simulator.reset();
     // Each transcript is unique, by its length.
     this.#bench.simulator.otherwise(() => {
-      if (this.#failures === 0) return { usage: 'absent', tokens: ++this.#texts, headDelayMs: 5 };
+      if (this.#failures === 0 || this.#failedInARow === 3) {
+        this.#failedInARow = 0;
+        return { usage: 'absent', tokens: ++this.#texts, headDelayMs: 5 };
+      }
       this.#failures -= 1;
-      return namedBehaviours['server-error'];
+      this.#failedInARow += 1;
+      // As late as a success, so that they end in this order.
+      return { ...namedBehaviours['server-error'], headDelayMs: 5 };
     });
     this.#key = await this.#bench.gateway.createKey(this.#bench.session, { spend_cap_usd: terms.capUsd });
     await this.#enter();
@@ -118,7 +125,6 @@ export class History {
         this.#changeModel(act.name);
         return this.#settle();
       case 'fail next':
-        // Five in a row would eject the upstream for a while.
         this.#failures = Math.min(3, this.#failures + 1);
         return;
       case 'leave':
