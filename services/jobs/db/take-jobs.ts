@@ -62,7 +62,13 @@ const lanesAndRunning = `
   (select lanes.tenant_id, subject_id, model, 0::bigint as count from lanes
     left join served_tenants on served_tenants.tenant_id = lanes.tenant_id
     where not exists (select from kept_results where tenant_id = lanes.tenant_id and bytes >= ${keptBytesMax})
-    order by served_at nulls first, lanes.tenant_id)
+    -- Without memory for large jobs, lanes that begin with one would take the slots of those that can begin something.
+    order by case when $1::boolean then (
+        select body_bytes > ${inRowBytesMax} from jobs
+        where status = ${JobStatus.QUEUED} and tenant_id = lanes.tenant_id and subject_id = lanes.subject_id
+          and model = lanes.model
+        order by id limit 1
+      ) end, served_at nulls first, lanes.tenant_id)
   union all
   select null, subject_id, model, count(*) from jobs where status = ${JobStatus.IN_PROGRESS} group by subject_id, model`;
 
@@ -114,7 +120,11 @@ export function takeJobs(
   return sqlTransaction(database, async (sql) => {
     // One worker after the other, so that bounds and turns are exact across workers.
     await takeTurn(sql, 'jobs to take');
-    const { rows } = await sql.query<LaneRow>({ name: 'jobs-lanes', text: lanesAndRunning });
+    const { rows } = await sql.query<LaneRow>({
+      name: 'jobs-lanes',
+      text: lanesAndRunning,
+      values: [worker.requestBytes <= 0],
+    });
     const lanes = rows.flatMap(({ tenant_id: tenantId, subject_id: subjectId, model }) =>
       tenantId === null ? [] : [{ tenantId, subjectId, model }],
     );

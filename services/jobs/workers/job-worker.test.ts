@@ -213,13 +213,20 @@ describe('while the requests of running jobs take all the memory for them', () =
     await worker.close(0);
   });
 
-  test('small jobs of others begin at once, and a large one as soon as there is room', async () => {
-    const large = someone();
-    await queueJobs(database, 20, large);
-    await makeLarge(large);
+  test.each([
+    ['one organization', 1],
+    ['more organizations than a worker has slots', 40],
+  ])('of %s, small jobs of others begin at once, and a large one as soon as there is room', async (_, organizations) => {
+    for (const large of Array.from({ length: organizations }, someone)) {
+      await queueJobs(database, 20, large);
+      await makeLarge(large);
+    }
     const { started, worker } = slowWorker();
     await waitFor(() => started.length === 3, { description: 'large jobs that take the memory' });
-    await queueJobs(database, 20, someone());
+    const small = someone();
+    // Their turn comes after everybody else's.
+    await database.pool.query('insert into served_tenants select $1, now()', [small.tenantId]);
+    await queueJobs(database, 20, small);
     worker.wake();
     await waitFor(() => started.length === 23, { description: 'all small jobs' });
     for (const { end } of started.slice(3)) end();
