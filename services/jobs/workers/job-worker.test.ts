@@ -216,8 +216,8 @@ describe('while the requests of running jobs take all the memory for them', () =
   test.each([
     ['one organization', 1],
     ['more organizations than a worker has slots', 40],
-  ])('of %s, small jobs of others begin at once, and a large one as soon as there is room', async (_, organizations) => {
-    for (const large of Array.from({ length: organizations }, someone)) {
+  ])('of %s, small jobs of others begin at once, and a large one as soon as there is room', async (_, count) => {
+    for (const large of Array.from({ length: count }, someone)) {
       await queueJobs(database, 20, large);
       await makeLarge(large);
     }
