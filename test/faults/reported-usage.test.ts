@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
@@ -78,6 +79,35 @@ describe('usage', () => {
     const event = await lastEvent(null);
     expect(event.output_tokens).toBeGreaterThan(0);
     expect(event.input_tokens).toBeGreaterThan(0);
+  });
+
+  test('media in a prompt are not counted as its words, in whatever shape a server takes them', async () => {
+    // As random as real media: a token for every character or two.
+    const data = randomBytes(30_000).toString('base64');
+    const url = `data:application/octet-stream;base64,${data}`;
+    const media = [
+      { type: 'image_url', image_url: { url } },
+      { type: 'input_audio', input_audio: { data, format: 'wav' } },
+      { type: 'file', file: { filename: 'a.pdf', file_data: url } },
+      { type: 'video_url', video_url: { url } },
+      { type: 'audio_url', audio_url: { url } },
+      { type: 'image_embeds', image_embeds: data },
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data } },
+    ];
+    const inputTokens = async (parts: object[], members: object) => {
+      const content = [{ type: 'text', text: 'What do you see?' }, ...parts];
+      const messages = [
+        { role: 'assistant' as const, content: 'Show me.', ...members },
+        { role: 'user' as const, content: content as OpenAI.ChatCompletionContentPart[] },
+      ];
+      await bench.renew();
+      await bench.client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim: 'no-usage' } });
+      return (await lastEvent(null)).input_tokens;
+    };
+    const ofWords = await inputTokens([], {});
+    const earlier = { images: [media[0]], reasoning_details: [{ type: 'reasoning.encrypted', data }] };
+    expect(await inputTokens(media, earlier)).toBe(ofWords);
+    expect(ofWords).toBeGreaterThan(6);
   });
 
   test('what an upstream never reports is told as metered to a client that asks', async () => {

@@ -2,8 +2,8 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import { isObject } from '#shared/is-object.ts';
 import type { Tokenizer } from '../bytes/tokens.ts';
 
-/** Members whose strings are not words of the prompt: media, and settings of the answer. */
-const notWords = new Set(['model', 'image_url', 'input_audio', 'file', 'user', 'metadata']);
+/** The members of a content part that have words. The others are media, in shapes that each server invents for itself, or name its kind. */
+const wordsOfParts = ['text', 'refusal', 'thinking', 'content'];
 
 type Words = { texts: string[]; tokens: number };
 
@@ -11,9 +11,14 @@ type Words = { texts: string[]; tokens: number };
 export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promise<number> {
   const parsed = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
   const words: Words = { texts: [], tokens: 0 };
-  for (const part of [parsed.messages, parsed.tools]) collect(part, words);
+  for (const message of [parsed.messages].flat()) {
+    if (!isObject(message)) continue;
+    collect([message.role, message.name], words);
+    collectMessage(message, words);
+  }
+  collect(parsed.tools, words);
   for (const part of [parsed.prompt, parsed.input]) {
-    collect(part, words);
+    collectContent(part, words);
     words.tokens += tokensGiven(part);
   }
   return words.tokens + (await tokenizer.count(words.texts.join('\n')));
@@ -24,25 +29,38 @@ export function outputText(body: Uint8Array): string {
   const { choices } = JSON.parse(asBuffer(body).toString('utf8')) as { choices?: unknown };
   const words: Words = { texts: [], tokens: 0 };
   for (const choice of Array.isArray(choices) ? choices : []) {
-    const { text, message } = (choice ?? {}) as { text?: unknown; message?: Record<string, unknown> | null };
-    for (const part of [text, message?.content, message?.reasoning_content, message?.reasoning, message?.refusal]) {
-      collect(part, words);
-    }
-    if (isObject(message?.audio)) collect(message.audio.transcript, words);
-    for (const call of [message?.tool_calls, { function: message?.function_call }].flat()) {
-      // Only these parts; the model did not write its id and type.
-      if (isObject(call)) for (const part of [call.function, call.custom]) collect(part, words);
-    }
+    const { text, message } = (choice ?? {}) as { text?: unknown; message?: unknown };
+    collectContent(text, words);
+    if (!isObject(message)) continue;
+    collectMessage(message, words);
+    if (isObject(message.audio)) collect(message.audio.transcript, words);
   }
   return words.texts.join('');
 }
 
+/** What a message says and which tools it calls with what, but nothing of the media in it. */
+function collectMessage(message: Record<string, unknown>, words: Words): void {
+  for (const part of [message.content, message.reasoning_content, message.reasoning, message.refusal]) {
+    collectContent(part, words);
+  }
+  for (const call of [message.tool_calls, { function: message.function_call }].flat()) {
+    // Only these parts; the model did not write its id and type.
+    if (isObject(call)) for (const part of [call.function, call.custom]) collect(part, words);
+  }
+}
+
+/** A text, or parts of which some are texts. */
+function collectContent(value: unknown, words: Words): void {
+  if (typeof value === 'string') words.texts.push(value);
+  else if (Array.isArray(value)) for (const item of value) collectContent(item, words);
+  else if (isObject(value)) for (const name of wordsOfParts) collectContent(value[name], words);
+}
+
+/** All strings within a value that has no media. */
 function collect(value: unknown, words: Words): void {
   if (typeof value === 'string') words.texts.push(value);
   else if (Array.isArray(value)) for (const item of value) collect(item, words);
-  else if (typeof value === 'object' && value !== null) {
-    for (const [name, member] of Object.entries(value)) if (!notWords.has(name)) collect(member, words);
-  }
+  else if (isObject(value)) for (const member of Object.values(value)) collect(member, words);
 }
 
 /** The length of `[1, 2, …]`, or of all in `[[1, 2], …]`. */
