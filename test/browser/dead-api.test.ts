@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { startTestGateway } from '../support/gateway.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { pagesOf } from './support/pages.ts';
@@ -323,4 +324,22 @@ test('a gateway that has gone is waited for, at the start and later on, and foun
     await close();
     await dispose();
   }
+});
+
+test('a download that breaks off half-way says so, with its request id, and saves nothing', async () => {
+  await using proxy = await startFaultProxy({ target: { host: '127.0.0.1', port: Number(new URL(portal.url).port) } });
+  const { page, close } = await openPage(browser);
+  await signIn(page, `http://127.0.0.1:${proxy.port}`, users.owner, '/usage?scope=tenant');
+  await settled(page);
+  let isSaved = false;
+  page.on('download', () => {
+    isSaved = true;
+  });
+  const begun = page.waitForResponse(/\/usage\/export/);
+  await proxy.set({ kind: 'cut', afterBytes: 4_000, direction: 'to-client' });
+  await page.getByRole('button', { name: 'Export requests' }).click();
+  const requestId = (await begun).headers()['x-request-id']!;
+  await page.getByText(`The download broke off. Nothing was saved.Request ${requestId}`).first().waitFor();
+  expect(isSaved).toBe(false);
+  await close();
 });

@@ -53,6 +53,21 @@ export async function bodyOf<Answer>(response: Response): Promise<Answer> {
   }
 }
 
+/** Reads the file in a response. What arrived before it broke off is discarded, since half a table looks like a whole one. */
+export async function fileOf(response: Response): Promise<Blob> {
+  try {
+    return await response.blob();
+  } catch {
+    throw new ApiError({
+      status: 0,
+      message: 'The download broke off. Nothing was saved.',
+      code: null,
+      param: null,
+      requestId: response.headers.get('x-request-id'),
+    });
+  }
+}
+
 export function unreachable(): ApiError {
   return new ApiError({
     status: 0,

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { Query } from '../api/client.ts';
-import type { ApiError } from '../api/error.ts';
+import { type ApiError, fileOf } from '../api/error.ts';
 import { useApi } from '../api/hooks.ts';
 import { downloadFile } from '../format/csv.ts';
 import { Button, type ButtonProps } from './button.tsx';
@@ -22,7 +22,7 @@ export function DownloadButton({ path, query, fileName, ...rest }: DownloadButto
     setPending(true);
     try {
       const response = await api.fetch(`/api/v1${path}`, { query });
-      downloadFile(fileName, await response.blob());
+      downloadFile(fileName, await fileOf(response));
     } catch (error) {
       toast.complain(error as ApiError);
     } finally {
