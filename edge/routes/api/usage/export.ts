@@ -19,6 +19,7 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
         summary: 'Export calls',
         description:
           'The calls of at most 366 days as CSV with a header line, oldest first. Covers the whole organization, unless `scope` is `own`. ' +
+          'Calls are kept for the current month and the 24 before it; earlier ones are missing. ' +
           '`api_key_name`, the last column, is empty for sessions and while names cannot be read. A value that a spreadsheet would take for a formula is prefixed with an apostrophe.',
         querystring: Type.Object(callsQuery),
         requiredQuery: requiredRange,

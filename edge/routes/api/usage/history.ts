@@ -19,7 +19,8 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'List calls',
         description:
-          'Newest first. Covers what the caller used, unless `scope` says otherwise. Without a date, that end of the range is open.',
+          'Newest first. Covers what the caller used, unless `scope` says otherwise. Without a date, that end of the range is open. ' +
+          'Calls are kept for the current month and the 24 before it; only their sums are kept for longer.',
         response: { 200: pageOf(eventSchema) },
         querystring: Type.Object({
           ...callsQuery,
