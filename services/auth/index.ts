@@ -19,6 +19,7 @@ import { changePassword } from './rpc/change-password.ts';
 import { createInvitation } from './rpc/create-invitation.ts';
 import { deleteInvitation } from './rpc/delete-invitation.ts';
 import { forgotPassword } from './rpc/forgot-password.ts';
+import { getInvitation } from './rpc/get-invitation.ts';
 import { getOrganization } from './rpc/get-organization.ts';
 import { getProfile } from './rpc/get-profile.ts';
 import { getSessionState } from './rpc/get-session-state.ts';
@@ -53,6 +54,7 @@ export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
     login: login(deps),
     refresh: refresh(deps),
     logout: logout(deps),
+    getInvitation: getInvitation(deps),
     acceptInvitation: acceptInvitation(deps),
     forgotPassword: forgotPassword(deps),
     resetPassword: resetPassword(deps),

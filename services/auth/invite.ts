@@ -46,13 +46,7 @@ export async function invite(
   const mail = invitationMail({
     organization: organization?.name ?? null,
     role: roleName(role),
-    // The portal asks for an organization's name only if the invitation makes one.
-    link: linkWithToken(
-      publicUrl,
-      '/accept-invite',
-      organization === null ? { token, organization: 'new' } : { token },
-      email,
-    ),
+    link: linkWithToken(publicUrl, '/accept-invite', token, email),
     expiresAt: invitation.expiresAt,
   });
   await outbox.enqueue(em, [

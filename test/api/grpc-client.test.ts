@@ -199,7 +199,16 @@ test('an independent gRPC client reaches every RPC of every service, except thos
 const openToMembers = {
   KeysService: ['CreateKey', 'ListKeys', 'GetKey', 'UpdateKey', 'RotateKey', 'DeleteKey', 'GetKeyQuota'],
   AuthService: [
-    ...['Login', 'Refresh', 'Logout', 'AcceptInvitation', 'ForgotPassword', 'ResetPassword', 'ChangePassword'],
+    ...[
+      'Login',
+      'Refresh',
+      'Logout',
+      'GetInvitation',
+      'AcceptInvitation',
+      'ForgotPassword',
+      'ResetPassword',
+      'ChangePassword',
+    ],
     ...['GetProfile', 'UpdateProfile', 'GetOrganization', 'GetSigningKeys'],
   ],
   UsageService: ['GetCurrent', 'ListHistory', 'GetSummary', 'GetReport', 'GetKeyAnalytics', 'GetRateLimits'],

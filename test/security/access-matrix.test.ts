@@ -68,6 +68,7 @@ const open = [
   'GET /retirements/*',
   'GET /.well-known/jwks.json',
   'POST /api/v1/auth/accept-invite',
+  'POST /api/v1/auth/invitation',
   'POST /api/v1/auth/login',
   'POST /api/v1/auth/logout',
   'POST /api/v1/auth/password/forgot',

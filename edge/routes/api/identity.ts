@@ -11,6 +11,7 @@ import { adminSigningKeyRoutes } from './admin/signing-keys.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { auditEventRoutes } from './audit-events.ts';
 import { acceptInviteRoutes } from './auth/accept-invite.ts';
+import { invitedToRoutes } from './auth/invitation.ts';
 import { loginRoutes } from './auth/login.ts';
 import { logoutRoutes } from './auth/logout.ts';
 import { passwordRoutes } from './auth/password.ts';
@@ -23,6 +24,7 @@ import { profileRoutes } from './profile.ts';
 
 /** All routes about sessions, people, organizations and their operators. */
 export const identityRoutes: Routes = (app, deps) => {
+  invitedToRoutes(app, deps);
   acceptInviteRoutes(app, deps);
   passwordRoutes(app, deps);
   registerRoutes(app, deps);

@@ -44,6 +44,18 @@ test('an accepted invitation creates a user of the organization, who signs in wi
   expect(tokens?.user?.id).toBe(user!.id);
 });
 
+test('whoever holds the token of an invitation is told to what, as whom and until when', async () => {
+  const { auth } = fixture;
+  const email = 'curious@example.com';
+  const read = async () => auth.getInvitation({ token: await tokenMailedTo(fixture, email) }, anonymous());
+  const { invitation } = await auth.createInvitation({ email, role: Role.ADMIN }, ownerOf(fixture));
+  expect(await read()).toMatchObject({ invitation, organizationName: 'First' });
+  waitToInviteAgain();
+  await auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture));
+  const founder = { email, role: Role.OWNER, tenantId: '' };
+  expect(await read()).toMatchObject({ invitation: founder, organizationName: '' });
+});
+
 test('of a hundred who accept one invitation at once, exactly one succeeds', async () => {
   await fixture.auth.createInvitation({ email: 'race@example.com' }, ownerOf(fixture));
   const token = await tokenMailedTo(fixture, 'race@example.com');
@@ -105,6 +117,7 @@ test('an invented, replayed, withdrawn, superseded or expired token is refused, 
   await accept(replayed.token);
   for (const token of ['invented', superseded.token, withdrawn.token, expired.token, replayed.token]) {
     expect(await reasonOf(accept(token))).toBe(ErrorReason.INVALID_CODE);
+    expect(await reasonOf(fixture.auth.getInvitation({ token }, anonymous()))).toBe(ErrorReason.INVALID_CODE);
   }
 });
 

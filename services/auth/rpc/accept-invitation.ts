@@ -1,22 +1,21 @@
-import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { roleName } from '#shared/session-token.ts';
 import { recordAudit, userActor } from '../audit.ts';
-import { acceptPending, findInvitationByToken } from '../db/invitation.repository.ts';
+import { acceptPending } from '../db/invitation.repository.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import { refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { invitationStatus } from '../domain/invitation-status.ts';
 import { requireStrongPassword } from '../domain/password-rule.ts';
 import { takeTurnOfAddress } from '../invitation-limits.ts';
 import { makeOrganization } from '../make-organization.ts';
-import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
+import { notPending, pendingInvitation } from '../pending-invitation.ts';
+import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
 
@@ -31,10 +30,8 @@ export const acceptInvitation =
       lastName: shownName(request.lastName, 'last_name'),
       phone: shownName(request.phone, 'phone'),
     };
-    const invitation = await findInvitationByToken(database.em(), tokenHash(request.token));
     // Before the password is hashed, so that an invented token costs nothing.
-    if (invitation === null || invitationStatus(invitation, clock.now()) !== InvitationStatus.PENDING)
-      throw invalidCode();
+    const invitation = await pendingInvitation(database.em(), request.token, clock.now());
     if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
       throw invalidRequest(
         'organization_name',
@@ -47,7 +44,7 @@ export const acceptInvitation =
     return transaction(database, async (em) => {
       await takeTurnOfAddress(em, invitation.email);
       const now = new Date(clock.now());
-      if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
+      if (!(await acceptPending(em, invitation.id, now))) throw notPending();
       const id = uuidv7();
       const actor = userActor(id, caller);
       const organization =
@@ -81,10 +78,3 @@ export const acceptInvitation =
 /** The invitation is still pending, and its token proves that the account is the reader's own. */
 const adviceToMove =
   " Sign in with it, or, to move here from another organization, ask an admin there or the platform's operator to deactivate it, and then accept this invitation again. To keep it, ask for an invitation to another address.";
-
-const invalidCode = () =>
-  gatewayError(
-    ErrorReason.INVALID_CODE,
-    'This invitation is unknown, already used, withdrawn or expired. Ask for a new one.',
-    { param: 'token' },
-  );

@@ -51,7 +51,7 @@ export const forgotPassword =
         await outbox.enqueue(em, [
           {
             ...passwordResetMail({
-              link: linkWithToken(publicUrl, '/reset-password', { token }, user.email),
+              link: linkWithToken(publicUrl, '/reset-password', token, user.email),
               expiresAt,
             }),
             dedupeKey: `password-reset ${hash.toString('hex')}`,

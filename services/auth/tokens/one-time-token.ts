@@ -11,5 +11,5 @@ export function newOneTimeToken(): { token: string; hash: Buffer } {
  * A mail's link to a page of the portal. Its base comes from the configuration, never from the Host of a request. The fragment, which
  * browsers send to no server, tells the page whose password is set there, for password managers.
  */
-export const linkWithToken = (publicUrl: string, path: string, query: Record<string, string>, email: string): string =>
-  `${publicUrl}${path}?${new URLSearchParams(query)}#email=${encodeURIComponent(email)}`;
+export const linkWithToken = (publicUrl: string, path: string, token: string, email: string): string =>
+  `${publicUrl}${path}?${new URLSearchParams({ token })}#email=${encodeURIComponent(email)}`;

@@ -4,12 +4,12 @@ import type { World } from './world/index.ts';
 export type PageOfPortal = { name: string; path: string; as: 'nobody' | 'member' | 'owner' | 'operator' };
 
 export function pagesOf(
-  ids: Pick<World, 'keyId' | 'invoiceId' | 'jobId' | 'model' | 'people'>,
+  ids: Pick<World, 'invitationToken' | 'keyId' | 'invoiceId' | 'jobId' | 'model' | 'people'>,
 ): readonly PageOfPortal[] {
   const model = encodeURIComponent(ids.model);
   return [
     { name: 'sign-in', path: '/sign-in', as: 'nobody' },
-    { name: 'accept-invitation', path: '/accept-invite?token=good-token', as: 'nobody' },
+    { name: 'accept-invitation', path: `/accept-invite?token=${ids.invitationToken}`, as: 'nobody' },
     { name: 'forgot-password', path: '/forgot-password', as: 'nobody' },
     { name: 'reset-password', path: '/reset-password?token=good-token', as: 'nobody' },
     { name: 'register', path: '/register', as: 'nobody' },

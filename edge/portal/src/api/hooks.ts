@@ -46,6 +46,8 @@ export type GetOptions<Answer> = {
   /** How often to ask again; as a function, decided by the last answer: null when it is final. */
   refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
   keepPrevious?: boolean;
+  /** Asks by POST, for what is found by a secret, which belongs in no address. */
+  body?: object;
 };
 
 /**
@@ -58,11 +60,12 @@ export function useGet<Answer>(
   options: GetOptions<Answer> = {},
 ): UseQueryResult<Answer, ApiError> {
   const api = useApi();
-  const { refetchIntervalMs: interval } = options;
+  const { refetchIntervalMs: interval, body } = options;
+  const asked = body === undefined ? {} : { method: 'POST' as const, body };
   const intervalAfter = (answer: Answer | undefined) => (typeof interval === 'function' ? interval(answer) : interval);
   return useQuery<Answer, ApiError>({
-    queryKey: query === undefined ? [path] : [path, query],
-    queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
+    queryKey: [path, query, body].filter((part) => part !== undefined),
+    queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { ...asked, query, signal }),
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
     refetchInterval: ({ state }) => askAgainMs(state.error, intervalAfter(state.data)),

@@ -4,6 +4,7 @@ import type { jobSchema, listedJobSchema } from '../../../openai/job-json.ts';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
 import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
+import type { invitedToSchema } from '../../../routes/api/auth/invitation.ts';
 import type {
   budgetSchema,
   commitmentSchema,
@@ -67,6 +68,7 @@ export type JobStats = Static<typeof jobStatsSchema>;
 
 export type Member = Static<typeof memberSchema>;
 export type Invitation = Static<typeof invitationSchema>;
+export type InvitedTo = Static<typeof invitedToSchema>;
 /** Only operators are told whose chain an event is in. */
 export type AuditEvent = Static<typeof auditEventSchema> & Partial<Static<typeof adminAuditEventSchema>>;
 export type Organization = Static<typeof organizationSchema>;

@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/auth/v1/invitation.proto.
  */
 export const file_modelgateway_auth_v1_invitation: GenFile = /*@__PURE__*/
-  fileDesc("CiVtb2RlbGdhdGV3YXkvYXV0aC92MS9pbnZpdGF0aW9uLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLLAgoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRI2CgZzdGF0dXMYBSABKA4yJi5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uU3RhdHVzEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmludml0ZWRfYnlfdXNlcl9pZBgIIAEoCRIvCgthY2NlcHRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijQEKF0NyZWF0ZUludml0YXRpb25SZXF1ZXN0EhkKBWVtYWlsGAEgASgJQgq6SAdyBRj+AWABEjQKBHJvbGUYAiABKA4yHC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlJvbGVCCLpIBYIBAhABEiEKD2lkZW1wb3RlbmN5X2tleRgDIAEoCUIIukgFcgMY/wEiUAoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEjQKCmludml0YXRpb24YASABKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uIo0BChZMaXN0SW52aXRhdGlvbnNSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0EkAKBnN0YXR1cxgCIAEoDjImLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb25TdGF0dXNCCLpIBYIBAhABIoABChdMaXN0SW52aXRhdGlvbnNSZXNwb25zZRI1CgtpbnZpdGF0aW9ucxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb24SLgoEcGFnZRgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8iOgoXRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSHwoNaW52aXRhdGlvbl9pZBgBIAEoCUIIukgFcgOwAQEiGgoYRGVsZXRlSW52aXRhdGlvblJlc3BvbnNlIq8BChxBZG1pbkNyZWF0ZUludml0YXRpb25SZXF1ZXN0EhsKCXRlbmFudF9pZBgBIAEoCUIIukgFcgOwAQESGQoFZW1haWwYAiABKAlCCrpIB3IFGP4BYAESNAoEcm9sZRgDIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZUIIukgFggECEAESIQoPaWRlbXBvdGVuY3lfa2V5GAQgASgJQgi6SAVyAxj/ASJVCh1BZG1pbkNyZWF0ZUludml0YXRpb25SZXNwb25zZRI0CgppbnZpdGF0aW9uGAEgASgLMiAubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvbiKvAQobQWRtaW5MaXN0SW52aXRhdGlvbnNSZXF1ZXN0EhsKCXRlbmFudF9pZBgBIAEoCUIIukgFcgOwAQESMQoEcGFnZRgCIAEoCzIjLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZVJlcXVlc3QSQAoGc3RhdHVzGAMgASgOMiYubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvblN0YXR1c0IIukgFggECEAEihQEKHEFkbWluTGlzdEludml0YXRpb25zUmVzcG9uc2USNQoLaW52aXRhdGlvbnMYASADKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uEi4KBHBhZ2UYAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvIlwKHEFkbWluRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIfCg1pbnZpdGF0aW9uX2lkGAIgASgJQgi6SAVyA7ABASIfCh1BZG1pbkRlbGV0ZUludml0YXRpb25SZXNwb25zZSq0AQoQSW52aXRhdGlvblN0YXR1cxIhCh1JTlZJVEFUSU9OX1NUQVRVU19VTlNQRUNJRklFRBAAEh0KGUlOVklUQVRJT05fU1RBVFVTX1BFTkRJTkcQARIeChpJTlZJVEFUSU9OX1NUQVRVU19BQ0NFUFRFRBACEh0KGUlOVklUQVRJT05fU1RBVFVTX0VYUElSRUQQAxIfChtJTlZJVEFUSU9OX1NUQVRVU19XSVRIRFJBV04QBGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
+  fileDesc("CiVtb2RlbGdhdGV3YXkvYXV0aC92MS9pbnZpdGF0aW9uLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLLAgoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRI2CgZzdGF0dXMYBSABKA4yJi5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uU3RhdHVzEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmludml0ZWRfYnlfdXNlcl9pZBgIIAEoCRIvCgthY2NlcHRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNAoUR2V0SW52aXRhdGlvblJlcXVlc3QSHAoFdG9rZW4YASABKAlCDYABAbpIB3IFEAEogAQiaAoVR2V0SW52aXRhdGlvblJlc3BvbnNlEjQKCmludml0YXRpb24YASABKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uEhkKEW9yZ2FuaXphdGlvbl9uYW1lGAIgASgJIo0BChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIZCgVlbWFpbBgBIAEoCUIKukgHcgUY/gFgARI0CgRyb2xlGAIgASgOMhwubW9kZWxnYXRld2F5LmNvbW1vbi52MS5Sb2xlQgi6SAWCAQIQARIhCg9pZGVtcG90ZW5jeV9rZXkYAyABKAlCCLpIBXIDGP8BIlAKGENyZWF0ZUludml0YXRpb25SZXNwb25zZRI0CgppbnZpdGF0aW9uGAEgASgLMiAubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvbiKNAQoWTGlzdEludml0YXRpb25zUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBJACgZzdGF0dXMYAiABKA4yJi5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uU3RhdHVzQgi6SAWCAQIQASKAAQoXTGlzdEludml0YXRpb25zUmVzcG9uc2USNQoLaW52aXRhdGlvbnMYASADKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uEi4KBHBhZ2UYAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvIjoKF0RlbGV0ZUludml0YXRpb25SZXF1ZXN0Eh8KDWludml0YXRpb25faWQYASABKAlCCLpIBXIDsAEBIhoKGERlbGV0ZUludml0YXRpb25SZXNwb25zZSKvAQocQWRtaW5DcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIbCgl0ZW5hbnRfaWQYASABKAlCCLpIBXIDsAEBEhkKBWVtYWlsGAIgASgJQgq6SAdyBRj+AWABEjQKBHJvbGUYAyABKA4yHC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlJvbGVCCLpIBYIBAhABEiEKD2lkZW1wb3RlbmN5X2tleRgEIAEoCUIIukgFcgMY/wEiVQodQWRtaW5DcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2USNAoKaW52aXRhdGlvbhgBIAEoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb24irwEKG0FkbWluTGlzdEludml0YXRpb25zUmVxdWVzdBIbCgl0ZW5hbnRfaWQYASABKAlCCLpIBXIDsAEBEjEKBHBhZ2UYAiABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0EkAKBnN0YXR1cxgDIAEoDjImLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb25TdGF0dXNCCLpIBYIBAhABIoUBChxBZG1pbkxpc3RJbnZpdGF0aW9uc1Jlc3BvbnNlEjUKC2ludml0YXRpb25zGAEgAygLMiAubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvbhIuCgRwYWdlGAIgASgLMiAubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlSW5mbyJcChxBZG1pbkRlbGV0ZUludml0YXRpb25SZXF1ZXN0EhsKCXRlbmFudF9pZBgBIAEoCUIIukgFcgOwAQESHwoNaW52aXRhdGlvbl9pZBgCIAEoCUIIukgFcgOwAQEiHwodQWRtaW5EZWxldGVJbnZpdGF0aW9uUmVzcG9uc2UqtAEKEEludml0YXRpb25TdGF0dXMSIQodSU5WSVRBVElPTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIdChlJTlZJVEFUSU9OX1NUQVRVU19QRU5ESU5HEAESHgoaSU5WSVRBVElPTl9TVEFUVVNfQUNDRVBURUQQAhIdChlJTlZJVEFUSU9OX1NUQVRVU19FWFBJUkVEEAMSHwobSU5WSVRBVElPTl9TVEFUVVNfV0lUSERSQVdOEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
 
 /**
  * Invitation asks one person to join. Its one-time token is only in the mail.
@@ -97,6 +97,55 @@ export const InvitationSchema: GenMessage<Invitation> = /*@__PURE__*/
   messageDesc(file_modelgateway_auth_v1_invitation, 0);
 
 /**
+ * GetInvitationRequest asks what the holder of a token is invited to.
+ *
+ * @generated from message modelgateway.auth.v1.GetInvitationRequest
+ */
+export type GetInvitationRequest = Message<"modelgateway.auth.v1.GetInvitationRequest"> & {
+  /**
+   * The token from the mail.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.GetInvitationRequest.
+ * Use `create(GetInvitationRequestSchema)` to create a new message.
+ */
+export const GetInvitationRequestSchema: GenMessage<GetInvitationRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 1);
+
+/**
+ * GetInvitationResponse answers the invitation.
+ *
+ * @generated from message modelgateway.auth.v1.GetInvitationResponse
+ */
+export type GetInvitationResponse = Message<"modelgateway.auth.v1.GetInvitationResponse"> & {
+  /**
+   * The invitation.
+   *
+   * @generated from field: modelgateway.auth.v1.Invitation invitation = 1;
+   */
+  invitation?: Invitation | undefined;
+
+  /**
+   * The name of the organization to join; empty when accepting makes a new one.
+   *
+   * @generated from field: string organization_name = 2;
+   */
+  organizationName: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.GetInvitationResponse.
+ * Use `create(GetInvitationResponseSchema)` to create a new message.
+ */
+export const GetInvitationResponseSchema: GenMessage<GetInvitationResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 2);
+
+/**
  * CreateInvitationRequest invites somebody to the caller's organization.
  *
  * @generated from message modelgateway.auth.v1.CreateInvitationRequest
@@ -129,7 +178,7 @@ export type CreateInvitationRequest = Message<"modelgateway.auth.v1.CreateInvita
  * Use `create(CreateInvitationRequestSchema)` to create a new message.
  */
 export const CreateInvitationRequestSchema: GenMessage<CreateInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 1);
+  messageDesc(file_modelgateway_auth_v1_invitation, 3);
 
 /**
  * CreateInvitationResponse answers the invitation.
@@ -150,7 +199,7 @@ export type CreateInvitationResponse = Message<"modelgateway.auth.v1.CreateInvit
  * Use `create(CreateInvitationResponseSchema)` to create a new message.
  */
 export const CreateInvitationResponseSchema: GenMessage<CreateInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 2);
+  messageDesc(file_modelgateway_auth_v1_invitation, 4);
 
 /**
  * ListInvitationsRequest narrows the invitations of the caller's organization.
@@ -178,7 +227,7 @@ export type ListInvitationsRequest = Message<"modelgateway.auth.v1.ListInvitatio
  * Use `create(ListInvitationsRequestSchema)` to create a new message.
  */
 export const ListInvitationsRequestSchema: GenMessage<ListInvitationsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 3);
+  messageDesc(file_modelgateway_auth_v1_invitation, 5);
 
 /**
  * ListInvitationsResponse is one page of invitations.
@@ -206,7 +255,7 @@ export type ListInvitationsResponse = Message<"modelgateway.auth.v1.ListInvitati
  * Use `create(ListInvitationsResponseSchema)` to create a new message.
  */
 export const ListInvitationsResponseSchema: GenMessage<ListInvitationsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 4);
+  messageDesc(file_modelgateway_auth_v1_invitation, 6);
 
 /**
  * DeleteInvitationRequest names an invitation of the caller's organization.
@@ -227,7 +276,7 @@ export type DeleteInvitationRequest = Message<"modelgateway.auth.v1.DeleteInvita
  * Use `create(DeleteInvitationRequestSchema)` to create a new message.
  */
 export const DeleteInvitationRequestSchema: GenMessage<DeleteInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 5);
+  messageDesc(file_modelgateway_auth_v1_invitation, 7);
 
 /**
  * DeleteInvitationResponse has no content: the token is void from now on.
@@ -242,7 +291,7 @@ export type DeleteInvitationResponse = Message<"modelgateway.auth.v1.DeleteInvit
  * Use `create(DeleteInvitationResponseSchema)` to create a new message.
  */
 export const DeleteInvitationResponseSchema: GenMessage<DeleteInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 6);
+  messageDesc(file_modelgateway_auth_v1_invitation, 8);
 
 /**
  * AdminCreateInvitationRequest invites somebody to any organization.
@@ -284,7 +333,7 @@ export type AdminCreateInvitationRequest = Message<"modelgateway.auth.v1.AdminCr
  * Use `create(AdminCreateInvitationRequestSchema)` to create a new message.
  */
 export const AdminCreateInvitationRequestSchema: GenMessage<AdminCreateInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 7);
+  messageDesc(file_modelgateway_auth_v1_invitation, 9);
 
 /**
  * AdminCreateInvitationResponse answers the invitation.
@@ -305,7 +354,7 @@ export type AdminCreateInvitationResponse = Message<"modelgateway.auth.v1.AdminC
  * Use `create(AdminCreateInvitationResponseSchema)` to create a new message.
  */
 export const AdminCreateInvitationResponseSchema: GenMessage<AdminCreateInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 8);
+  messageDesc(file_modelgateway_auth_v1_invitation, 10);
 
 /**
  * AdminListInvitationsRequest narrows the invitations of any organization.
@@ -340,7 +389,7 @@ export type AdminListInvitationsRequest = Message<"modelgateway.auth.v1.AdminLis
  * Use `create(AdminListInvitationsRequestSchema)` to create a new message.
  */
 export const AdminListInvitationsRequestSchema: GenMessage<AdminListInvitationsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 9);
+  messageDesc(file_modelgateway_auth_v1_invitation, 11);
 
 /**
  * AdminListInvitationsResponse is one page of invitations.
@@ -368,7 +417,7 @@ export type AdminListInvitationsResponse = Message<"modelgateway.auth.v1.AdminLi
  * Use `create(AdminListInvitationsResponseSchema)` to create a new message.
  */
 export const AdminListInvitationsResponseSchema: GenMessage<AdminListInvitationsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 10);
+  messageDesc(file_modelgateway_auth_v1_invitation, 12);
 
 /**
  * AdminDeleteInvitationRequest names an invitation of any organization.
@@ -396,7 +445,7 @@ export type AdminDeleteInvitationRequest = Message<"modelgateway.auth.v1.AdminDe
  * Use `create(AdminDeleteInvitationRequestSchema)` to create a new message.
  */
 export const AdminDeleteInvitationRequestSchema: GenMessage<AdminDeleteInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 11);
+  messageDesc(file_modelgateway_auth_v1_invitation, 13);
 
 /**
  * AdminDeleteInvitationResponse has no content: the token is void from now on.
@@ -411,7 +460,7 @@ export type AdminDeleteInvitationResponse = Message<"modelgateway.auth.v1.AdminD
  * Use `create(AdminDeleteInvitationResponseSchema)` to create a new message.
  */
 export const AdminDeleteInvitationResponseSchema: GenMessage<AdminDeleteInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_invitation, 12);
+  messageDesc(file_modelgateway_auth_v1_invitation, 14);
 
 /**
  * InvitationStatus is what an invitation's state is at a moment.

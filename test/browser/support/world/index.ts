@@ -2,7 +2,7 @@ import type { TestGateway } from '../../../support/gateway.ts';
 import { growCatalog } from './catalog.ts';
 import { runJobs } from './jobs.ts';
 import { settleMoney } from './money.ts';
-import { invitePeople, ok, type People } from './people.ts';
+import { invitePeople, ok, type People, tokenMailedTo } from './people.ts';
 import { recordUsage } from './usage.ts';
 
 const dayMs = 86_400_000;
@@ -17,6 +17,8 @@ export type World = {
   restrictedKeyId: string;
   invoiceId: string;
   invoiceNumber: string;
+  /** Of the invitation that nobody has accepted yet. */
+  invitationToken: string;
   /** A finished job of the owner. */
   jobId: string;
   /** An organization that the operator sees suspended. */
@@ -53,6 +55,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
   await create(admin.token, { name: 'Load test' });
   await create(member.token, { name: 'First steps' });
   await ok(gateway, 'POST', '/invitations', owner.token, { email: 'new.colleague@example.com', role: 'member' });
+  const invitationToken = await tokenMailedTo(gateway, operator.token, 'new.colleague@example.com');
   const other = await ok(gateway, 'POST', '/admin/organizations', operator.token, {
     name: 'Contoso Labs',
     owner_email: 'somebody@contoso.example',
@@ -67,6 +70,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
   const { invoiceId, invoiceNumber } = await settleMoney(gateway, people, costUsd);
   return {
     people,
+    invitationToken,
     keyId: checkout.id,
     restrictedKeyId: nightly.id,
     invoiceId,
