@@ -23,14 +23,15 @@ export const quantityPerUnit = (unit: PriceUnit): bigint => {
 
 /**
  * Splits the cost of a call into lines that add up to it exactly: each is rounded down, and the largest takes the rest. The cost is taken
- * as it was metered; if the rates give another one, the largest line takes the difference.
+ * as it was metered, which is capped (`costNanoUsdMax`): if the rates give more, the later lines get only what the earlier ones leave; if
+ * they give less, the largest line takes the difference.
  */
 export function pricedLines(rates: PriceRates, usage: MeteredUsage, costNanoUsd: bigint): PricedLine[] {
   const lines: PricedLine[] = [];
   let sum = 0n;
   const add = (unit: PriceUnit, quantity: bigint, unitPriceNanoUsd: bigint): void => {
     if (quantity === 0n || unitPriceNanoUsd === 0n) return;
-    const amountNanoUsd = (quantity * unitPriceNanoUsd) / quantityPerUnit(unit);
+    const amountNanoUsd = smaller((quantity * unitPriceNanoUsd) / quantityPerUnit(unit), costNanoUsd - sum);
     sum += amountNanoUsd;
     lines.push({ unit, quantity, unitPriceNanoUsd, amountNanoUsd });
   };

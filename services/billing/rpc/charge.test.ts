@@ -5,9 +5,11 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { costNanoUsdMax } from '#shared/money.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import {
   as,
+  dearestPrice,
   operator,
   person,
   service,
@@ -224,6 +226,21 @@ test('truth, ledger, counters and invoice lines agree to the nano-USD on a rando
     expect(invoice!.totalNanoUsd).toBe(spent > 110_000_022n ? spent - 110_000_022n : 0n);
   }
   await sound();
+});
+
+test('the largest call that Usage accepts is charged at the highest rates, with lines that add up to its cost', async () => {
+  const owner = person();
+  const { tenantId } = owner;
+  const most = 1_000_000_000_000n;
+  const costNanoUsd = costNanoUsdMax;
+  const usage = { inputTokens: most, outputTokens: most, images: most, costNanoUsd };
+  const event = usageEvent({ tenantId, costNanoUsd, priceVersionId: dearestPrice.id, usage });
+  expect(await test1.billing.charge({ events: [event] }, service)).toMatchObject({ charged: 1 });
+  const { invoices } = await test1.billing.listInvoices({}, as(owner));
+  const { invoice } = await test1.billing.getInvoice({ invoiceId: invoices[0]!.id }, as(owner));
+  expect(invoice!.lineItems.reduce((sum, { line }) => sum + line!.amountNanoUsd, 0n)).toBe(costNanoUsd);
+  for (const { line } of invoice!.lineItems) expect(line!.amountNanoUsd).toBeGreaterThanOrEqual(0n);
+  await sound(tenantId);
 });
 
 test('the role under which services work can neither edit nor delete what was posted, nor post out of balance', async () => {
