@@ -37,7 +37,7 @@ type SpentBudget = {
  * Up to this share of a budget counts as spent: a call is refused that could cost more than what is left, so hardly any budget is spent to
  * its last cent.
  */
-const shareLeftMax = 0.05;
+const shareLeftMax = 0.1;
 
 /** The budgets that refuse calls: the organization's, one's own, and those of keys that are still in use. */
 export function spentBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey[]): readonly SpentBudget[] {
