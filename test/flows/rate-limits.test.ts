@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -175,6 +176,18 @@ describe('a key that exceeds its limits', () => {
       type: 'tokens',
       code: 'rate_limit_exceeded',
     });
+  });
+
+  test('may send several photos at once, as calls and as jobs: their length is not held as that of a text', async () => {
+    const { id, key } = await gateway.createKey(session);
+    const photo = `data:image/jpeg;base64,${randomBytes(2_000_000).toString('base64')}`;
+    const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: photo } }] }];
+    const asking = [{ messages }, { messages }, { messages, background: true }, { messages, background: true }];
+    const answers = await Promise.all(asking.map((fields) => chat(key, fields)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 202, 202]);
+    // A second of the limit is 3,333 tokens.
+    expect(Number((await chat(key)).headers.get('x-ratelimit-remaining-tokens'))).toBeGreaterThan(180_000);
+    await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
   });
 
   test('has no more concurrent calls than it may', async () => {

@@ -6,7 +6,7 @@ import { readEmbeddings } from './embeddings-answer.ts';
 import { asksForJob, bodyForUpstream, promptsIn, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
-import { bytesPerToken } from './text-call.ts';
+import { tokensOfPrompt } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 const fields = fieldSet('model', 'background', 'encoding_format', 'input');
@@ -30,14 +30,13 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
       input === undefined ? 'missing_required_field' : 'invalid_value',
     );
   }
+  const { inputTokens, inputTokensLikely } = tokensOfPrompt(request);
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
     streamed: false,
     background: asksForJob(scan),
-    estimate: textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), 0, {
-      prompts: promptsIn(scan, 'input'),
-    }),
+    estimate: textEstimate(inputTokens, 0, { prompts: promptsIn(scan, 'input'), inputTokensLikely }),
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
     reader: (head, bound) =>

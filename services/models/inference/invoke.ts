@@ -160,7 +160,7 @@ export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }:
 
 /** The tokens held against the tokens-per-minute limit until the call's real use is known. */
 export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
-  call.estimate.inputTokens +
+  call.estimate.inputTokensLikely +
   Math.min(
     call.estimate.outputTokensMax ?? 0,
     (model.maxOutputTokens || Number.POSITIVE_INFINITY) * call.estimate.answers,

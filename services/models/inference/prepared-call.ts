@@ -6,6 +6,8 @@ import type { UsageBound } from './usage-bound.ts';
 type Estimate = {
   /** Tokens of the prompt, estimated from its length. */
   inputTokens: number;
+  /** The same, but for its media, which have far fewer tokens than their length says: for limits that are corrected when the call ends. */
+  inputTokensLikely: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
   /** The number of prompts; each may fill the model's context by itself. */
@@ -21,9 +23,10 @@ type Estimate = {
 export const textEstimate = (
   inputTokens: number,
   outputTokensMax: number | null,
-  { prompts = 1, answers = 1 } = {},
+  { prompts = 1, answers = 1, inputTokensLikely = inputTokens } = {},
 ): Estimate => ({
   inputTokens,
+  inputTokensLikely,
   outputTokensMax,
   prompts,
   answers,

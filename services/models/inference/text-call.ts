@@ -2,6 +2,7 @@ import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_servic
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { prefixedId } from '#shared/ids.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
+import { mediaBytesIn } from '../bytes/media-bytes.ts';
 import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
@@ -39,6 +40,20 @@ const tokensMax = 100_000_000;
 
 /** Roughly how many bytes of JSON make a token; for estimates before a call, never for charges. */
 export const bytesPerToken = 4;
+/** The same for media in base64: a photo of 2 MB has 1,000 to 3,000 tokens, and so has a minute of uncompressed speech. */
+const mediaBytesPerToken = 1024;
+
+/** The tokens of a prompt in JSON, for `textEstimate`. */
+export function tokensOfPrompt({ body }: Pick<InvokeRequest, 'body'>): {
+  inputTokens: number;
+  inputTokensLikely: number;
+} {
+  const mediaBytes = mediaBytesIn(body);
+  return {
+    inputTokens: Math.ceil(body.byteLength / bytesPerToken),
+    inputTokensLikely: Math.ceil((body.byteLength - mediaBytes) / bytesPerToken + mediaBytes / mediaBytesPerToken),
+  };
+}
 
 /** Reads a chat or text completion. */
 export function prepareText(request: InvokeRequest, tools: CallTools): PreparedCall {
@@ -71,11 +86,12 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
-  const estimate = textEstimate(
-    Math.ceil(request.body.byteLength / bytesPerToken),
-    outputTokensMax === null ? null : outputTokensMax * answers,
-    { prompts, answers },
-  );
+  const { inputTokens, inputTokensLikely } = tokensOfPrompt(request);
+  const estimate = textEstimate(inputTokens, outputTokensMax === null ? null : outputTokensMax * answers, {
+    prompts,
+    answers,
+    inputTokensLikely,
+  });
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
