@@ -11,11 +11,23 @@ export function retryAfterFailure({ attempts, expires }: { attempts: number; exp
 }
 
 /** The error of a failed attempt: the mail server's answer, if there was one, and the command that it answered. */
-export type SendingError = Error & { responseCode?: number; command?: string };
+export type SendingError = Error & { responseCode?: number; response?: string; command?: string };
+
+/**
+ * Answers about the gateway that some servers give only to the recipient or the text: that it may send no more for now (RFC 3463 section
+ * 3.5), and that they do not relay for somebody who has not signed in. The latter has no code of its own.
+ */
+const aboutGateway = /\b5\.4\.5\b|\brelay(ing)?\b(?!@)/i;
+/** Bad sequence of commands (RFC 5321 section 4.2.3); authentication required (RFC 4954 section 6). */
+const codesAboutGateway: readonly number[] = [503, 530];
 
 /**
  * Whether the mail server refused this mail for good: by a 5yz (RFC 5321 section 4.2.1) about its recipient or its text. Refusals of a
- * connection, a login or the sender are about the gateway, and an operator can correct them.
+ * connection, a login, the sender or the amount of mail are about the gateway, and an operator can correct them.
  */
-export const isPermanentRefusal = ({ responseCode = 0, command }: SendingError): boolean =>
-  (command === 'RCPT TO' || command === 'DATA') && responseCode >= 500 && responseCode < 600;
+export const isPermanentRefusal = ({ responseCode = 0, response = '', command }: SendingError): boolean =>
+  (command === 'RCPT TO' || command === 'DATA') &&
+  responseCode >= 500 &&
+  responseCode < 600 &&
+  !codesAboutGateway.includes(responseCode) &&
+  !aboutGateway.test(response);

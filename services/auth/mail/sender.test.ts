@@ -131,18 +131,27 @@ test('a temporary refusal is retried later, a permanent one is not', async () =>
   expect(server.received).toHaveLength(1);
 });
 
-test('what a mail server says about the gateway, its login or its sender ends no mail, but what it says about the recipient does', async () => {
+test('what a mail server says about the gateway, its login, its sender or its quota ends no mail, but what it says about the recipient does', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.now());
   const lines: Record<string, unknown>[] = [];
   const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
   const logger = createLogger({ level: 'warn', name: 'auth', destination });
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock, logger });
-  server.refusals.push({ to: 'AUTH', responseCode: 535 }, { to: 'MAIL FROM', responseCode: 550 });
+  server.refusals.push(
+    { to: 'AUTH', responseCode: 535 },
+    { to: 'MAIL FROM', responseCode: 550 },
+    { to: 'RCPT TO', responseCode: 530, message: '5.7.0 Authentication required' },
+    { to: 'RCPT TO', responseCode: 554, message: '5.7.1 <reader@example.com>: Relay access denied' },
+    { to: 'DATA', responseCode: 550, message: '5.4.5 Daily user sending limit exceeded' },
+  );
   await fixture.auth.sendMail({ mails: [mail('later')] }, asService('models'));
   for (const [attempts, waitMs] of [
     [1, 10_000],
     [2, 20_000],
+    [3, 40_000],
+    [4, 80_000],
+    [5, 160_000],
   ] as const) {
     const isRefused = async () => {
       const [kept] = await listed(fixture);
@@ -159,8 +168,7 @@ test('what a mail server says about the gateway, its login or its sender ends no
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
   expect(lines.map(({ msg }) => msg)).toEqual([
-    'an email could not be sent; it will be retried',
-    'an email could not be sent; it will be retried',
+    ...Array<string>(5).fill('an email could not be sent; it will be retried'),
     'an email could not be sent and was given up',
   ]);
   expect(JSON.stringify(lines)).not.toContain('reader@example.com');
