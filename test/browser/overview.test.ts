@@ -90,7 +90,7 @@ test('the overview says which budgets refuse calls, why and until when, and no m
   const key = await ask('POST', '/api-keys', { name: 'Capped', spend_cap_usd: 0 });
   await page.reload();
   await credit.getByText('$0.03 left').waitFor();
-  await credit.getByText('Calls that could cost more are refused.').waitFor();
+  await credit.getByText('Once nothing is left, calls are refused.').waitFor();
   await item('Your daily limit').getByText('Every call that costs anything is refused until').waitFor();
   await item('Capped').getByText('Daily cap: nothing left').waitFor();
   expect(await seriousFindings(page)).toEqual([]);

@@ -7,7 +7,7 @@ import { type Loadable, Loaded, together } from '../../ui/failure.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
 import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
-import { type Budgets, SpentBudgetItem, spentBudgets, useBudgets } from './budgets.tsx';
+import { type Budgets, ScarceBudgetItem, scarceBudgets, useBudgets } from './budgets.tsx';
 
 /** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */
 const shownMax = 6;
@@ -26,7 +26,7 @@ export function Attention({ keys, models, wallet }: AttentionProps) {
 
 type ItemsProps = { keys: readonly ApiKey[]; models: readonly Model[]; budgets: Budgets };
 
-/** The most urgent first: budgets that refuse calls, keys about to expire, models out of service, models about to retire. */
+/** The most urgent first: budgets that refuse calls or soon will, keys about to expire, models out of service, models about to retire. */
 function Items({ keys, models, budgets }: ItemsProps) {
   const soon = keys
     .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - currentMs() < 7 * dayMs)
@@ -36,7 +36,7 @@ function Items({ keys, models, budgets }: ItemsProps) {
     .filter((model) => model.deprecated_at !== null)
     .sort((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
   const items = [
-    ...spentBudgets(budgets, keys).map((budget) => <SpentBudgetItem key={budget.id} budget={budget} />),
+    ...scarceBudgets(budgets, keys).map((budget) => <ScarceBudgetItem key={budget.id} budget={budget} />),
     ...soon.map((key) => (
       <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
         <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
@@ -65,7 +65,7 @@ function Items({ keys, models, budgets }: ItemsProps) {
   if (items.length === 0)
     return (
       <p className="text-sm text-faint">
-        Nothing. No key expires within a week, no budget is used up, and no model is retiring or out of service.
+        Nothing. No key expires within a week, no budget is nearly used up, and no model is retiring or out of service.
       </p>
     );
   return (

@@ -22,7 +22,7 @@ export function useBudgets(wallet: Loadable<Wallet>): Loadable<Budgets> {
   return together<Budgets>({ ownLimit, ...(enabled && { funds }) });
 }
 
-type SpentBudget = {
+type ScarceBudget = {
   id: string;
   name: string;
   href: string;
@@ -33,17 +33,14 @@ type SpentBudget = {
   advice: ReactNode;
 };
 
-/**
- * Up to this share of a budget counts as spent: a call is refused that could cost more than what is left, so hardly any budget is spent to
- * its last cent.
- */
+/** With this share of a budget left it is worth attention. Calls are refused once nothing is left: the last one may exceed the budget. */
 const shareLeftMax = 0.1;
 
-/** The budgets that refuse calls: the organization's, one's own, and those of keys that are still in use. */
-export function spentBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey[]): readonly SpentBudget[] {
+/** The budgets that refuse calls, or soon will: the organization's, one's own, and those of keys that are still in use. */
+export function scarceBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey[]): readonly ScarceBudget[] {
   return [
-    ...(funds === undefined ? [] : spentFunds(funds)),
-    ...budgetIfSpent(ownLimit.limit_usd, ownLimit.remaining_usd ?? 0, {
+    ...(funds === undefined ? [] : scarceFunds(funds)),
+    ...budgetIfScarce(ownLimit.limit_usd, ownLimit.remaining_usd ?? 0, {
       id: 'own limit',
       name: 'Your daily limit',
       href: '/limits',
@@ -53,7 +50,7 @@ export function spentBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey
     ...keys
       .filter((key) => key.is_active && key.budget?.spent_today_usd != null)
       .flatMap(({ id, name, spend_cap_usd, budget }) =>
-        budgetIfSpent(spend_cap_usd, (spend_cap_usd ?? 0) - (budget?.spent_today_usd ?? 0), {
+        budgetIfScarce(spend_cap_usd, (spend_cap_usd ?? 0) - (budget?.spent_today_usd ?? 0), {
           id,
           name,
           href: `/keys/${id}`,
@@ -65,19 +62,19 @@ export function spentBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey
   ];
 }
 
-const budgetIfSpent = (
+const budgetIfScarce = (
   limitUsd: number | null,
   leftUsd: number,
-  budget: Omit<SpentBudget, 'leftUsd'>,
-): readonly SpentBudget[] => (limitUsd !== null && leftUsd <= limitUsd * shareLeftMax ? [{ ...budget, leftUsd }] : []);
+  budget: Omit<ScarceBudget, 'leftUsd'>,
+): readonly ScarceBudget[] => (limitUsd !== null && leftUsd <= limitUsd * shareLeftMax ? [{ ...budget, leftUsd }] : []);
 
 /** Usage is paid from commitment and credit, then as one goes, up to the cap. */
-function spentFunds({ plan, wallet, commitment, paygCap }: Funds): readonly SpentBudget[] {
+function scarceFunds({ plan, wallet, commitment, paygCap }: Funds): readonly ScarceBudget[] {
   const creditLeftUsd = wallet.balance_usd + (commitment?.remaining_usd ?? 0);
   const creditUsd = wallet.lots.reduce((sum, lot) => sum + lot.granted_usd, commitment?.amount_usd ?? 0);
   if (plan.payg_enabled) {
     if (paygCap.limit_usd === null) return [];
-    return budgetIfSpent(creditUsd + paygCap.limit_usd, creditLeftUsd + (paygCap.remaining_usd ?? 0), {
+    return budgetIfScarce(creditUsd + paygCap.limit_usd, creditLeftUsd + (paygCap.remaining_usd ?? 0), {
       id: 'pay-as-you-go cap',
       name: 'The organization’s pay-as-you-go cap',
       href: '/limits',
@@ -86,7 +83,7 @@ function spentFunds({ plan, wallet, commitment, paygCap }: Funds): readonly Spen
     });
   }
   const monthlyUsd = plan.included.monthly_credit_usd;
-  return budgetIfSpent(creditUsd, creditLeftUsd, {
+  return budgetIfScarce(creditUsd, creditLeftUsd, {
     id: 'credit',
     name: 'The organization’s credit',
     href: '/billing',
@@ -104,7 +101,11 @@ function spentFunds({ plan, wallet, commitment, paygCap }: Funds): readonly Spen
   });
 }
 
-export function SpentBudgetItem({ budget: { name, href, kind, leftUsd, resetsAt, advice } }: { budget: SpentBudget }) {
+export function ScarceBudgetItem({
+  budget: { name, href, kind, leftUsd, resetsAt, advice },
+}: {
+  budget: ScarceBudget;
+}) {
   const isNothingLeft = leftUsd <= 0;
   const left = `${isNothingLeft ? 'nothing' : formatUsd(leftUsd)} left`;
   return (
@@ -118,7 +119,7 @@ export function SpentBudgetItem({ budget: { name, href, kind, leftUsd, resetsAt,
         </Badge>
       </span>
       <span className="text-soft wrap-anywhere">
-        {isNothingLeft ? 'Every call that costs anything is refused' : 'Calls that could cost more are refused'}
+        {isNothingLeft ? 'Every call that costs anything is refused' : 'Once nothing is left, calls are refused'}
         {resetsAt !== undefined && (
           <>
             {' '}
