@@ -18,16 +18,19 @@ export type SendingError = Error & { responseCode?: number; response?: string; c
  * 3.5), and that they do not relay for somebody who has not signed in. The latter has no code of its own.
  */
 const aboutGateway = /\b5\.4\.5\b|\brelay(ing)?\b(?!@)/i;
-/** Bad sequence of commands (RFC 5321 section 4.2.3); authentication required (RFC 4954 section 6). */
-const codesAboutGateway: readonly number[] = [503, 530];
+/** Closing the connection, bad sequence of commands (RFC 5321 section 4.2.3); authentication required (RFC 4954 section 6). */
+const codesAboutGateway: readonly number[] = [421, 503, 530];
 
 /**
- * Whether the mail server refused this mail for good: by a 5yz (RFC 5321 section 4.2.1) about its recipient or its text. Refusals of a
- * connection, a login, the sender or the amount of mail are about the gateway, and an operator can correct them.
+ * Whether the mail server answered about this mail, its recipient or its text. Any other failure concerns all mails: no answer, and the
+ * refusal of a connection, a login, the sender or the amount of mail, which an operator can correct.
  */
-export const isPermanentRefusal = ({ responseCode = 0, response = '', command }: SendingError): boolean =>
+export const isAboutMail = ({ responseCode, response = '', command }: SendingError): boolean =>
   (command === 'RCPT TO' || command === 'DATA') &&
-  responseCode >= 500 &&
-  responseCode < 600 &&
+  responseCode !== undefined &&
   !codesAboutGateway.includes(responseCode) &&
   !aboutGateway.test(response);
+
+/** Whether the mail server refused this mail for good: by a 5yz (RFC 5321 section 4.2.1). */
+export const isPermanentRefusal = (error: SendingError): boolean =>
+  isAboutMail(error) && error.responseCode! >= 500 && error.responseCode! < 600;

@@ -315,6 +315,27 @@ test('a mail server that is away delays mails and fails no request', async () =>
   expect(back.received).toHaveLength(1);
 });
 
+test('while a mail server takes no mail at all, only a few of the due mails are tried at a time', async () => {
+  await using server = await startMailServer();
+  const triedMs: number[] = [];
+  for (let tries = 0; tries < 8; tries += 1) {
+    server.refusals.push({
+      to: 'MAIL FROM',
+      responseCode: 451,
+      get message() {
+        triedMs.push(performance.now());
+        return 'no disk space';
+      },
+    });
+  }
+  await using fixture = await startTestAuth({ smtpUrl: server.url });
+  const mails = Array.from({ length: 20 }, (_, nth) => mail(`mail ${nth}`));
+  await fixture.auth.sendMail({ mails }, asService('models'));
+  await waitFor(() => server.received.length === 12, { description: 'the mails that were not tried in vain' });
+  // Two at a time, with half a second after each two.
+  expect(triedMs.at(-1)! - triedMs[0]!).toBeGreaterThan(1_400);
+});
+
 test('a stale mail, and one to someone who left, is dropped', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));

@@ -8,7 +8,7 @@ import { startRecurringWork } from '#shared/recurring-work.ts';
 import { MailEntity, type MailRow } from '../db/mail.entity.ts';
 import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
-import { isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
+import { isAboutMail, isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
 import type { MailOutbox } from './outbox.ts';
 import { connectionsMax, createSmtp } from './smtp.ts';
 
@@ -36,25 +36,29 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const { database, clock, logger } = deps;
   const smtp = createSmtp(deps.smtpUrl, deps.from);
 
-  const sendDue = async (signal: AbortSignal): Promise<number> => {
+  /** Sends a few; returns whether there may be more that are worth trying now. */
+  const sendDue = async (signal: AbortSignal): Promise<boolean> => {
     // No more are claimed: one that waited for a connection could outlive its claim.
     const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: connectionsMax };
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
-    await Promise.all(
+    const failures = await Promise.all(
       mails.map((mail) =>
         // A failing one does not end the round: otherwise others would be claimed while its neighbour holds a connection.
-        handle(mail, signal).catch((err) =>
+        handle(mail, signal).catch((err) => {
           logger.warn(
             { err, mailId: mail.id },
             'an email could not be processed; it is tried again when its claim ends',
-          ),
-        ),
+          );
+          return null;
+        }),
       ),
     );
-    return mails.length;
+    // If the mail server is away, thousands would be tried in vain, each with a line in the log.
+    return mails.length === connectionsMax && failures.every((error) => error === null || isAboutMail(error));
   };
 
-  const handle = async (mail: MailRow, signal: AbortSignal): Promise<void> => {
+  /** Returns why the mail server did not take it; null: it did, or was not asked. */
+  const handle = async (mail: MailRow, signal: AbortSignal): Promise<SendingError | null> => {
     if (await isStale(mail)) {
       const { id: mailId, kind, attempts } = mail;
       // This claim counted as one.
@@ -64,17 +68,21 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
           'an email was dropped: its link has expired, or its recipient is no longer active',
         );
       await settle(mail, { status: MailStatus.DROPPED });
-      return;
+      return null;
+    }
+    const body = deps.outbox.open(mail);
+    if (body === null) {
+      await retryLater(mail, new Error('its text cannot be decrypted: no SERVICE_SECRET opens it'));
+      return null;
     }
     try {
-      const body = deps.outbox.open(mail);
-      if (body === null) throw new Error('its text cannot be decrypted: no SERVICE_SECRET opens it');
       await smtp.send(mail, body);
     } catch (error) {
       await retryLater(mail, error as SendingError);
-      return;
+      return error as SendingError;
     }
     await noteSent(mail, signal);
+    return null;
   };
 
   /** Repeated only while the claim lasts: after that another claim would send the mail once more. */
@@ -122,8 +130,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     name: 'sending emails',
     everyMs: pollMs,
     async round(signal) {
-      // There may be more.
-      while (!signal.aborted && (await sendDue(signal)) === connectionsMax);
+      while (!signal.aborted && (await sendDue(signal)));
     },
     logger,
   });
