@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { nanoUsdPerCent } from '#shared/money.ts';
+import { isStorableText } from '#shared/safe-text.ts';
 import type { PaymentEvent, PaymentProvider } from './provider.ts';
 
 /** How old a signature may be; Stripe's own libraries accept the same. */
@@ -58,8 +59,8 @@ function parse(payload: Uint8Array): { id: string; type: string; object: StripeO
     const event = JSON.parse(Buffer.from(payload).toString('utf8'));
     const { id, type } = event;
     const object = event.data?.object;
-    const isEvent = typeof id === 'string' && id !== '' && id.length <= 255 && typeof type === 'string';
-    if (isEvent && typeof object === 'object' && object !== null) return { id, type, object };
+    if (isId(id) && typeof type === 'string' && typeof object === 'object' && object !== null)
+      return { id, type, object };
   } catch {
     // Answered below.
   }
@@ -78,12 +79,13 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
     tenantId: tenantId.toLowerCase(),
     amountNanoUsd: BigInt(amount) * nanoUsdPerCent,
     invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,
-    description: typeof object.id === 'string' ? `Payment ${object.id.slice(0, 200)}` : 'Payment',
+    description: isId(object.id) ? `Payment ${object.id.slice(0, 200)}` : 'Payment',
   };
   return { payment, unbooked: null };
 }
 
-const isId = (value: unknown): value is string => typeof value === 'string' && value !== '' && value.length <= 255;
+const isId = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= 255 && isStorableText(value);
 
 /** The amount in the smallest unit of its currency; null when nothing was paid. */
 function amountOf(type: string, object: StripeObject): number | null {

@@ -249,6 +249,7 @@ describe('a webhook', () => {
     '{}',
     '{"id":"e","type":"t"}',
     '{"id":"","type":"t","data":{"object":{}}}',
+    '{"id":"e\\u0000","type":"t","data":{"object":{}}}',
     'no json',
   ])('that is signed and says %j books nothing', async (body) => {
     await expectRefused(() => receive(body, paymentSignature(body)), { status: 400 });
