@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { RateLimitError } from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -58,6 +59,26 @@ describe("a key's daily spend cap", () => {
     expect(error.message).toMatch(/will reset at \d{4}-\d{2}-\d{2}T00:00:00/);
     expect(error.headers.get('x-should-retry')).toBe('false');
     expect(Number(error.headers.get('retry-after'))).toBeLessThanOrEqual(86_400);
+  });
+
+  test('has room for several photos at once where the context of their model is unknown: their length is not held as that of a text', async () => {
+    const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
+    const model = 'photos';
+    await admin('/models', { name: model, operations: ['chat_completions'] });
+    await admin('/deployments', {
+      model,
+      dialect: 'sandbox',
+      base_url: 'sandbox://local',
+      upstream_model: 'sandbox-chat',
+    });
+    await admin('/prices', { model, input_per_million_tokens_usd: 2.5, output_per_million_tokens_usd: 10 });
+    const { id, key } = await gateway.createKey(session, { spend_cap_usd: 5 });
+    const photo = `data:image/jpeg;base64,${randomBytes(2_000_000).toString('base64')}`;
+    const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: photo } }] }];
+    const asking = { ...request, model, messages };
+    const calls = Array.from({ length: 4 }, () => gateway.call('POST', '/v1/chat/completions', key, asking));
+    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
   });
 
   test('refuses a call or a job, with log lines that all name the request', async () => {

@@ -23,8 +23,9 @@ const contextWindowOf = ({ contextWindow }: ModelLimits): number => contextWindo
 
 /** The most that a call can use, as far as budgets hold something for it. */
 function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLimits): Measures {
-  const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
-  const promptMax = inputTokens * tokensPerEstimatedToken;
+  const { inputTokens, mediaBytes, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
+  const mediaMax = Math.min(mediaBytes, contextWindowOf(model) * prompts);
+  const promptMax = inputTokens * tokensPerEstimatedToken + mediaMax;
   // A file is heard window by window, and each fills the context by itself.
   const isBounded = model.contextWindow !== 0 && audioMs === 0;
   return {
@@ -39,12 +40,13 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
 
 /**
  * The most that a call can be charged on its upstream's word: what is held for it, except that the prompt may fill the model's context
- * whatever its text (images may be elsewhere), and that a model of unknown size may reason out of sight.
+ * whatever its text (images may be elsewhere), and that a model of unknown size may reason out of sight, or read long media.
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
   const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });
-  const context = contextWindowOf(model) * call.estimate.prompts;
-  return new UsageBound({ ...most, inputTokens: Math.max(most.inputTokens, context) });
+  const { inputTokens, mediaBytes, prompts } = call.estimate;
+  const promptMax = model.contextWindow === 0 ? inputTokens * tokensPerEstimatedToken + mediaBytes : most.inputTokens;
+  return new UsageBound({ ...most, inputTokens: Math.max(promptMax, contextWindowOf(model) * prompts) });
 }
 
 /** The most that a call can cost, and the least with which it is worth running; 0: only with all of it. */

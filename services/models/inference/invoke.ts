@@ -158,9 +158,13 @@ export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }:
   }
 }
 
+/** Roughly: a photo of 2 MB has 1,000 to 3,000 tokens, and so has a minute of uncompressed speech. */
+const mediaBytesPerToken = 1024;
+
 /** The tokens held against the tokens-per-minute limit until the call's real use is known. */
 export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
-  call.estimate.inputTokensLikely +
+  call.estimate.inputTokens +
+  Math.ceil(call.estimate.mediaBytes / mediaBytesPerToken) +
   Math.min(
     call.estimate.outputTokensMax ?? 0,
     (model.maxOutputTokens || Number.POSITIVE_INFINITY) * call.estimate.answers,

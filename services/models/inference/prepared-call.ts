@@ -4,10 +4,10 @@ import type { UsageBound } from './usage-bound.ts';
 
 /** The most that a call will use, known before it runs; budgets and token limits hold it. */
 type Estimate = {
-  /** Tokens of the prompt, estimated from its length. */
+  /** Tokens of the prompt without its media, estimated from its length. */
   inputTokens: number;
-  /** The same, but for its media, which have far fewer tokens than their length says: for limits that are corrected when the call ends. */
-  inputTokensLikely: number;
+  /** Roughly how much of the prompt is media in base64, which have far fewer tokens than their length says. */
+  mediaBytes: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
   /** The number of prompts; each may fill the model's context by itself. */
@@ -23,10 +23,10 @@ type Estimate = {
 export const textEstimate = (
   inputTokens: number,
   outputTokensMax: number | null,
-  { prompts = 1, answers = 1, inputTokensLikely = inputTokens } = {},
+  { prompts = 1, answers = 1, mediaBytes = 0 } = {},
 ): Estimate => ({
   inputTokens,
-  inputTokensLikely,
+  mediaBytes,
   outputTokensMax,
   prompts,
   answers,

@@ -40,20 +40,6 @@ const tokensMax = 100_000_000;
 
 /** Roughly how many bytes of JSON make a token; for estimates before a call, never for charges. */
 export const bytesPerToken = 4;
-/** The same for media in base64: a photo of 2 MB has 1,000 to 3,000 tokens, and so has a minute of uncompressed speech. */
-const mediaBytesPerToken = 1024;
-
-/** The tokens of a prompt in JSON, for `textEstimate`. */
-export function tokensOfPrompt({ body }: Pick<InvokeRequest, 'body'>): {
-  inputTokens: number;
-  inputTokensLikely: number;
-} {
-  const mediaBytes = mediaBytesIn(body);
-  return {
-    inputTokens: Math.ceil(body.byteLength / bytesPerToken),
-    inputTokensLikely: Math.ceil((body.byteLength - mediaBytes) / bytesPerToken + mediaBytes / mediaBytesPerToken),
-  };
-}
 
 /** Reads a chat or text completion. */
 export function prepareText(request: InvokeRequest, tools: CallTools): PreparedCall {
@@ -86,12 +72,12 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
-  const { inputTokens, inputTokensLikely } = tokensOfPrompt(request);
-  const estimate = textEstimate(inputTokens, outputTokensMax === null ? null : outputTokensMax * answers, {
-    prompts,
-    answers,
-    inputTokensLikely,
-  });
+  const mediaBytes = mediaBytesIn(request.body);
+  const estimate = textEstimate(
+    Math.ceil((request.body.byteLength - mediaBytes) / bytesPerToken),
+    outputTokensMax === null ? null : outputTokensMax * answers,
+    { prompts, answers, mediaBytes },
+  );
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
