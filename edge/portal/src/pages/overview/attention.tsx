@@ -65,7 +65,8 @@ function Items({ keys, models, budgets }: ItemsProps) {
   if (items.length === 0)
     return (
       <p className="text-sm text-faint">
-        Nothing. No key expires within a week, no budget is nearly used up, and no model is retiring or out of service.
+        Nothing. No key expires within a week, no budget{budgets.funds === undefined && ' of yours'} is nearly used up,
+        and no model is retiring or out of service.
       </p>
     );
   return (
