@@ -109,10 +109,10 @@ test('the overview says which budgets refuse calls, why and until when, and no m
   await close();
 });
 
-test('the overview speaks to members, who may not see what the organization can pay, of their own budgets alone', async () => {
+test('the overview tells members, who may not see what the organization can pay, only of their own budgets', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/models', (route) => route.fulfill({ json: { data: [] } }));
   await signIn(page, portal.url, users.member);
-  await page.getByText('no budget of yours is used up').waitFor();
+  await page.getByText('no budget of yours is nearly used up').waitFor();
   await close();
 });
