@@ -15,9 +15,13 @@ export type SendingError = Error & { responseCode?: number; response?: string; c
 
 /**
  * Answers about the gateway that some servers give only to the recipient or the text: that it may send no more for now (RFC 3463 section
- * 3.5), and that they do not relay for somebody who has not signed in. The latter has no code of its own.
+ * 3.5), that they do not relay for somebody who has not signed in, and, by Postfix, that they refuse its address, name or sender. Most have
+ * no code of their own.
  */
-const aboutGateway = /\b5\.4\.5\b|\brelay(ing)?\b(?!@)/i;
+const aboutGateway =
+  /\b5\.4\.5\b|\brelay(ing)?\b(?!@)|\b(sender address|helo command) rejected\b|\bclient host .*(rejected|blocked)\b/i;
+/** Section 3.2 there: whatever the words, such as Postfix's "unknown in relay recipient table", the recipient's address is wrong. */
+const aboutRecipient = /^\d{3}[ -]5\.1\.([1-6]|10)\b/;
 /** Closing the connection, bad sequence of commands (RFC 5321 section 4.2.3); authentication required (RFC 4954 section 6). */
 const codesAboutGateway: readonly number[] = [421, 503, 530];
 
@@ -29,7 +33,7 @@ export const isAboutMail = ({ responseCode, response = '', command }: SendingErr
   (command === 'RCPT TO' || command === 'DATA') &&
   responseCode !== undefined &&
   !codesAboutGateway.includes(responseCode) &&
-  !aboutGateway.test(response);
+  (aboutRecipient.test(response) || !aboutGateway.test(response));
 
 /** Whether the mail server refused this mail for good: by a 5yz (RFC 5321 section 4.2.1). */
 export const isPermanentRefusal = (error: SendingError): boolean =>
