@@ -22,6 +22,13 @@ test.each([
   ['Chinese', '模型网关模型网关'.repeat(10_000)],
   ['Chinese in escapes', '\\u6a21\\u578b\\u7f51\\u5173'.repeat(8_000)],
   ['minified code', 'a=>b.c(\\"d\\",e),'.repeat(10_000)],
+  ['a list of addresses', 'https://www.example.com/some/page/of/many\\n'.repeat(3_000)],
+  ['a table of numbers', `${'1234.5,67.8,'.repeat(20)}\\n`.repeat(500)],
 ])('%s is not media', (_what, text) => {
   expect(mediaBytesIn(body(text))).toBe(0);
+});
+
+test('the token numbers that clients send instead of a text, without a space between them, are not media', () => {
+  const input = Array.from({ length: 50_000 }, (_, index) => (index * 7919) % 100_000);
+  expect(mediaBytesIn(Buffer.from(JSON.stringify({ input })))).toBe(0);
 });

@@ -6,10 +6,12 @@ const blockBytes = 4096;
 const sampleBytes = 512;
 /** PHP escapes the slashes of base64 and .NET its pluses, some 8 in a sample; of Chinese letters written as escapes a sample has 85. */
 const escapesMax = 32;
+/** Of these a text, or an array of token numbers, has at least one in each block. */
+const notBase64 = [' ', '"', ',', '.'];
 
 /**
- * Roughly how much of a JSON body is base64: whole blocks of ASCII without a space or a quote. The structure is not asked, since each
- * server takes media in a shape of its own.
+ * Roughly how much of a JSON body is base64: whole blocks of ASCII without `notBase64`. The structure is not asked, since each server
+ * takes media in a shape of its own.
  */
 export function mediaBytesIn(body: Uint8Array): number {
   const bytes = asBuffer(body);
@@ -21,7 +23,7 @@ export function mediaBytesIn(body: Uint8Array): number {
 }
 
 function isBase64(block: Buffer): boolean {
-  if (block.includes(' ') || block.includes('"') || !isAscii(block)) return false;
+  if (notBase64.some((sign) => block.includes(sign)) || !isAscii(block)) return false;
   const sample = block.subarray(0, sampleBytes);
   let escapes = 0;
   for (let at = sample.indexOf('\\'); at !== -1; at = sample.indexOf('\\', at + 1)) {
