@@ -18,7 +18,7 @@ const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 
 export function upstreamMetrics(registry: Registry): (model: string, deployment: string) => RunMetrics {
   const runs = new CellCounter({
     name: 'gateway_upstream_requests_total',
-    help: 'Requests sent to deployments, by outcome: answered (including refusals of a bad request), failed, rate_limited, or abandoned by the client.',
+    help: 'Requests sent to deployments, by outcome: answered (including refusals of a bad request), failed, rate_limited, or abandoned (the client left, or the server takes no WebSockets).',
     labelNames: ['model', 'deployment', 'outcome'],
     registers: [registry],
   });
