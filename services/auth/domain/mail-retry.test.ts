@@ -12,6 +12,7 @@ test.each([
   '550 5.1.1 <gone@relay.example>: Recipient address rejected: User unknown in virtual mailbox table',
   '550-5.1.1 The email account that you tried to reach does not exist. ab12.34 - gsmtp',
   '550 5.1.1 <gone@acme.example>... User unknown (mx-relay.acme.example)',
+  '550 <gone@relay.acme.example>: no such user; mx-relay.acme.example',
   '554 5.7.1 <reader@acme.example>: Recipient address rejected: Access denied',
 ])('a mail whose recipient is refused is given up: %s', (response) => {
   expect(isGivenUp(response)).toBe(true);
