@@ -13,6 +13,7 @@ test('without a mail server, too, a mail whose link no longer works is listed as
       operatorOf(fixture),
     );
     expect(page?.total).toBe(BigInt(mails.length));
+    for (const one of mails) expect(one.nextAttemptAt !== undefined).toBe(one.status === MailStatus.QUEUED);
     return mails.map((one) => [one.mail!.toEmail.split('@')[0], one.status, /\?token=/.test(one.mail!.text)]);
   };
   const invite = (name: string) =>
