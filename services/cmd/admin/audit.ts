@@ -1,4 +1,4 @@
-import { organizationEventTypes, platformEventTypes } from '#shared/audit-outbox/event-types.ts';
+import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
 import { type AdminCommand, type AdminContext, pageOf, pageOptions, textOption, UsageError } from './command.ts';
 import { timeText } from './time.ts';
 
@@ -10,7 +10,7 @@ export const auditCommands: readonly AdminCommand[] = [
     options: { ...pageOptions, organization: { type: 'string' }, type: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const type = textOption(args, 'type');
-      const types: readonly string[] = [...organizationEventTypes, ...platformEventTypes];
+      const types: readonly string[] = auditEventTypes;
       if (type !== '' && !types.includes(type)) throw new UsageError(`--type must be one of ${types.join(', ')}`);
       const filter = { page: pageOf(args), type };
       const request = { tenantId: textOption(args, 'organization'), filter };

@@ -10,8 +10,8 @@ const escapesMax = 32;
 const notBase64 = ['"', ',', '.'];
 
 /**
- * Roughly how much of a JSON body is base64: whole blocks of ASCII without spaces and `notBase64`. The structure is not asked, since each server
- * takes media in a shape of its own.
+ * Roughly how much of a JSON body is base64: whole blocks of ASCII without spaces and `notBase64`. The structure is not asked, since each
+ * server takes media in a shape of its own.
  */
 export function mediaBytesIn(body: Uint8Array): number {
   const bytes = asBuffer(body);

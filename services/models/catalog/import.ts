@@ -66,8 +66,8 @@ export async function importModels(
 type Import = { em: SqlEntityManager; now: Date; counts: ImportCounts };
 
 /**
- * What the catalog has of these models: themselves by name, and their deployments and prices in force by the model's id. Read at once, since a
- * file may name thousands.
+ * What the catalog has of these models: themselves by name, and their deployments and prices in force by the model's id. Read at once,
+ * since a file may name thousands.
  */
 async function whatIsKnown(em: SqlEntityManager, imported: readonly ImportedModel[], now: Date) {
   const models = await em.find(ModelEntity, { name: { $in: imported.map(({ name }) => name) }, deletedAt: null });

@@ -1,13 +1,12 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
-import { mediaBytesIn } from '../bytes/media-bytes.ts';
 import type { CallTools } from './call-tools.ts';
 import { readEmbeddings } from './embeddings-answer.ts';
 import { asksForJob, bodyForUpstream, promptsIn, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
-import { bytesPerToken } from './text-call.ts';
+import { promptSize } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 const fields = fieldSet('model', 'background', 'encoding_format', 'input');
@@ -31,13 +30,13 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
       input === undefined ? 'missing_required_field' : 'invalid_value',
     );
   }
-  const mediaBytes = mediaBytesIn(request.body);
+  const { inputTokens, mediaBytes } = promptSize(request.body);
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
     streamed: false,
     background: asksForJob(scan),
-    estimate: textEstimate(Math.ceil((request.body.byteLength - mediaBytes) / bytesPerToken), 0, {
+    estimate: textEstimate(inputTokens, 0, {
       prompts: promptsIn(scan, 'input'),
       mediaBytes,
     }),

@@ -41,6 +41,12 @@ const tokensMax = 100_000_000;
 /** Roughly how many bytes of JSON make a token; for estimates before a call, never for charges. */
 export const bytesPerToken = 4;
 
+/** The size of a prompt in JSON, as `textEstimate` takes it. */
+export function promptSize(body: Uint8Array): { inputTokens: number; mediaBytes: number } {
+  const mediaBytes = mediaBytesIn(body);
+  return { inputTokens: Math.ceil((body.byteLength - mediaBytes) / bytesPerToken), mediaBytes };
+}
+
 /** Reads a chat or text completion. */
 export function prepareText(request: InvokeRequest, tools: CallTools): PreparedCall {
   const scan = readJsonRequest(request.body, fields);
@@ -72,12 +78,12 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
-  const mediaBytes = mediaBytesIn(request.body);
-  const estimate = textEstimate(
-    Math.ceil((request.body.byteLength - mediaBytes) / bytesPerToken),
-    outputTokensMax === null ? null : outputTokensMax * answers,
-    { prompts, answers, mediaBytes },
-  );
+  const { inputTokens, mediaBytes } = promptSize(request.body);
+  const estimate = textEstimate(inputTokens, outputTokensMax === null ? null : outputTokensMax * answers, {
+    prompts,
+    answers,
+    mediaBytes,
+  });
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,

@@ -62,4 +62,6 @@ export const platformEventTypes = [
 ] as const;
 
 /** What the audit trail can record; readers can narrow it to one of these. */
-export type AuditEventType = (typeof organizationEventTypes | typeof platformEventTypes)[number];
+export const auditEventTypes = [...organizationEventTypes, ...platformEventTypes] as const;
+
+export type AuditEventType = (typeof auditEventTypes)[number];

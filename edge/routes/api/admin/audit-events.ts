@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { organizationEventTypes, platformEventTypes } from '#shared/audit-outbox/event-types.ts';
+import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -44,7 +44,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         description: 'Includes those of the platform itself. Newest first.',
         response: { 200: pageOf(adminAuditEventSchema) },
         querystring: Type.Object({
-          ...auditQuerySchema([...organizationEventTypes, ...platformEventTypes]),
+          ...auditQuerySchema(auditEventTypes),
           tenant_id: idFilter('Only events of this organization; the nil UUID selects those of the platform.'),
         }),
       },

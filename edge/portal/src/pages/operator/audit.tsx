@@ -1,4 +1,4 @@
-import { organizationEventTypes, platformEventTypes } from '#shared/audit-outbox/event-types.ts';
+import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
@@ -8,7 +8,7 @@ import { AuditList, Name } from '../organization/audit-list.tsx';
 import { ChainCheck, platformChain } from './chain-check.tsx';
 import { useOrganizationName, useOrganizations } from './organization-name.tsx';
 
-const types = [...organizationEventTypes, ...platformEventTypes].sort();
+const types = auditEventTypes.toSorted();
 
 export function OperatorAudit() {
   const [chain, setChain] = useSearchParameter('chain', '');
