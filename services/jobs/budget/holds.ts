@@ -9,8 +9,10 @@ import type { HoldingBilling } from '../deps.ts';
 
 /** How long room is held without renewal, in milliseconds. */
 export const holdMs = 3_600_000;
+/** The same for a submission until its job is queued: if that fails, nobody may be left to give the room back. Renewed within a minute. */
+export const submissionHoldMs = 300_000;
 
-const timeToLive = { seconds: BigInt(holdMs / 1000) };
+const timeToLive = (ms: number) => ({ seconds: BigInt(ms / 1000) });
 const options = (requestId = '') => ({
   contextValues: callerContext({ ...serviceCaller('jobs'), requestId }),
   timeoutMs: 3_000,
@@ -24,6 +26,8 @@ type JobCost = {
   spendCapNanoUsd: bigint | undefined;
   costMaxNanoUsd: bigint;
   costMinNanoUsd: bigint;
+  /** How long to hold it, in milliseconds, if not `holdMs`. */
+  timeToLiveMs?: number;
   /** The event for the job's success, if an earlier run may have had it: once that is charged, the job needs no room. */
   usageEventId?: string;
 };
@@ -49,7 +53,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
       apiKeyId: ofKey ? apiKeyId : '',
       costMaxNanoUsd: job.costMaxNanoUsd,
       costMinNanoUsd: job.costMinNanoUsd,
-      timeToLive,
+      timeToLive: timeToLive(job.timeToLiveMs ?? holdMs),
       demands,
       usageEventId: job.usageEventId ?? '',
     },
@@ -78,14 +82,20 @@ type HoldState = 'held' | 'used' | 'lost';
 /** Renews a job's room, if it has any. */
 export async function renewHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<HoldState> {
   const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, keep: true }));
-  const { leases: settled } = await billing.settle({ holderId, settlements, timeToLive }, options());
+  const { leases: settled } = await billing.settle(
+    { holderId, settlements, timeToLive: timeToLive(holdMs) },
+    options(),
+  );
   if (settled.every(({ state }) => state === LeaseState.HELD)) return 'held';
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
 
-/** Gives back the room of a job that ended without a call. It lapses by itself if Billing cannot be told. Never rejects. */
-export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<void> {
-  if (leases.length === 0) return;
+/** Gives back room that no call will use. False when Billing could not be told: then it lapses by itself. Never rejects. */
+export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<boolean> {
+  if (leases.length === 0) return true;
   const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));
-  await billing.releaseHold({ holderId, leases: told }, options()).catch(() => {});
+  return billing.releaseHold({ holderId, leases: told }, options()).then(
+    () => true,
+    () => false,
+  );
 }

@@ -23,14 +23,18 @@ export type Ending = { usage?: MeteredUsage } & (
 /** How long ended jobs are kept (decisions.md, Jobs). */
 export const keptHours = 24;
 
-/** Ends jobs, with their results, and deletes their requests; returns the ids of those that the worker still held. */
+/**
+ * Ends jobs, with their results, and deletes their requests; returns the ids of those that the worker still held. The room of a failed one is
+ * still to be given back.
+ */
 const end = `
   with told as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $7::text[],
       $8::bytea[], $10::bigint[]) as told (tenant_id, id, fence, status, error, usage, content_type, body, bytes)
   ), ended as (
     update jobs set status = told.status, ended_at = present.at, expires_at = present.at + interval '${keptHours} hours',
-      worker_id = null, lease_expires_at = null, hold_expires_at = null,
+      worker_id = null, lease_expires_at = null,
+      hold_expires_at = case when told.status = ${JobStatus.FAILED} and jobs.hold_expires_at is not null then present.at end,
       error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body,
       result_bytes = told.bytes
     from told, (select ${presentSql(9)} as at) as present

@@ -21,7 +21,7 @@ import type { HoldingBilling } from '../deps.ts';
 import { publicJobId } from '../domain/job-id.ts';
 import { ownJobsDatabase, queueJobs, silent, workerDeps } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
-import { renewHolds } from '../workers/housekeeping.ts';
+import { renewHolds, returnHolds } from '../workers/housekeeping.ts';
 import { JobWorker, workerDefaults } from '../workers/job-worker.ts';
 
 const { database, url } = await ownJobsDatabase();
@@ -92,7 +92,7 @@ test('the request of a cancelled job is deleted at once, however large, and of n
   expect(await kept('select job_id as id from job_bodies')).toEqual([other]);
 });
 
-test('the room of a cancelled job is no longer renewed, even if Billing could not be told, and so lapses', async () => {
+test('the room of a cancelled job is no longer renewed, and given back later if Billing could not be told', async () => {
   const owner = somebody();
   const [cancelled, waiting] = [await waitingJob(owner), await waitingJob(owner)];
   const jobs = await startedJobs();
@@ -100,13 +100,22 @@ test('the room of a cancelled job is no longer renewed, even if Billing could no
   // With its housekeeping, which recorded the renewal it attempted.
   await jobs[Symbol.asyncDispose]();
   await database.pool.query('update jobs set hold_expires_at = now() where hold_expires_at is not null');
-  const renewed: string[] = [];
-  const settle: HoldingBilling['settle'] = async ({ holderId }) => {
-    renewed.push(holderId!);
-    return { leases: [] } as never;
+  const [renewed, returned]: [string[], string[]] = [[], []];
+  const reachable: HoldingBilling = {
+    ...billing,
+    async settle({ holderId }) {
+      renewed.push(holderId!);
+      return { leases: [] } as never;
+    },
+    async releaseHold({ holderId }) {
+      returned.push(holderId!);
+      return { released: 1 } as never;
+    },
   };
-  expect(await renewHolds({ database, billing: { ...billing, settle }, clock: systemClock })).toBe(1);
-  expect(renewed).toEqual([waiting]);
+  expect(await returnHolds({ database, billing, clock: systemClock })).toBe(0);
+  const deps = { database, billing: reachable, clock: systemClock };
+  expect([await renewHolds(deps), await returnHolds(deps), await returnHolds(deps)]).toEqual([1, 1, 0]);
+  expect({ renewed, returned }).toEqual({ renewed: [waiting], returned: [cancelled] });
 });
 
 /**

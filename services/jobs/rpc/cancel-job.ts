@@ -1,9 +1,9 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { releaseHold } from '../budget/holds.ts';
 import { bodyKinds } from '../db/bodies.ts';
 import { keptHours } from '../db/end-jobs.ts';
+import { returnHold } from '../db/return-hold.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { channels } from '../workers/channels.ts';
@@ -21,7 +21,8 @@ export const cancelJob =
       text: `with ended as (
           update jobs set status = ${JobStatus.CANCELLED}, ended_at = ${presentSql(4)},
             expires_at = ${presentSql(4)} + interval '${keptHours} hours',
-            worker_id = null, lease_expires_at = null, hold_expires_at = null, request = null
+            worker_id = null, lease_expires_at = null, request = null,
+            hold_expires_at = case when hold_expires_at is not null then ${presentSql(4)} end
           where tenant_id = $1 and user_id = $2 and id = $3 and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
           returning tenant_id, id, hold
         ), request as (
@@ -34,7 +35,7 @@ export const cancelJob =
     const [cancelled] = rows;
     if (cancelled !== undefined) {
       deps.metrics.ended('cancelled');
-      await releaseHold(deps.billing, fromBinary(JobHoldSchema, cancelled.hold));
+      await returnHold(deps, { tenantId, id }, fromBinary(JobHoldSchema, cancelled.hold));
     }
     return { job: await readJob(deps, { tenantId, userId, id }, { resultBytesMax, signal: context.signal }) };
   };

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { describe, expect, test } from 'vitest';
-import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService, type SubmitRequestSchema } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { systemClock } from '#shared/clock.ts';
@@ -11,9 +11,11 @@ import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { HoldingBilling } from '../deps.ts';
+import { publicJobId } from '../domain/job-id.ts';
 import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
+import { renewHolds } from '../workers/housekeeping.ts';
 
 const { database, url } = await ownJobsDatabase();
 
@@ -66,6 +68,21 @@ test("a repeat at another process that is refused the first one's room, queued m
   const first = await one.submit(submission, caller);
   isQueued.resolve();
   expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
+});
+
+test('the room of a submission is held for minutes, in case its process dies, and once it is queued for an hour', async () => {
+  const seconds: (bigint | undefined)[] = [];
+  await using jobs = await jobsWith(async ({ timeToLive }) => {
+    seconds.push(timeToLive?.seconds);
+    return leasing();
+  });
+  const { job } = await jobs.submit(chat, as(somebody()));
+  const settle: HoldingBilling['settle'] = async ({ holderId, timeToLive }) => {
+    if (publicJobId(holderId!) === job!.id) seconds.push(timeToLive?.seconds);
+    return create(SettleResponseSchema);
+  };
+  await renewHolds({ database, billing: { settle } as HoldingBilling, clock: systemClock });
+  expect(seconds).toEqual([300n, 3_600n]);
 });
 
 test('a repeat that arrives while the first still asks for room asks for none itself, and is answered with its job', async () => {

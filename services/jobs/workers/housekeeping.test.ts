@@ -1,11 +1,14 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeEach, expect, test } from 'vitest';
-import { SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { ReleaseHoldResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import {
   InvokeEndSchema,
   InvokeHeadSchema,
   InvokeResponseSchema,
+  JobHoldSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -13,7 +16,7 @@ import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
-import { removeExpired, renewHolds, startHousekeeping } from './housekeeping.ts';
+import { removeExpired, renewHolds, returnHolds, startHousekeeping } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 const { database } = await ownJobsDatabase();
@@ -106,6 +109,32 @@ test('one round renews the room of all waiting jobs, however many', async () => 
   await database.pool.query('update jobs set hold_expires_at = now()');
   const billing = { settle: async () => create(SettleResponseSchema) } as never;
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(201);
+});
+
+test('the room of a job that failed while Billing was away is given back once it can be told, and no other', async () => {
+  const [failing, waiting] = await queueJobs(database, 2, tenant);
+  for (const id of [failing, waiting]) {
+    const hold = create(JobHoldSchema, { holderId: id!, leases: [{ leaseId: uuidv7(), fencingToken: 1n }] });
+    const bytes = Buffer.from(toBinary(JobHoldSchema, hold));
+    await database.pool.query('update jobs set hold = $1, hold_expires_at = now() where id = $2', [bytes, id]);
+  }
+  await database.pool.query(`update jobs set available_at = now() + interval '1 hour' where id = $1`, [waiting]);
+  const deps = workerDeps(database, () => Promise.reject(gatewayError(ErrorReason.INVALID_REQUEST, 'refused')));
+  const settle = async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD }] });
+  const worker = new JobWorker({ ...deps, billing: { ...deps.billing, settle } }, workerDefaults);
+  await waitFor(async () => (await database.pool.query('select from jobs where status = 4')).rowCount === 1, {
+    description: 'the failure of the job',
+  });
+  await worker.close(1_000);
+  const returned: unknown[] = [];
+  const releaseHold = async ({ holderId }: { holderId?: string }) => {
+    returned.push(holderId);
+    return create(ReleaseHoldResponseSchema);
+  };
+  const clock = later(0);
+  expect(await returnHolds({ database, billing: deps.billing, clock })).toBe(0);
+  expect(await returnHolds({ database, billing: { ...deps.billing, releaseHold }, clock })).toBe(1);
+  expect(returned).toEqual([failing]);
 });
 
 test('room is renewed while expired jobs cannot be removed', async () => {

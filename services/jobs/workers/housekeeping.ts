@@ -1,10 +1,12 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
+import { returnHold } from '../db/return-hold.ts';
 import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
 
@@ -12,13 +14,13 @@ type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
 
 const everyMs = 60_000;
 const removedAtOnce = 500;
-const renewedAtOnce = 100;
+const heldAtOnce = 100;
 /** Room is renewed when less than this is left of its hour, so that it outlasts an equally long outage of Billing. */
 const renewLeftMs = holdMs - 600_000;
 
 /**
- * Removes expired jobs and renews the holds of waiting ones, each minute and by itself, so that neither waits for the other. Several
- * processes may do it at once.
+ * Removes expired jobs, renews the holds of waiting ones and gives back those of ended ones, each minute and each by itself, so that none
+ * waits for another. Several processes may do it at once.
  */
 export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
   const { logger } = deps;
@@ -30,6 +32,7 @@ export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
       logger,
     }),
     startRecurringWork({ name: "the renewal of waiting jobs' room", everyMs, round: () => renewHolds(deps), logger }),
+    startRecurringWork({ name: "the return of ended jobs' room", everyMs, round: () => returnHolds(deps), logger }),
   ];
   return {
     close: async () => {
@@ -68,6 +71,7 @@ export async function removeExpired(
 }
 
 type HeldRow = { tenant_id: string; id: string; hold: Buffer };
+const holdOf = ({ hold }: HeldRow): JobHold => fromBinary(JobHoldSchema, hold);
 
 /** Renews the room of jobs that have not ended. Room that Billing no longer holds is requested anew when the job runs. */
 export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logger'>): Promise<number> {
@@ -80,12 +84,32 @@ export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logge
       text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
         where (tenant_id, id) in (
           select tenant_id, id from jobs where hold_expires_at <= ${momentSql(1)} + interval '${renewLeftMs} milliseconds'
-          order by hold_expires_at limit ${renewedAtOnce} for update skip locked)
+            and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
+          order by hold_expires_at limit ${heldAtOnce} for update skip locked)
         returning tenant_id, id, hold`,
       values: [shiftMs],
     });
-    await Promise.all(rows.map(({ hold }) => renewHold(billing, fromBinary(JobHoldSchema, hold))));
+    await Promise.all(rows.map((row) => renewHold(billing, holdOf(row))));
     renewed += rows.length;
-    if (rows.length < renewedAtOnce) return renewed;
+    if (rows.length < heldAtOnce) return renewed;
+  }
+}
+
+/** Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. */
+export async function returnHolds(deps: Omit<Deps, 'logger'>): Promise<number> {
+  let returned = 0;
+  for (;;) {
+    const { rows } = await deps.database.query<HeldRow>({
+      name: 'jobs-held-after-their-end',
+      text: `select tenant_id, id, hold from jobs
+        where hold_expires_at <= ${momentSql(1)} and status not in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
+        order by hold_expires_at limit ${heldAtOnce}`,
+      values: [clockShiftMs(deps.clock)],
+    });
+    const told = await Promise.all(
+      rows.map((row) => returnHold(deps, { tenantId: row.tenant_id, id: row.id }, holdOf(row))),
+    );
+    returned += told.filter(Boolean).length;
+    if (rows.length < heldAtOnce || told.includes(false)) return returned;
   }
 }

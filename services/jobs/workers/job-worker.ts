@@ -4,10 +4,10 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
-import { releaseHold } from '../budget/holds.ts';
 import { bodyKinds, readBody } from '../db/bodies.ts';
 import { requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
+import { returnHold } from '../db/return-hold.ts';
 import { leaseMs, returnTurn, type TakenJob, takeJobs } from '../db/take-jobs.ts';
 import { clockShiftMs } from '../db/time.ts';
 import type { Allowance } from '../domain/choose-lanes.ts';
@@ -221,13 +221,13 @@ export class JobWorker {
   }
 
   async #conclude(job: TakenJob, outcome: RunOutcome): Promise<void> {
-    const { database, billing, metrics } = this.#deps;
+    const { database, metrics } = this.#deps;
     switch (outcome.kind) {
       case 'ended': {
         const wasEnded = await this.#ends.end(job, outcome.ending);
         if (!wasEnded) return;
         metrics.ended(outcome.ending.status === JobStatus.COMPLETED ? 'completed' : 'failed');
-        if (outcome.unused !== undefined) await releaseHold(billing, outcome.unused);
+        if (outcome.unused !== undefined) await returnHold(this.#deps, job, outcome.unused);
         return;
       }
       case 'again': {
