@@ -10,16 +10,13 @@ import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
 import { isAboutMail, isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
 import type { MailOutbox } from './outbox.ts';
-import { connectionsMax, createSmtp } from './smtp.ts';
+import { connectionsMax, createSmtp, sendingMsMax } from './smtp.ts';
 
 /** How often the outbox is checked, in milliseconds. */
 const pollMs = 500;
 
-/**
- * How long other replicas leave a claimed mail alone; longer than all time-outs of one sending together, each command's included, in
- * milliseconds.
- */
-const claimMs = 300_000;
+/** How long other replicas leave a claimed mail alone, in milliseconds: a minute longer than a sending may take. */
+const claimMs = sendingMsMax + 60_000;
 
 type Deps = {
   database: ServiceDatabase;

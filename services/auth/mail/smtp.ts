@@ -11,10 +11,13 @@ type Smtp = {
 
 /** The most mails handed over at the same time. */
 export const connectionsMax = 2;
+/** How long the mail server may say nothing, in milliseconds. */
 const timeoutMs = 15_000;
+/** How long it may take to take a mail, whatever it says meanwhile, in milliseconds: an answer may have lines without end. */
+export const sendingMsMax = 240_000;
 
 /** `url` is SMTP_URL; `from` the sender's address, unless the URL has another one in `?from=`. */
-export function createSmtp(url: string, from: string): Smtp {
+export function createSmtp(url: string, from: string, wholeMsMax: number = sendingMsMax): Smtp {
   const transport = createTransport({
     url,
     pool: true,
@@ -29,7 +32,9 @@ export function createSmtp(url: string, from: string): Smtp {
   const sender = new URL(url).searchParams.get('from') ?? from;
   return {
     async send({ toEmail, subject, messageId }, { text, html }) {
-      await transport.sendMail({
+      const tooLong = AbortSignal.timeout(wholeMsMax);
+      const sending = transport.sendMail({
+        signal: tooLong,
         from: sender,
         to: { name: '', address: toEmail },
         subject,
@@ -38,6 +43,11 @@ export function createSmtp(url: string, from: string): Smtp {
         ...(html !== '' && { html }),
         // RFC 3834 section 5: no out-of-office answers.
         headers: { 'Auto-Submitted': 'auto-generated' },
+      });
+      await sending.catch((error) => {
+        throw tooLong.aborted
+          ? new Error(`The mail server did not take the mail within ${wholeMsMax / 1000} s.`)
+          : error;
       });
     },
     close: () => transport.close(),
