@@ -7,10 +7,13 @@ import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HoldingBilling } from '../deps.ts';
 
-/** How long room is held without renewal, in milliseconds. */
+/** How long room that was renewed is held without another renewal, in milliseconds. */
 export const holdMs = 3_600_000;
-/** The same for a submission until its job is queued: if that fails, nobody may be left to give the room back. Renewed within a minute. */
-export const submissionHoldMs = 300_000;
+/**
+ * The same for new room, which is renewed within a minute once its job's row tells of it. If that row cannot be written, nobody may be left
+ * to give the room back.
+ */
+export const newHoldMs = 300_000;
 
 const timeToLive = (ms: number) => ({ seconds: BigInt(ms / 1000) });
 const options = (requestId = '') => ({
@@ -26,8 +29,6 @@ type JobCost = {
   spendCapNanoUsd: bigint | undefined;
   costMaxNanoUsd: bigint;
   costMinNanoUsd: bigint;
-  /** How long to hold it, in milliseconds, if not `holdMs`. */
-  timeToLiveMs?: number;
   /** The event for the job's success, if an earlier run may have had it: once that is charged, the job needs no room. */
   usageEventId?: string;
 };
@@ -53,7 +54,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
       apiKeyId: ofKey ? apiKeyId : '',
       costMaxNanoUsd: job.costMaxNanoUsd,
       costMinNanoUsd: job.costMinNanoUsd,
-      timeToLive: timeToLive(job.timeToLiveMs ?? holdMs),
+      timeToLive: timeToLive(newHoldMs),
       demands,
       usageEventId: job.usageEventId ?? '',
     },

@@ -9,7 +9,7 @@ import {
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { holdMs } from '../budget/holds.ts';
+import { newHoldMs } from '../budget/holds.ts';
 import { bodyKinds, deleteBody, inRowBytesMax, writeBody } from './bodies.ts';
 import type { HeldJob } from './take-jobs.ts';
 import { presentSql } from './time.ts';
@@ -148,7 +148,7 @@ export async function saveHold(
       job.id,
       job.fence,
       Buffer.from(toBinary(JobHoldSchema, hold)),
-      hold.leases.length === 0 ? null : holdMs,
+      hold.leases.length === 0 ? null : newHoldMs,
       shiftMs,
     ],
   });

@@ -6,7 +6,7 @@ import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inferen
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { endpointOf } from '#shared/operations.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { submissionHoldMs } from '../budget/holds.ts';
+import { newHoldMs } from '../budget/holds.ts';
 import type { JobsDeps } from '../deps.ts';
 import { keptBytesMax, tooManyJobs, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
@@ -59,7 +59,7 @@ export async function insertJob(
       request.costMaxNanoUsd,
       request.costMinNanoUsd,
       Buffer.from(toBinary(JobHoldSchema, job.held)),
-      job.held.leases.length === 0 ? null : submissionHoldMs,
+      job.held.leases.length === 0 ? null : newHoldMs,
       shiftMs,
       isSmall ? Buffer.from(request.body) : null,
       isRoomSeen,

@@ -7,7 +7,7 @@ import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { turnsByName } from '#shared/turns-by-name.ts';
-import { releaseHold, submissionHoldMs, takeHold } from '../budget/holds.ts';
+import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
 import { jobMessage } from '../db/job-rows.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
@@ -61,7 +61,6 @@ async function submitJob(
       spendCapNanoUsd: request.constraints?.spendCapNanoUsd,
       costMaxNanoUsd: request.costMaxNanoUsd,
       costMinNanoUsd: request.costMinNanoUsd,
-      timeToLiveMs: submissionHoldMs,
     });
     const job = { id, subjectId, caller, request, requestHash: hash, held };
     const row = await insertJob(deps, job, clockShiftMs(clock), signal);
