@@ -11,7 +11,6 @@ import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { publicJobId } from '../domain/job-id.ts';
 import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
