@@ -29,9 +29,10 @@ export function sendError(error: GatewayError, request: FastifyRequest, reply: F
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   const body = JSON.stringify(errorBody(error));
   reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8');
-  // Fastify closes the connection after a body that it did not read to its end.
+  // The client may want no more of the connection, or Fastify closes it after a body that it did not read to its end.
+  const closes = !reply.raw.shouldKeepAlive || reply.getHeader('connection') === 'close';
   const isRead = request.raw.complete || request.raw.readableEnded;
-  if (reply.getHeader('connection') !== 'close' || isRead) return reply.send(body);
+  if (!closes || isRead) return reply.send(body);
   return reply.header('content-length', Buffer.byteLength(body)).send(Readable.from(lingering(body, request.raw)));
 }
 

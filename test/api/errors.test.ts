@@ -213,6 +213,20 @@ describe('an unreadable body', () => {
     expect(answer).toContain('request_too_large');
   });
 
+  test.each([
+    ['an unknown address', 404, ['/v1/nothing', 'application/json'] as const],
+    ['a bad key', 401, json],
+  ])(
+    'a client that keeps no connection and sends all of a body to %s before it reads gets its %i',
+    async (_what, status, to) => {
+      const socket = await sending(to, `connection: close\r\ncontent-length: ${20 * mebibyte}`, 'bad');
+      for (let sent = 0; sent < 20; sent += 1) await write(socket, Buffer.alloc(mebibyte, ' '));
+      let answer = '';
+      for await (const piece of socket.setEncoding('utf8')) answer += piece;
+      expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    },
+  );
+
   test('an endless body is cut off', async () => {
     const socket = await sending(json, 'transfer-encoding: chunked');
     let sentBytes = 0;
@@ -418,11 +432,11 @@ const chunkOf = (bytes: Buffer): Buffer =>
   Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
 
 /** A connection whose request head has been sent, ready for the body. Nothing is read from it. */
-async function sending([path, contentType]: readonly [string, string], framing: string): Promise<Socket> {
+async function sending([path, contentType]: readonly [string, string], framing: string, bearer = key): Promise<Socket> {
   const { port, hostname } = new URL(gateway.url);
   const socket = connect(Number(port), hostname).pause();
   socket.on('error', () => {});
-  const head = `POST ${path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\ncontent-type: ${contentType}\r\n${framing}\r\n\r\n`;
+  const head = `POST ${path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${bearer}\r\ncontent-type: ${contentType}\r\n${framing}\r\n\r\n`;
   await write(socket, head);
   return socket;
 }
