@@ -53,10 +53,14 @@ export function inferenceRoute(
 const noBytes = new Uint8Array();
 
 const jsonOf = (body: unknown): InvokeBody => ({
-  body: (body as Uint8Array | undefined) ?? noBytes,
+  body: body === undefined ? noBytes : withoutByteOrderMark(body as Uint8Array),
   contentType: 'application/json',
   bodyFile: '',
 });
+
+/** Editors on Windows put the mark before a file that is then sent; a parser may ignore it (RFC 8259 section 8.1). */
+const withoutByteOrderMark = (body: Uint8Array): Uint8Array =>
+  body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
 
 /** A form was spooled to a file. */
 function formOf(body: unknown): InvokeBody {

@@ -16,6 +16,14 @@ beforeEach(() => bench.renew());
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 
+test('a byte order mark, which editors on Windows put before a file, is no fault, and does not reach the upstream', async () => {
+  const { gateway, simulator, key } = bench;
+  const text = JSON.stringify({ model: 'sim-chat', messages });
+  const answer = await gateway.call('POST', '/v1/chat/completions', key.key, `\ufeff${text}`);
+  expect(answer.status, answer.text).toBe(200);
+  expect(simulator.requests[0]!.body.toString('utf8')).toBe(text);
+});
+
 describe('the helpers of the unmodified client', () => {
   test('tool calls stream', async () => {
     const stream = bench.client.chat.completions.stream({
