@@ -58,6 +58,8 @@ export async function answerInference(
         reply.hijack();
         const headers = responseHeaders(part.head!, reply, deps.publicUrl);
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
+        // Or nginx holds it back until it has a page of it, speech too.
+        else headers['x-accel-buffering'] = 'no';
         raw.writeHead(part.head!.status, headers);
         isChunked = raw.chunkedEncoding;
         // From here on this code does the chunking.
@@ -128,13 +130,13 @@ function chunk(body: Uint8Array, isLast = false): Buffer {
   return bytes;
 }
 
-const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
+const eventStreamHeaders = { 'cache-control': 'no-cache, no-transform' };
 
 function responseHeaders(head: InvokeHead, reply: FastifyReply, publicUrl: string): OutgoingHttpHeaders {
   // One copy, to which everything is added by name: a spread walks each of its objects at run time.
   const headers = reply.getHeaders() as OutgoingHttpHeaders;
   headers['content-type'] = head.contentType;
-  if (head.contentType.startsWith('text/event-stream')) Object.assign(headers, streamHeaders);
+  if (head.contentType.startsWith('text/event-stream')) Object.assign(headers, eventStreamHeaders);
   if (head.rateLimit !== undefined) addRateLimitHeaders(headers, head.rateLimit);
   if (head.retirement !== undefined) Object.assign(headers, retirementHeaders(head.model, head.retirement, publicUrl));
   return headers;

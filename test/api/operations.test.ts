@@ -204,6 +204,7 @@ describe('speech', () => {
     const startedMs = performance.now();
     const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
     expect(response.headers.get('content-type')).toBe('audio/mpeg');
+    expect(response.headers.get('x-accel-buffering'), 'a proxy in front passes it on as it comes').toBe('no');
     const pieces: Uint8Array[] = [];
     let firstMs = 0;
     for await (const piece of response.body!) {
