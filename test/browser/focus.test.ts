@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, row, signIn, signInByForm } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { ok } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -148,36 +150,43 @@ test('a keyboard user stays on a button that disables itself when pressed, and E
   await close();
 });
 
-test('a keyboard user stays where a row or button was that removes itself, and stays in a field that is saved', async () => {
+/** The text around the focused element, up to the next one that matches. */
+const textAround = (page: Page, selector: string): Promise<string> =>
+  page.evaluate(`document.activeElement.closest(${JSON.stringify(selector)})?.textContent ?? ''`);
+
+test('a keyboard user who deletes a key is at the row that followed', async () => {
   const { page, close } = await openPage(browser);
-  const { call } = portal.gateway;
-  const { token } = portal.world.people.owner;
-  await call('POST', '/api/v1/api-keys', token, { name: 'To be deleted' });
-  await call('POST', '/api/v1/invitations', token, { email: 'withdrawn@example.com', role: 'member' });
-  const isWithin = (selector: string, text: string) =>
-    page.evaluate(
-      `document.activeElement.closest(${JSON.stringify(selector)})?.textContent.includes(${JSON.stringify(text)}) ?? false`,
-    );
+  const name = `To be deleted ${randomUUID()}`;
+  await ok(portal.gateway, 'POST', '/api-keys', portal.world.people.owner.token, { name });
   await signIn(page, portal.url, users.owner, '/keys');
-  await page.getByRole('row').filter({ hasText: 'To be deleted' }).waitFor();
+  await row(page, name).waitFor();
   const names = await page.getByRole('table').locator('tbody a').allTextContents();
-  const following = names[names.indexOf('To be deleted') + 1]!;
-  await page.getByRole('button', { name: 'Actions for To be deleted' }).press('Enter');
+  const following = names[names.indexOf(name) + 1]!;
+  await page.getByRole('button', { name: `Actions for ${name}` }).press('Enter');
   await page.getByRole('menuitem', { name: 'Delete' }).press('Enter');
-  await page.getByRole('dialog').getByRole('textbox').fill('To be deleted');
+  await dialog(page).getByRole('textbox').fill(name);
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-  await page.getByRole('row').filter({ hasText: 'To be deleted' }).waitFor({ state: 'detached' });
-  await expect.poll(() => isWithin('tr', following)).toBe(true);
+  await dialog(page).waitFor({ state: 'detached' });
+  await row(page, name).waitFor({ state: 'detached' });
+  await expect.poll(() => textAround(page, 'tr')).toContain(following);
+  await close();
+});
 
-  await goWithin(page, '/organization?tab=invitations');
-  const invitation = page.getByRole('row').filter({ hasText: 'withdrawn@example.com' });
-  await invitation.getByRole('button', { name: 'Withdraw' }).press('Enter');
-  await invitation.getByRole('button').waitFor({ state: 'detached' });
-  await expect.poll(() => isWithin('tr', 'withdrawn@example.com')).toBe(true);
+test('a keyboard user stays in the row whose button removes itself', async () => {
+  const { page, close } = await openPage(browser);
+  const email = `withdrawn.${randomUUID()}@example.com`;
+  await ok(portal.gateway, 'POST', '/invitations', portal.world.people.owner.token, { email, role: 'member' });
+  await signIn(page, portal.url, users.owner, '/organization?tab=invitations');
+  await row(page, email).getByRole('button', { name: 'Withdraw' }).press('Enter');
+  await row(page, email).getByRole('button').waitFor({ state: 'detached' });
+  await expect.poll(() => textAround(page, 'tr')).toContain(email);
+  await close();
+});
 
-  await goWithin(page, '/limits');
-  const limit = page.getByLabel('Limit in USD').first();
+test('a keyboard user stays in a field that is saved', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/limits');
+  const limit = page.getByRole('form', { name: 'Personal daily limit' }).getByLabel('Limit in USD');
   await limit.fill('51');
   await limit.press('Enter');
   await page.getByText('of $51.00').waitFor();
