@@ -14,6 +14,7 @@ test.each([
   '550 5.1.1 <gone@acme.example>... User unknown (mx-relay.acme.example)',
   '550 <gone@relay.acme.example>: no such user; mx-relay.acme.example',
   '554 5.7.1 <reader@acme.example>: Recipient address rejected: Access denied',
+  '550 <gone@acme.example>: no such user here (5.4.5.12)',
 ])('a mail whose recipient is refused is given up: %s', (response) => {
   expect(isGivenUp(response)).toBe(true);
 });
@@ -22,6 +23,7 @@ test.each([
   '554 5.7.1 <reader@acme.example>: Relay access denied',
   '550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain',
   '550 5.7.1 Unable to relay.',
+  '552-5.4.5 Daily sending quota exceeded',
   '550 relay not permitted',
   '550 5.7.1 <reader@acme.example>... Relaying denied',
   '553 5.7.1 <no-reply@gateway.example>: Sender address rejected: not owned by user gateway',

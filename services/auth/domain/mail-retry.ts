@@ -19,7 +19,7 @@ export type SendingError = Error & { responseCode?: number; response?: string; c
  * no code of their own. An address or a host's name with 'relay' in it says nothing.
  */
 const aboutGateway =
-  /\b5\.4\.5\b|(?<![\w@.-])relay(ing)?(?![\w@-]|\.\w)|\b(sender address|helo command) rejected\b|\bclient host .*(rejected|blocked)\b/i;
+  /^\d{3}[ -]5\.4\.5\b|(?<![\w@.-])relay(ing)?(?![\w@-]|\.\w)|\b(sender address|helo command) rejected\b|\bclient host .*(rejected|blocked)\b/i;
 /** Section 3.2 there: whatever the words, such as Postfix's "unknown in relay recipient table", the recipient's address is wrong. */
 const aboutRecipient = /^\d{3}[ -]5\.1\.([1-6]|10)\b/;
 /** Closing the connection, bad sequence of commands (RFC 5321 section 4.2.3); authentication required (RFC 4954 section 6). */
