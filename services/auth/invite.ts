@@ -46,7 +46,7 @@ export async function invite(
   const mail = invitationMail({
     organization: organization?.name ?? null,
     role: roleName(role),
-    link: linkWithToken(publicUrl, '/accept-invite', token, email),
+    link: linkWithToken(publicUrl, '/accept-invite', token),
     expiresAt: invitation.expiresAt,
   });
   await outbox.enqueue(em, [

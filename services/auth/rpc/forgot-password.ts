@@ -51,7 +51,8 @@ export const forgotPassword =
         await outbox.enqueue(em, [
           {
             ...passwordResetMail({
-              link: linkWithToken(publicUrl, '/reset-password', token, user.email),
+              // The fragment, which browsers send to no server, tells the page whose password it sets, for password managers.
+              link: `${linkWithToken(publicUrl, '/reset-password', token)}#email=${encodeURIComponent(user.email)}`,
               expiresAt,
             }),
             dedupeKey: `password-reset ${hash.toString('hex')}`,

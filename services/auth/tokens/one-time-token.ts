@@ -7,9 +7,6 @@ export function newOneTimeToken(): { token: string; hash: Buffer } {
   return { token, hash: tokenHash(token) };
 }
 
-/**
- * A mail's link to a page of the portal. Its base comes from the configuration, never from the Host of a request. The fragment, which
- * browsers send to no server, tells the page whose password is set there, for password managers.
- */
-export const linkWithToken = (publicUrl: string, path: string, token: string, email: string): string =>
-  `${publicUrl}${path}?${new URLSearchParams({ token })}#email=${encodeURIComponent(email)}`;
+/** A mail's link to a page of the portal. Its base comes from the configuration, never from the Host of a request. */
+export const linkWithToken = (publicUrl: string, path: string, token: string): string =>
+  `${publicUrl}${path}?${new URLSearchParams({ token })}`;
