@@ -306,7 +306,7 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
-test('a deleted key and a teammate’s key are shown by their names', async () => {
+test('a deleted key and a teammate’s key are shown by their names, and an admin finds whose a key is by its preview', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
@@ -315,7 +315,7 @@ test('a deleted key and a teammate’s key are shown by their names', async () =
     expect((await gateway.call('POST', '/v1/chat/completions', key.key, chat)).status).toBe(200);
     return key;
   };
-  await made('Zebra crossing');
+  const live = await made('Zebra crossing');
   const retired = await made('Apron strings');
   expect((await gateway.call('DELETE', `/api/v1/api-keys/${retired.id}`, session)).status).toBe(204);
   const history = `/api/v1/usage/history?api_key_id=${retired.id}`;
@@ -328,9 +328,11 @@ test('a deleted key and a teammate’s key are shown by their names', async () =
   const rows = page.getByRole('table', { name: 'Usage by key' });
   await rows.getByText('Apron strings (deleted)', { exact: true }).waitFor();
   await rows.getByText('Zebra crossing', { exact: true }).waitFor();
+  const preview = `${live.key.slice(0, 12)}...${live.key.slice(-4)}`;
+  await rows.getByRole('row').filter({ hasText: preview }).filter({ hasText: users.member.email }).waitFor();
   // By the names shown there, not by the ids behind them.
   await rows.getByRole('button', { name: 'Key' }).click();
-  const shown = await rows.locator('td[data-label="Key"]').allTextContents();
+  const shown = await rows.locator('td[data-label="Key"] span:first-child').allTextContents();
   expect(shown.length).toBeGreaterThan(3);
   expect(shown).toEqual(shown.toSorted());
   await goWithin(page, '/usage?by=request&scope=tenant');

@@ -65,7 +65,7 @@ test('a call under /api/v1 is metered like one under /v1', async () => {
   );
 });
 
-test("usage by key has the names of keys, including deleted ones and teammates', for those who may see their usage", async () => {
+test("usage by key has the names, previews and users of keys, including deleted ones and teammates', for those who may see their usage", async () => {
   const session = await gateway.login();
   const invited = await gateway.call('POST', '/api/v1/invitations', session, {
     email: 'mate@example.com',
@@ -89,27 +89,37 @@ test("usage by key has the names of keys, including deleted ones and teammates',
 
   const today = new Date().toISOString().slice(0, 10);
   const range = `start_date=${today}&end_date=${today}`;
-  type Row = { api_key_id: string | null; api_key_name: string | null; api_key_deleted: boolean | null };
-  const names = (rows: Row[]) =>
-    new Map(rows.map((row) => [row.api_key_id, [row.api_key_name, row.api_key_deleted]] as const));
+  type Label = 'name' | 'deleted' | 'preview' | 'user_id';
+  type Row = { api_key_id: string | null } & Record<`api_key_${Label}`, unknown>;
+  const labels = (rows: Row[]) =>
+    new Map(
+      rows.map(({ api_key_id, api_key_name, api_key_deleted, api_key_preview, api_key_user_id }) => [
+        api_key_id,
+        [api_key_name, api_key_deleted, api_key_preview, api_key_user_id],
+      ]),
+    );
+  const preview = ({ key }: { key: string }) => `${key.slice(0, 12)}...${key.slice(-4)}`;
+  const [ownerId, mateId] = await Promise.all(
+    [session, mateSession].map(async (token) => (await gateway.call('GET', '/api/v1/profile', token)).json.id),
+  );
   const ofMate = new Map([
-    [live.id, ['of the mate', false]],
-    [gone.id, ['gone', true]],
-    [null, [null, null]],
+    [live.id, ['of the mate', false, preview(live), mateId]],
+    [gone.id, ['gone', true, preview(gone), mateId]],
+    [null, [null, null, null, null]],
   ]);
   const reports = async (token: string, scope: string) => {
     const summary = await gateway.call('GET', `/api/v1/usage/summary?${range}&scope=${scope}`, token);
     const report = await gateway.call('GET', `/api/v1/usage/report?${range}&scope=${scope}&group_by=api_key`, token);
-    return [names(summary.json.by_api_key), names(report.json.buckets[0].groups)];
+    return [labels(summary.json.by_api_key), labels(report.json.buckets[0].groups)];
   };
   await waitFor(async () => (await reports(mateSession, 'own')).every(({ size }) => size === 3), {
     description: "the mate's calls in the usage",
   });
   expect(await reports(mateSession, 'own')).toEqual([ofMate, ofMate]);
   for (const ofAll of await reports(session, 'tenant')) {
-    expect(ofAll.get(own.id)).toEqual(['of the owner', false]);
-    expect(ofAll.get(gone.id)).toEqual(['gone', true]);
-    expect(ofAll.get(live.id)).toEqual(['of the mate', false]);
+    expect(ofAll.get(own.id)).toEqual(['of the owner', false, preview(own), ownerId]);
+    expect(ofAll.get(gone.id)).toEqual(ofMate.get(gone.id));
+    expect(ofAll.get(live.id)).toEqual(ofMate.get(live.id));
   }
   // Nothing about a teammate's keys is shown to those who may not see their usage.
   for (const ofOwner of await reports(session, 'own')) {

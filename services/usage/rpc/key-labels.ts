@@ -6,16 +6,18 @@ const keysPerLookUp = 1_000;
 /** How long a report waits for names, in milliseconds: the report matters more. */
 const waitMs = 1_000;
 
-/** Names of keys, by their ids. */
-export type KeyLabels = ReadonlyMap<string, { name: string; deleted: boolean }>;
+type KeyLabel = { name: string; deleted: boolean; preview: string; userId: string };
 
-/** The names of an organization's keys, deleted ones included. Keys that Keys does not know, or not in time, are missing. */
+/** What reports call keys, by their ids. */
+export type KeyLabels = ReadonlyMap<string, KeyLabel>;
+
+/** The labels of an organization's keys, deleted ones included. Keys that Keys does not know, or not in time, are missing. */
 export async function keyLabels(
   keys: UsageDeps['keys'],
   tenantId: string,
   keyIds: Iterable<string>,
 ): Promise<KeyLabels> {
-  const labels = new Map<string, { name: string; deleted: boolean }>();
+  const labels = new Map<string, KeyLabel>();
   // Calls without a key were made by sessions.
   const ids = [...new Set(keyIds)].filter((id) => id !== '');
   const signal = AbortSignal.timeout(waitMs);
@@ -24,7 +26,9 @@ export async function keyLabels(
       const asked = { tenantId, keyIds: ids.slice(at, at + keysPerLookUp) };
       // As a service: the caller's right to see this usage was checked, and people may not look up others' keys.
       const { keys: described } = await keys.describeKeys(asked, { ...asService('usage'), signal });
-      for (const { keyId, name, deleted } of described) labels.set(keyId, { name, deleted });
+      for (const { keyId, name, deleted, keyPreview: preview, userId } of described) {
+        labels.set(keyId, { name, deleted, preview, userId });
+      }
     }
   } catch {
     // Keys is out of reach: the report comes without names.

@@ -68,6 +68,10 @@ export const keyMeasuresSchema = Type.Object(
       Type.String({ description: 'Also for deleted keys. Null for sessions, and while names cannot be read.' }),
     ),
     api_key_deleted: orNull(Type.Boolean({ description: 'Null if `api_key_name` is.' })),
+    api_key_preview: orNull(Type.String({ description: 'Null if `api_key_name` is.' })),
+    api_key_user_id: orNull(
+      Type.String({ format: 'uuid', description: 'Whose key it is. Null if `api_key_name` is.' }),
+    ),
     ...measuresSchema.properties,
   },
   { $id: 'KeyMeasures' },
@@ -76,5 +80,7 @@ export const keyMeasuresJson = ({ name, measures, key }: NamedMeasures): Static<
   api_key_id: name || null,
   api_key_name: key?.name ?? null,
   api_key_deleted: key?.deleted ?? null,
+  api_key_preview: key?.preview ?? null,
+  api_key_user_id: key?.userId ?? null,
   ...measuresJson(measures),
 });

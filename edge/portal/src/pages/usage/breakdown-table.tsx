@@ -1,23 +1,35 @@
 import type { ReactNode } from 'react';
 import type { Measures } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
+import { classNames } from '../../ui/class-names.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
-/** Totals by model, endpoint or key. */
-export function BreakdownTable({
+/** Totals by model, endpoint or key; `detail` is shown below a name. */
+export function BreakdownTable<Shown extends Row>({
   what,
   rows,
-  show = (name) => name,
+  mono = false,
+  detail,
 }: {
   what: string;
-  rows: readonly Row[];
-  show?: (name: string) => ReactNode;
+  rows: readonly Shown[];
+  mono?: boolean;
+  detail?: (row: Shown) => ReactNode;
 }) {
-  const columns: readonly Column<Row>[] = [
-    { name: what, sortBy: (row) => row.name, cell: (row) => <span className="wrap-anywhere">{show(row.name)}</span> },
+  const columns: readonly Column<Shown>[] = [
+    {
+      name: what,
+      sortBy: (row) => row.name,
+      cell: (row) => (
+        <>
+          <span className={classNames('wrap-anywhere', mono && 'font-mono text-xs')}>{row.name}</span>
+          {detail?.(row)}
+        </>
+      ),
+    },
     { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
     {
       name: 'Input tokens',

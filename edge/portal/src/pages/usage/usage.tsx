@@ -7,6 +7,7 @@ import { navigate, searchWith, usePlace, useSearchParameter } from '../../router
 import { Card } from '../../ui/card.tsx';
 import { Chart, chartSkeleton } from '../../ui/chart.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
+import { Email } from '../../ui/email.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
@@ -148,7 +149,11 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   const query = { start_date: range.start, end_date: range.end, timezone: localTimeZone() };
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
-  const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, { enabled: isAdmin && tab === 'user' });
+  const showsOwners = scope === 'tenant' && tab === 'key';
+  const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, {
+    enabled: isAdmin && (tab === 'user' || showsOwners),
+  });
+  const emails = new Map(users.data?.users.map(({ user_id, email }) => [user_id, email]));
   const ownKeys = useWholeList<ApiKey>('/api-keys');
   const keyName = (id: string | null): string => {
     if (id === null || id === '') return 'Playground and other sessions';
@@ -157,7 +162,13 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
     // A key without usage in this range may still be the one that the requests are filtered by.
     return used?.api_key_name ?? ownKeys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
-  const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
+  /** As `keyName`, but keys of one name, as teammates may have, are told apart. */
+  const distinctKeyName = (id: string | null): string => {
+    const name = keyName(id);
+    const used = summary.data?.by_api_key.find((row) => row.api_key_id === id);
+    const isShared = summary.data?.by_api_key.some((row) => row !== used && keyName(row.api_key_id) === name);
+    return isShared && used?.api_key_preview ? `${name} (${used.api_key_preview})` : name;
+  };
   const rows = <Row extends Measures>(
     list: readonly Row[],
     id: (row: Row) => string,
@@ -179,7 +190,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
             content: (
               <Card flush>
                 <Loaded of={summary}>
-                  {(data) => <BreakdownTable what="Model" rows={rows(data.by_model, (row) => row.model)} show={mono} />}
+                  {(data) => <BreakdownTable what="Model" mono rows={rows(data.by_model, (row) => row.model)} />}
                 </Loaded>
               </Card>
             ),
@@ -191,7 +202,23 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
               <Card flush>
                 <Loaded of={summary}>
                   {(data) => (
-                    <BreakdownTable what="Key" rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)} />
+                    <BreakdownTable
+                      what="Key"
+                      rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)}
+                      detail={({ api_key_preview, api_key_user_id }) =>
+                        api_key_preview !== null && (
+                          <span className="block text-xs text-faint wrap-anywhere">
+                            <code className="font-mono">{api_key_preview}</code>
+                            {showsOwners && api_key_user_id !== null && (
+                              <>
+                                {' '}
+                                · <Email address={emails.get(api_key_user_id) ?? ''} />
+                              </>
+                            )}
+                          </span>
+                        )
+                      }
+                    />
                   )}
                 </Loaded>
               </Card>
@@ -204,7 +231,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
               <Card flush>
                 <Loaded of={summary}>
                   {(data) => (
-                    <BreakdownTable what="Endpoint" rows={rows(data.by_endpoint, (row) => row.endpoint)} show={mono} />
+                    <BreakdownTable what="Endpoint" mono rows={rows(data.by_endpoint, (row) => row.endpoint)} />
                   )}
                 </Loaded>
               </Card>
@@ -226,7 +253,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
           {
             value: 'request',
             label: 'Requests',
-            content: <History range={range} scope={scope} summary={summary.data} keyName={keyName} />,
+            content: <History range={range} scope={scope} summary={summary.data} keyName={distinctKeyName} />,
           },
         ]}
       />
