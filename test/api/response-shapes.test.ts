@@ -312,6 +312,7 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
       rate_limits: limits,
       included: { monthly_credit_usd: 'number', features: [] },
       payment_terms_days: 'number',
+      funds_exhausted: 'boolean',
     },
   ],
   ['/billing/documents/invoices', { data: [invoice], pagination }],

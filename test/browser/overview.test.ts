@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
+import { ok, tokenMailedTo } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -114,5 +116,38 @@ test('the overview tells members, who may not see what the organization can pay,
   await page.route('**/api/v1/models', (route) => route.fulfill({ json: { data: [] } }));
   await signIn(page, portal.url, users.member);
   await page.getByText('no budget of yours is nearly used up').waitFor();
+  await close();
+});
+
+test('the overview tells a member that nothing is left to pay calls with, and whom to ask', async () => {
+  const { page, close } = await openPage(browser);
+  const { gateway, world } = portal;
+  const operator = world.people.operator.token;
+  const { password } = users.member;
+  const email = `${randomUUID()}@example.com`;
+  const made = await ok(gateway, 'POST', '/admin/organizations', operator, {
+    name: 'Prepaid Labs',
+    owner_email: `owner-${email}`,
+  });
+  const organization = `/admin/organizations/${made.organization.id}`;
+  await ok(gateway, 'POST', `${organization}/invitations`, operator, { email, role: 'member' });
+  await ok(gateway, 'POST', '/auth/accept-invite', '', {
+    token: await tokenMailedTo(gateway, operator, email),
+    password,
+  });
+  await signIn(page, portal.url, { email, password });
+  const item = page.getByRole('listitem').filter({ hasText: 'The organization’s' });
+  const attention = page.locator('section').filter({ hasText: 'Needs attention' });
+  await attention.getByRole('listitem').first().waitFor();
+  expect(await item.count()).toBe(0);
+
+  await ok(gateway, 'PUT', '/admin/plans/spent', operator, { name: 'Spent', payg_enabled: false });
+  await ok(gateway, 'PUT', `${organization}/plan`, operator, { code: 'spent' });
+  await page.reload();
+  await item.getByText('nothing left').waitFor();
+  await item
+    .getByText('Every call that costs anything is refused. Ask an admin or owner of your organization.')
+    .waitFor();
+  expect(await seriousFindings(page)).toEqual([]);
   await close();
 });

@@ -8,6 +8,7 @@ import type { invitedToSchema } from '../../../routes/api/auth/invitation.ts';
 import type {
   budgetSchema,
   commitmentSchema,
+  currentPlanSchema,
   invoiceSchema,
   invoiceWithLinesSchema,
   planSchema,
@@ -56,6 +57,7 @@ export type Wallet = Static<typeof walletSchema>;
 export type Commitment = Static<typeof commitmentSchema>;
 export type RateLimitValues = Static<typeof rateLimitsSchema>;
 export type Plan = Static<typeof planSchema>;
+export type CurrentPlan = Static<typeof currentPlanSchema>;
 export type Invoice = Static<typeof invoiceSchema>;
 export type InvoiceWithLines = Static<typeof invoiceWithLinesSchema>;
 export type Transaction = Static<typeof transactionSchema>;

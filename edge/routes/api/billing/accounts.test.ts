@@ -32,6 +32,33 @@ test('a new organization has the default plan, an empty wallet and no commitment
   expect([commitment.status, commitment.text]).toEqual([200, 'null']);
 });
 
+test('each member is told when nothing is left to pay calls with, and no amounts', async () => {
+  const isExhausted = async () => {
+    const { json } = await edge.call('GET', '/plan/current', 'member');
+    return (json as { funds_exhausted: boolean }).funds_exhausted;
+  };
+  expect(await isExhausted()).toBe(false);
+  await edge.call('PUT', '/billing/payg-spend-cap', 'owner', { limit_usd: 0 });
+  expect(await isExhausted()).toBe(true);
+  await edge.call('PUT', '/billing/payg-spend-cap', 'owner', { limit_usd: 1 });
+  expect(await isExhausted()).toBe(false);
+
+  const plan = { name: 'Prepaid', payg_enabled: false };
+  await edge.call('PUT', '/admin/plans/prepaid', 'operator', plan);
+  await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'prepaid' });
+  expect(await isExhausted()).toBe(true);
+  await edge.call('POST', `${edge.organization}/credits`, 'operator', { amount_usd: 0.000000001 });
+  expect(await isExhausted()).toBe(false);
+  await edge.call('POST', `${edge.organization}/adjustments`, 'operator', {
+    amount_usd: -0.000000001,
+    description: 'x',
+  });
+  expect(await isExhausted()).toBe(true);
+  // The credit of a month is given when somebody looks.
+  await edge.call('PUT', '/admin/plans/prepaid', 'operator', { ...plan, monthly_credit_usd: 1 });
+  expect(await isExhausted()).toBe(false);
+});
+
 test('money is for admins and owners, by key as by session; each user has their own limit', async () => {
   for (const path of [
     '/billing/wallet',

@@ -118,6 +118,17 @@ export const planJson = (plan: Plan): Static<typeof planSchema> => ({
   payment_terms_days: plan.paymentTermsDays,
 });
 
+export const currentPlanSchema = Type.Object(
+  {
+    ...planSchema.properties,
+    funds_exhausted: Type.Boolean({
+      description:
+        'Whether calls that cost anything are refused, since no commitment, credit or room for pay as you go is left.',
+    }),
+  },
+  { $id: 'CurrentPlan' },
+);
+
 /** A limit with what was spent of it. */
 export const budgetSchema = Type.Object(
   {

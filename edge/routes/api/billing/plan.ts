@@ -1,6 +1,6 @@
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { planJson, planSchema } from './billing-json.ts';
+import { currentPlanSchema, planJson } from './billing-json.ts';
 
 /** The organization's plan, for any of its users (service.md, Management endpoints). */
 export const currentPlanRoutes: Routes = (app, { billing }) => {
@@ -8,10 +8,10 @@ export const currentPlanRoutes: Routes = (app, { billing }) => {
 
   app.get(
     '/api/v1/plan/current',
-    { config, schema: { summary: 'Get the plan', response: { 200: planSchema } } },
+    { config, schema: { summary: 'Get the plan', response: { 200: currentPlanSchema } } },
     async (request) => {
-      const { plan } = await billing.getCurrentPlan({}, asCaller(request));
-      return planJson(plan!);
+      const { plan, fundsExhausted } = await billing.getCurrentPlan({}, asCaller(request));
+      return { ...planJson(plan!), funds_exhausted: fundsExhausted };
     },
   );
 };

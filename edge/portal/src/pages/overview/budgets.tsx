@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import type { ApiKey, Budget, Commitment, Plan, Wallet } from '../../api/types.ts';
+import type { ApiKey, Budget, Commitment, CurrentPlan, Wallet } from '../../api/types.ts';
 import { formatUsd } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { Badge } from '../../ui/badge.tsx';
@@ -8,18 +8,18 @@ import { type Loadable, together } from '../../ui/failure.tsx';
 import { Time } from '../../ui/time.tsx';
 
 /** What the organization can pay, which only admins and owners may see. */
-type Funds = { plan: Plan; wallet: Wallet; commitment: Commitment | null; paygCap: Budget };
+type Funds = { wallet: Wallet; commitment: Commitment | null };
 /** What limits one's calls, except for the caps of keys. */
-export type Budgets = { ownLimit: Budget; funds?: Funds };
+export type Budgets = { ownLimit: Budget; plan: CurrentPlan; paygCap: Budget; funds?: Funds };
 
 export function useBudgets(wallet: Loadable<Wallet>): Loadable<Budgets> {
   const enabled = useIsAdmin();
   const ownLimit = useGet<Budget>('/profile/cost-limit');
-  const plan = useGet<Plan>('/plan/current', undefined, { enabled });
+  const plan = useGet<CurrentPlan>('/plan/current');
+  const paygCap = useGet<Budget>('/billing/payg-spend-cap');
   const commitment = useGet<Commitment | null>('/billing/commitment', undefined, { enabled });
-  const paygCap = useGet<Budget>('/billing/payg-spend-cap', undefined, { enabled });
-  const funds = together<Funds>({ plan, wallet, commitment, paygCap });
-  return together<Budgets>({ ownLimit, ...(enabled && { funds }) });
+  const funds = together<Funds>({ wallet, commitment });
+  return together<Budgets>({ ownLimit, plan, paygCap, ...(enabled && { funds }) });
 }
 
 type ScarceBudget = {
@@ -37,9 +37,10 @@ type ScarceBudget = {
 const shareLeftMax = 0.1;
 
 /** The budgets that refuse calls, or soon will: the organization's, one's own, and those of keys that are still in use. */
-export function scarceBudgets({ ownLimit, funds }: Budgets, keys: readonly ApiKey[]): readonly ScarceBudget[] {
+export function scarceBudgets(budgets: Budgets, keys: readonly ApiKey[]): readonly ScarceBudget[] {
+  const { ownLimit } = budgets;
   return [
-    ...(funds === undefined ? [] : scarceFunds(funds)),
+    ...scarceFunds(budgets),
     ...budgetIfScarce(ownLimit.limit_usd, ownLimit.remaining_usd ?? 0, {
       id: 'own limit',
       name: 'Your daily limit',
@@ -68,25 +69,36 @@ const budgetIfScarce = (
   budget: Omit<ScarceBudget, 'leftUsd'>,
 ): readonly ScarceBudget[] => (limitUsd !== null && leftUsd <= limitUsd * shareLeftMax ? [{ ...budget, leftUsd }] : []);
 
-/** Usage is paid from commitment and credit, then as one goes, up to the cap. */
-function scarceFunds({ plan, wallet, commitment, paygCap }: Funds): readonly ScarceBudget[] {
+/**
+ * Usage is paid from commitment and credit, then as one goes, up to the cap. Members are told once nothing is left, which their refused calls
+ * tell them anyway.
+ */
+function scarceFunds({ plan, paygCap, funds }: Budgets): readonly ScarceBudget[] {
+  const budget = plan.payg_enabled
+    ? {
+        id: 'pay-as-you-go cap',
+        name: 'The organization’s pay-as-you-go cap',
+        href: '/limits',
+        resetsAt: paygCap.resets_at,
+      }
+    : { id: 'credit', name: 'The organization’s credit', href: '/billing' };
+  if (funds === undefined) {
+    const advice = 'Ask an admin or owner of your organization.';
+    return plan.funds_exhausted ? [{ ...budget, leftUsd: 0, advice }] : [];
+  }
+  const { wallet, commitment } = funds;
   const creditLeftUsd = wallet.balance_usd + (commitment?.remaining_usd ?? 0);
   const creditUsd = wallet.lots.reduce((sum, lot) => sum + lot.granted_usd, commitment?.amount_usd ?? 0);
   if (plan.payg_enabled) {
     if (paygCap.limit_usd === null) return [];
     return budgetIfScarce(creditUsd + paygCap.limit_usd, creditLeftUsd + (paygCap.remaining_usd ?? 0), {
-      id: 'pay-as-you-go cap',
-      name: 'The organization’s pay-as-you-go cap',
-      href: '/limits',
-      resetsAt: paygCap.resets_at,
+      ...budget,
       advice: 'You can raise it.',
     });
   }
   const monthlyUsd = plan.included.monthly_credit_usd;
   return budgetIfScarce(creditUsd, creditLeftUsd, {
-    id: 'credit',
-    name: 'The organization’s credit',
-    href: '/billing',
+    ...budget,
     advice: (
       <>
         Redeem a coupon, or ask the platform’s operator for credit.
