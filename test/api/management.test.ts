@@ -88,6 +88,7 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'must have at least 1 character\\b',
   ],
   ['GET', '/admin/users?tenant_id=xx', undefined, 'tenant_id', 'must be a valid UUID'],
+  ['GET', '/admin/users?user_ids=', undefined, 'user_ids', 'must have at least 1 character'],
   ['POST', '/api-keys', { name: 'x' }, 'name', 'must have at least 2 characters'],
 ])(
   '%s %s %j is refused for its field in the same words, whoever finds the fault',

@@ -41,7 +41,7 @@ export async function getUser(em: SqlEntityManager, where: { id: string; tenantI
  */
 export function pageOfUsers(
   em: SqlEntityManager,
-  filter: { tenantId?: string; search: string },
+  filter: { tenantId?: string; ids?: string[]; search: string },
   { limit, offset }: PageRows,
 ): Promise<[UserRow[], number]> {
   const like = { $ilike: containing(filter.search) };
@@ -49,6 +49,7 @@ export function pageOfUsers(
     UserEntity,
     {
       ...(filter.tenantId !== undefined && { tenantId: filter.tenantId }),
+      ...(filter.ids !== undefined && { id: { $in: filter.ids } }),
       ...(filter.search !== '' && {
         $or: [
           { email: like },

@@ -10,7 +10,8 @@ export const adminListUsers =
   async (request, context) => {
     operatorCaller(context);
     const rows = pageRows(request.page);
-    const filter = { tenantId: request.tenantId || undefined, search: request.search };
+    const { tenantId, search, userIds: ids } = request;
+    const filter = { tenantId: tenantId || undefined, search, ids: ids.length === 0 ? undefined : ids };
     const [users, total] = await pageOfUsers(database.em(), filter, rows);
     return { users: users.map(userMessage), page: pageInfo(rows, total) };
   };

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { atOnce, join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
@@ -251,6 +252,16 @@ test('someone who is not an operator is refused by the service itself, whatever 
 test('wildcards in a search stand for themselves', async () => {
   const { members } = await fixture.auth.listMembers({ search: '%_'.repeat(100) }, ownerOf(fixture));
   expect(members).toEqual([]);
+});
+
+test('operators look up many people by their ids at once, of any organization, and narrow them further', async () => {
+  const { auth, owner } = fixture;
+  const { id } = await join(fixture, 'one-of-many@example.com');
+  const find = async (request: { tenantId?: string; search?: string }) =>
+    (await auth.adminListUsers({ userIds: [id, owner.userId, uuidv7()], ...request }, operatorOf(fixture))).users;
+  expect((await find({})).map((user) => user.id).toSorted()).toEqual([id, owner.userId].toSorted());
+  expect(await find({ search: 'one-of-many' })).toMatchObject([{ id }]);
+  expect(await find({ tenantId: uuidv7() })).toEqual([]);
 });
 
 test('people can be found by their full name as shown, and by their id', async () => {

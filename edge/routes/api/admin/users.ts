@@ -23,12 +23,22 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
           search: Type.Optional(
             Type.String({ maxLength: 255, description: 'Part of their address or name, or their id.' }),
           ),
+          user_ids: Type.Optional(
+            Type.String({
+              minLength: 1,
+              maxLength: 4_000,
+              description: 'Their ids, at most 100, separated by commas.',
+            }),
+          ),
         }),
       },
     },
     async (request) => {
-      const { page, limit, tenant_id: tenantId, search } = request.query;
-      const answer = await auth.adminListUsers({ page: { page, limit }, tenantId, search }, asCaller(request));
+      const { page, limit, tenant_id: tenantId, search, user_ids: ids } = request.query;
+      const answer = await auth.adminListUsers(
+        { page: { page, limit }, tenantId, search, userIds: ids?.split(',') },
+        asCaller(request),
+      );
       return { data: answer.users.map(adminUserJson), pagination: paginationJson(answer.page) };
     },
   );

@@ -3,28 +3,35 @@ import { useAction, useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
-import { PagedCard } from '../../ui/paged-card.tsx';
+import { Pager } from '../../ui/pagination.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
-import type { Column } from '../../ui/table.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { RestrictionBadges } from '../keys/key-badges.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
-import type { AdminKey, AdminUser } from './types.ts';
+import type { AdminKey } from './types.ts';
+import { useEmails } from './use-emails.ts';
 
 export function OperatorKeys() {
   const search = useSearch();
   const [limiting, setLimiting] = useState<AdminKey | null>(null);
   const [revoking, setRevoking] = useState<AdminKey | null>(null);
+  const [page, setPage] = usePageParameter();
+  const keys = useGet<List<AdminKey>>('/admin/keys', { page, limit: 20, search });
+  const emails = useEmails(keys.data?.data.map((key) => key.user_id) ?? []);
   const columns: readonly Column<AdminKey>[] = [
     {
       name: 'Key',
@@ -43,7 +50,7 @@ export function OperatorKeys() {
       cell: (key) => (
         <>
           <OrganizationName id={key.tenant_id} />
-          <KeyOwner apiKey={key} />
+          <KeyOwner apiKey={key} email={emails.get(key.user_id)} />
         </>
       ),
     },
@@ -120,14 +127,23 @@ export function OperatorKeys() {
       description="The keys of every organization. Nobody can see their secrets, not even operators."
     >
       <SearchBox label="Search keys" placeholder="Search by name or preview" />
-      <PagedCard<AdminKey>
-        label="Keys"
-        path="/admin/keys"
-        query={{ search }}
-        columns={columns}
-        rowKey={(key) => key.id}
-        empty={<EmptyState icon="key" title="No keys match" />}
-      />
+      <Card flush>
+        <Loaded of={keys}>
+          {(list) => (
+            <>
+              <Table
+                label="Keys"
+                rows={list.data}
+                columns={columns}
+                rowKey={(key) => key.id}
+                empty={<EmptyState icon="key" title="No keys match" />}
+                pagination={list.pagination}
+              />
+              <Pager pagination={list.pagination} onPage={setPage} />
+            </>
+          )}
+        </Loaded>
+      </Card>
       {limiting !== null && <KeyRateLimitsDialog apiKey={limiting} onClose={() => setLimiting(null)} />}
       {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
     </Page>
@@ -135,10 +151,7 @@ export function OperatorKeys() {
 }
 
 /** A link to the user whose key it is: their address, or their id until the address is known. */
-function KeyOwner({ apiKey: { tenant_id, user_id } }: { apiKey: AdminKey }) {
-  const query = { tenant_id, search: user_id, limit: 1 };
-  const found = useGet<List<AdminUser>>('/admin/users', query, { keepPrevious: false });
-  const email = found.data?.data[0]?.email;
+function KeyOwner({ apiKey: { tenant_id, user_id }, email }: { apiKey: AdminKey; email: string | undefined }) {
   return (
     <Link
       href={`/operator/organizations/${tenant_id}?tab=members&search=${user_id}`}

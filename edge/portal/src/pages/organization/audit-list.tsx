@@ -23,12 +23,12 @@ type AuditListProps = {
   path: string;
   /** The types of events that can occur in the list, to filter by. */
   types: readonly AuditEventType[];
-  /** Names of users and organizations by id; without a name, a short form of the id is shown. */
-  names: ReadonlyMap<string, string>;
+  /** Reads the names of people by their ids; without a name, a short form of the id is shown. */
+  usePeople: (ids: readonly string[]) => ReadonlyMap<string, string>;
+  /** Names of what else events are about, by id. */
+  names?: ReadonlyMap<string, string>;
   /** Shows only the events of this chain; without it, every event that the API returns. */
   tenantId?: string;
-  /** Shows who has an id, if `names` need not have everyone's. */
-  showPerson?: ((id: string) => ReactNode) | undefined;
   /** Shows to whose chain an event belongs, in lists that cover several organizations. */
   showOrganization?: (id: string) => ReactNode;
   /** Further filters. */
@@ -38,9 +38,9 @@ type AuditListProps = {
 export function AuditList({
   path,
   types,
+  usePeople,
   names,
   tenantId = '',
-  showPerson,
   showOrganization,
   children,
 }: AuditListProps) {
@@ -58,6 +58,8 @@ export function AuditList({
     occurred_before: days.end === '' ? '' : addDays(days.end, 1),
   };
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
+  const people = usePeople(events.data?.data.flatMap(peopleOf) ?? []);
+  const nameOf = (id: string) => people.get(id) ?? names?.get(id);
   const isNarrowed = Object.values(query).some((value) => value !== '');
   return (
     <>
@@ -88,7 +90,7 @@ export function AuditList({
                 label="Audit events"
                 wordy
                 rows={list.data}
-                columns={columnsWith({ names, showPerson, showOrganization })}
+                columns={columnsWith({ nameOf, showOrganization })}
                 pagination={list.pagination}
                 rowKey={(event) => event.id}
                 empty={
@@ -108,20 +110,17 @@ export function AuditList({
   );
 }
 
-/** Targets of these types are people. */
-const people = ['user', 'operator'];
+/** The ids of the people who are an event's actor or target. */
+const peopleOf = ({ actor, target }: AuditEvent): string[] =>
+  [actor, target].flatMap(({ type, id }) => (id !== null && ['user', 'operator'].includes(type) ? [id] : []));
 
 const columnsWith = ({
-  names,
-  showPerson,
+  nameOf,
   showOrganization,
-}: Pick<AuditListProps, 'names' | 'showPerson' | 'showOrganization'>): readonly Column<AuditEvent>[] => {
-  const show = ({ type, id }: { type: string; id: string }) =>
-    showPerson !== undefined && people.includes(type) && !names.has(id) ? (
-      showPerson(id)
-    ) : (
-      <Name id={id} name={names.get(id)} />
-    );
+}: Pick<AuditListProps, 'showOrganization'> & {
+  nameOf: (id: string) => string | undefined;
+}): readonly Column<AuditEvent>[] => {
+  const show = (id: string | null) => id !== null && <Name id={id} name={nameOf(id)} />;
   return [
     { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
     {
@@ -157,7 +156,7 @@ const columnsWith = ({
       cell: (event) => (
         <span className="block wrap-anywhere lg:min-w-40" title={event.actor.id ?? undefined}>
           <span className="block capitalize">{event.actor.type.replace('_', ' ')}</span>
-          {event.actor.id !== null && show({ type: event.actor.type, id: event.actor.id })}
+          {show(event.actor.id)}
           {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
         </span>
       ),
@@ -166,10 +165,7 @@ const columnsWith = ({
       name: 'On',
       cell: (event) => (
         <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
-          {event.target.type.replace('_', ' ')}{' '}
-          {event.target.id !== null && (
-            <span className="block">{show({ type: event.target.type, id: event.target.id })}</span>
-          )}
+          {event.target.type.replace('_', ' ')} <span className="block">{show(event.target.id)}</span>
         </span>
       ),
     },

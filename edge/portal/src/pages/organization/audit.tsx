@@ -9,7 +9,7 @@ export function Audit() {
   const names = new Map((members.data ?? []).map(({ id, email }) => [id, email]));
   return (
     <Page title="Audit log" description="Every change in your organization: hash-chained, never edited, never removed.">
-      <AuditList path="/audit-events" types={organizationEventTypes} names={names} />
+      <AuditList path="/audit-events" types={organizationEventTypes} usePeople={() => names} />
     </Page>
   );
 }
