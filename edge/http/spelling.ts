@@ -11,9 +11,11 @@ export function spelling<const Values extends Readonly<Record<string, number>>>(
     return name === undefined ? 0 : values[name];
   }
 
+  const names = Object.keys(values) as Name[];
   return {
+    names,
     /** The schema of a field that takes one of the names. */
-    schema: Type.Enum(Object.keys(values) as Name[]),
+    schema: Type.Enum(names),
     /** The value that a name stands for; UNSPECIFIED when none is given. */
     value,
     /** The name of a value. A value that only a newer service knows has no name: it becomes null, which no type needs to provide for. */

@@ -2,8 +2,8 @@ import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { type Env, readEnv, type SecretName } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
-import { StartError } from '#shared/start-error.ts';
 import './compile-cache.js';
+import { startFailure } from './start-failure.ts';
 
 /** `delayMs`: how long it first goes on, as not ready. */
 type Running = { close(delayMs: number): Promise<void> };
@@ -57,16 +57,8 @@ export async function run(
     // A killed process writes nothing at its end.
     flushCompileCache();
   } catch (error) {
-    process.stderr.write(`${reasonFor(error as NodeJS.ErrnoException)}\n`);
+    const { stack } = error as Error;
+    process.stderr.write(`${startFailure(error as Error) ?? `The gateway could not start: ${stack}`}\n`);
     process.exit(1);
   }
-}
-
-/** Why a start failed: in one line when whoever started it can help. */
-function reasonFor(error: NodeJS.ErrnoException): string {
-  if (error instanceof StartError) return error.message;
-  // As after an update of the sources alone. A missing file of our own would be called a module.
-  if (error.code === 'ERR_MODULE_NOT_FOUND' && error.message.startsWith('Cannot find package'))
-    return `${error.message}: install the packages of this version with \`npm ci\`.`;
-  return `The gateway could not start: ${error.stack}`;
 }

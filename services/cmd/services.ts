@@ -24,7 +24,7 @@ const callers: Record<ServiceName, readonly string[]> = {
   usage: ['edge', 'inference', 'models'],
   billing: ['edge', 'inference', 'usage', 'jobs', 'admin'],
   models: ['edge', 'inference', 'billing', 'admin', 'bootstrap'],
-  jobs: ['edge'],
+  jobs: ['edge', 'admin'],
 };
 
 /** Starts services in this process; serveServices lets others call them. */

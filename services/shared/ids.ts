@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 
 const idBytes = 16;
@@ -54,6 +54,18 @@ export function uuidv7(): string {
 /** The UUID with these 32 hexadecimal digits. */
 export const uuidOfHex = (hex: string): string =>
   `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+
+/**
+ * The request_id of a movement of money, derived from an Idempotency-Key and the user who gave it (empty for the operators' command line): a
+ * repeat is then the same request, and another movement with the same key is refused.
+ */
+export const requestIdFor = (userId: string, idempotencyKey: string): string =>
+  uuidOfHex(
+    createHash('sha256')
+      .update(JSON.stringify([userId, idempotencyKey]))
+      .digest('hex')
+      .slice(0, 32),
+  );
 
 /**
  * A new UUIDv7 that sorts after `last`, which may come from a process whose clock is ahead: then it increments that one's random bits (RFC

@@ -28,6 +28,7 @@ declare global {
   interface JSON {
     /** ECMAScript proposal "JSON.parse source text access": text that JSON.stringify writes as it is. */
     rawJSON(text: string): object;
+    isRawJSON(value: unknown): boolean;
   }
 }
 
@@ -40,7 +41,7 @@ export const usdJson = (nanoUsd: NanoUsd): number => JSON.rawJSON(usdText(nanoUs
 const decimalPattern = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 
 /** Reads a decimal text in USD; null unless it is a plain decimal with at most nine decimals and ten integer digits. */
-function parseUsd(text: string): NanoUsd | null {
+export function parseUsd(text: string): NanoUsd | null {
   const match = decimalPattern.exec(text);
   if (match === null) return null;
   const magnitude = BigInt(match[2]!) * nanoUsdPerUsd + BigInt((match[3] ?? '').padEnd(9, '0'));

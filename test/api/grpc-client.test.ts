@@ -314,7 +314,7 @@ test('a service refuses callers that have no business with it', async () => {
     [BillingService, ['keys', 'bootstrap']],
     [ModelsService, ['jobs', 'usage']],
     [InferenceService, ['models', 'usage', 'admin']],
-    [JobsService, ['inference', 'admin']],
+    [JobsService, ['inference', 'billing']],
   ] as const;
   for (const [service, issuers] of strangers) {
     for (const issuer of issuers) {

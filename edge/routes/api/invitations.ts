@@ -15,7 +15,7 @@ import { spelling } from '../../http/spelling.ts';
 import { idInPath } from './id-in-path.ts';
 import { roleSchema } from './user-json.ts';
 
-const statuses = spelling({
+export const invitationStatuses = spelling({
   pending: InvitationStatus.PENDING,
   accepted: InvitationStatus.ACCEPTED,
   expired: InvitationStatus.EXPIRED,
@@ -29,10 +29,13 @@ export const invitedSchema = onlyFields({
 });
 
 /** Which invitations to list. */
-export const invitationsQuerySchema = Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) });
+export const invitationsQuerySchema = Type.Object({
+  ...pageQuerySchema,
+  status: Type.Optional(invitationStatuses.schema),
+});
 export const invitationFilter = ({ page, limit, status }: Static<typeof invitationsQuerySchema>) => ({
   page: { page, limit },
-  status: statuses.value(status),
+  status: invitationStatuses.value(status),
 });
 
 /** Invitations to the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
@@ -99,7 +102,7 @@ export const invitationSchema = Type.Object(
     id: idSchema,
     email: Type.String(),
     role: roleSchema,
-    status: statuses.schema,
+    status: invitationStatuses.schema,
     created_at: isoTimeSchema,
     expires_at: isoTimeSchema,
     accepted_at: orNull(isoTimeSchema),
@@ -111,7 +114,7 @@ export const invitationJson = (invitation: Invitation): Static<typeof invitation
   id: invitation.id,
   email: invitation.email,
   role: roleName(invitation.role),
-  status: statuses.name(invitation.status),
+  status: invitationStatuses.name(invitation.status),
   created_at: isoTime(invitation.createdAt!),
   expires_at: isoTime(invitation.expiresAt!),
   accepted_at: isoTime(invitation.acceptedAt),

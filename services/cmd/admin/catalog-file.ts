@@ -21,15 +21,15 @@ import { isObject } from '#shared/is-object.ts';
 import { usdFromNumber } from '#shared/money.ts';
 import { UsageError } from './command.ts';
 
-/** A rate of the file, as /api/v1 spells it, and its field in PriceChanges. */
-const rates: ReadonlyMap<string, string> = new Map([
-  ['input_per_million_tokens_usd', 'input_per_million_nano_usd'],
-  ['cached_input_per_million_tokens_usd', 'cached_input_per_million_nano_usd'],
-  ['output_per_million_tokens_usd', 'output_per_million_nano_usd'],
-  ['per_image_usd', 'per_image_nano_usd'],
-  ['per_audio_second_usd', 'per_audio_second_nano_usd'],
-  ['per_million_characters_usd', 'per_million_characters_nano_usd'],
-  ['per_request_usd', 'per_request_nano_usd'],
+/** A rate of the file, as /api/v1 spells it, and its field in PriceChanges and PriceRates. */
+export const rateFields: ReadonlyMap<string, string> = new Map([
+  ['input_per_million_tokens_usd', 'inputPerMillionNanoUsd'],
+  ['cached_input_per_million_tokens_usd', 'cachedInputPerMillionNanoUsd'],
+  ['output_per_million_tokens_usd', 'outputPerMillionNanoUsd'],
+  ['per_image_usd', 'perImageNanoUsd'],
+  ['per_audio_second_usd', 'perAudioSecondNanoUsd'],
+  ['per_million_characters_usd', 'perMillionCharactersNanoUsd'],
+  ['per_request_usd', 'perRequestNanoUsd'],
 ]);
 
 /**
@@ -115,10 +115,12 @@ function ratesOf(price: JsonObject, place: string): PriceChanges {
     throw new UsageError(`${place}: expected at least one rate; 0 means free of charge`);
   const json = Object.fromEntries(
     Object.entries(price).map(([field, value]) => {
-      const rate = rates.get(field);
+      const rate = rateFields.get(field);
       if (rate === undefined) {
-        throw new UsageError(`${place}.${field}: unknown field; expected one of ${[...rates.keys()].join(', ')}`);
+        throw new UsageError(`${place}.${field}: unknown field; expected one of ${[...rateFields.keys()].join(', ')}`);
       }
+      // Null takes a rate back; only this one can be missing from a price.
+      if (rate === 'cachedInputPerMillionNanoUsd' && value === null) return ['clearCachedInput', true];
       const nanoUsd = typeof value === 'number' ? usdFromNumber(value) : null;
       if (nanoUsd === null || nanoUsd < 0n) {
         throw new UsageError(`${place}.${field}: expected an amount in USD, 0 or more, with at most nine decimals`);

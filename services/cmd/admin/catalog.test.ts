@@ -1,17 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
-import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { adminOf } from '../../../test/support/admin.ts';
 import { startTestGateway, type TestGateway } from '../../../test/support/gateway.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { commands } from './commands.ts';
-import { runCommand } from './run-command.ts';
 
 let gateway: TestGateway;
 let session: string;
@@ -26,24 +19,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const admin = (...argv: string[]) => {
-  const { switchboard } = gateway.gateway;
-  const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
-  return runCommand(commands, argv, {
-    auth: switchboard.client('admin', AuthService),
-    billing: switchboard.client('admin', BillingService),
-    keys: switchboard.client('admin', KeysService),
-    models: switchboard.client('admin', ModelsService),
-    services: [],
-    asOperator: { contextValues: callerContext(operator) },
-    bootstrap: {} as never,
-  });
-};
-const json = async (...argv: string[]) => {
-  const { exitCode, stdout, stderr } = await admin(...argv, '--json');
-  expect([exitCode, stderr]).toEqual([0, '']);
-  return JSON.parse(stdout);
-};
+const { admin, json } = adminOf(() => gateway);
 /** How many imports the audit trail shows, once it has received all. */
 const importsTold = async (): Promise<number> => {
   const isToldAll = async () =>
@@ -201,6 +177,24 @@ test('an import changes of a price only the rates that it names: the others stay
   expect(await imported({ output_per_million_tokens_usd: 2 })).toMatchObject({ prices_created: 0 });
   await imported({ input_per_million_tokens_usd: 0 });
   expect(await price()).toEqual([0, 0, 2]);
+});
+
+test('an import takes back the rate of cached input that is null in the file, so that it costs what other input does', async () => {
+  const imported = (price: object) =>
+    json('models', 'import', catalogFile(JSON.stringify({ models: [{ name: 'acme/uncached', price }] })));
+  await imported({ input_per_million_tokens_usd: 1, cached_input_per_million_tokens_usd: 0.1 });
+  const inForce = async () =>
+    (await json('prices', 'list', '--model', 'acme/uncached')).map(
+      (rates: Rates) => rates.cached_input_per_million_tokens_usd,
+    );
+  expect(await inForce()).toEqual([0.1]);
+  expect(await imported({ cached_input_per_million_tokens_usd: null })).toMatchObject({ prices_created: 1 });
+  expect((await inForce()).at(-1)).toBe(1);
+  expect(await imported({ cached_input_per_million_tokens_usd: null })).toMatchObject({ prices_created: 0 });
+  await imported({ input_per_million_tokens_usd: 2 });
+  expect((await inForce()).at(-1)).toBe(2);
+  const other = await admin('models', 'import', catalogFile('models: [{ name: a, price: { per_request_usd: null } }]'));
+  expect([other.exitCode, other.stderr]).toEqual([2, expect.stringContaining('models[0].price.per_request_usd')]);
 });
 
 test('the catalog that README.md shows can be imported', async () => {

@@ -1,16 +1,22 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
+import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { requestIdFor } from '#shared/ids.ts';
+import { readIsoTime } from '#shared/iso-time.ts';
+import { type NanoUsd, parseUsd } from '#shared/money.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
 /** What commands work with. */
 export type AdminContext = {
   auth: Client<typeof AuthService>;
   billing: Client<typeof BillingService>;
+  jobs: Client<typeof JobsService>;
   keys: Client<typeof KeysService>;
   models: Client<typeof ModelsService>;
   /** Makes each call as a platform operator. */
@@ -27,8 +33,16 @@ export type AdminArguments = {
   values: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 };
 
-/** A command's result: an object or a list of them, of which `page` may be a part; `isFailure` makes the program exit with 1. */
-type AdminAnswer = { output: object | readonly object[]; page?: PageInfo | undefined; isFailure?: boolean };
+/** A command's result. */
+type AdminAnswer = {
+  /** An object, or a list of them, of which `page` may be a part. */
+  output: object | readonly object[];
+  page?: PageInfo | undefined;
+  /** The fields that a table of the list has room for; all of them if missing. */
+  columns?: readonly string[];
+  /** Makes the program exit with 1. */
+  isFailure?: boolean;
+};
 
 /** One command of the operators' command line. */
 export type AdminCommand = {
@@ -58,6 +72,68 @@ export const textOption = (args: AdminArguments, name: string): string => {
   const value = args.values[name];
   return typeof value === 'string' ? value : '';
 };
+
+/** A named argument that the command cannot do without. */
+export function required(args: AdminArguments, name: string): string {
+  const text = textOption(args, name);
+  if (text === '') throw new UsageError(`--${name} is missing`);
+  return text;
+}
+
+/** A named argument that is one of several names; undefined if it was not given. */
+export function choice<Name extends string>(
+  args: AdminArguments,
+  option: string,
+  names: readonly Name[],
+): Name | undefined {
+  const text = textOption(args, option);
+  const name = names.find((one) => one === text);
+  if (text !== '' && name === undefined) throw new UsageError(`--${option} must be one of ${names.join(', ')}`);
+  return name;
+}
+
+/** An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
+export function timeNamed(text: string): Timestamp {
+  const time = readIsoTime(text);
+  if (time === undefined) throw new UsageError('a time is written like 2030-01-31 or 2030-01-31T12:00:00Z');
+  return time;
+}
+
+/** The same of a named argument; undefined if it was not given. */
+export function timeOption(args: AdminArguments, name: string): Timestamp | undefined {
+  const text = textOption(args, name);
+  return text === '' ? undefined : timeNamed(text);
+}
+
+/** The largest amount that one request may name: a billion USD. */
+const amountMax = 1_000_000_000_000_000_000n;
+
+/** An amount in USD. No command takes one below 0. */
+export function usdNamed(text: string, allowed: 'above 0' | 'from 0'): NanoUsd {
+  const amount = parseUsd(text);
+  if (amount === null || amount > amountMax || amount < (allowed === 'from 0' ? 0n : 1n)) {
+    throw new UsageError(
+      `\`${text}\` is not an amount in USD ${allowed}, at most a billion, with at most nine decimals`,
+    );
+  }
+  return amount;
+}
+
+/** The id of an organization, which must exist: Billing and Keys know organizations only by their ids, and would accept any. */
+export async function existingOrganization({ auth, asOperator }: AdminContext, args: AdminArguments): Promise<string> {
+  const tenantId = argument(args, 0, "the organization's id");
+  await auth.adminGetOrganization({ tenantId }, asOperator);
+  return tenantId;
+}
+
+/** The option of what must not happen twice: the program gives it a value if the operator does not. */
+export const idempotencyOptions: ParseArgsOptionsConfig = { 'idempotency-key': { type: 'string' } };
+
+/** The Idempotency-Key of a request that has one. */
+export const idempotencyKeyOf = (args: AdminArguments): string => required(args, 'idempotency-key');
+
+/** The request_id of a movement of money. */
+export const requestIdOf = (args: AdminArguments): string => requestIdFor('', idempotencyKeyOf(args));
 
 export const pageOptions: ParseArgsOptionsConfig = { page: { type: 'string' }, limit: { type: 'string' } };
 

@@ -1,19 +1,23 @@
-import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
-import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
+import { keyStatuses, keyTypes } from '../../../edge/routes/api/api-keys/key-fields.ts';
+import { type AdminCommand, argument, choice, pageOf, pageOptions, textOption } from './command.ts';
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
   {
     name: 'keys list',
-    usage: '[--organization id] [--user id] [--search text] [--page n] [--limit n]',
+    usage:
+      '[--organization id] [--user id] [--status active|expired|revoked] [--type inference|management] [--search text] [--page n] [--limit n]',
     summary: 'Lists API keys, without their secrets.',
     options: {
       ...pageOptions,
       organization: { type: 'string' },
       user: { type: 'string' },
       search: { type: 'string' },
+      status: { type: 'string' },
+      type: { type: 'string' },
     },
     async run({ keys, asOperator }, args) {
       const request = {
@@ -21,6 +25,8 @@ export const keyCommands: readonly AdminCommand[] = [
         tenantId: textOption(args, 'organization'),
         userId: textOption(args, 'user'),
         search: textOption(args, 'search'),
+        status: keyStatuses.value(choice(args, 'status', keyStatuses.names)),
+        keyType: keyTypes.value(choice(args, 'type', keyTypes.names)),
       };
       const answer = await keys.adminListKeys(request, asOperator);
       return { output: answer.keys.map(shown), page: answer.page };
@@ -55,19 +61,13 @@ export const keyCommands: readonly AdminCommand[] = [
   },
 ];
 
-const statusNames: ReadonlyMap<KeyStatus, string> = new Map([
-  [KeyStatus.ACTIVE, 'active'],
-  [KeyStatus.EXPIRED, 'expired'],
-  [KeyStatus.REVOKED, 'revoked'],
-]);
-
 const shown = (key: Key) => ({
   id: key.id,
   organization: key.tenantId,
   user: key.userId,
   preview: key.keyPreview,
   name: key.name,
-  type: key.keyType === KeyType.MANAGEMENT ? 'management' : 'inference',
-  status: statusNames.get(key.status) ?? '',
+  type: keyTypes.name(key.keyType),
+  status: keyStatuses.name(key.status),
   last_used_at: timeText(key.lastUsedAt),
 });

@@ -15,12 +15,13 @@ test("an organization's rate limits are set, shown and removed from a shell", as
     const { exitCode, stdout, stderr } = await runCommand(
       commands,
       ['organizations', 'limits', tenantId, ...argv, '--json'],
-      {
-        auth: { adminGetOrganization: async () => ({}) },
-        billing: started.billing,
-        services: [],
-        asOperator: { contextValues: callerContext(operator) },
-      } as never,
+      () =>
+        ({
+          auth: { adminGetOrganization: async () => ({}) },
+          billing: started.billing,
+          services: [],
+          asOperator: { contextValues: callerContext(operator) },
+        }) as never,
     );
     expect([exitCode, stderr]).toEqual([0, '']);
     return JSON.parse(stdout);
@@ -37,11 +38,16 @@ test("an organization's rate limits are set, shown and removed from a shell", as
 test('a sound ledger is reported as sound, and a wrong one fails the command with what is wrong', async () => {
   await using started = await startTestBilling();
   const verify = () =>
-    runCommand(commands, ['ledger', 'verify', '--json'], {
-      billing: started.billing,
-      services: [],
-      asOperator: { contextValues: callerContext(operator) },
-    } as never);
+    runCommand(
+      commands,
+      ['ledger', 'verify', '--json'],
+      () =>
+        ({
+          billing: started.billing,
+          services: [],
+          asOperator: { contextValues: callerContext(operator) },
+        }) as never,
+    );
   const { tenantId } = person();
   await started.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 9n })] }, service);
   const sound = await verify();

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { catalogModel } from '../../../edge/routes/api/admin/catalog-fields.ts';
+import { adminModelJson } from '../../../edge/routes/api/admin/models.ts';
 import { parseCatalog } from './catalog-file.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
 import { timeText } from './time.ts';
@@ -18,6 +20,24 @@ export const modelCommands: readonly AdminCommand[] = [
       const request = { page: pageOf(args), search: textOption(args, 'search') };
       const answer = await models.adminListModels(request, asOperator);
       return { output: answer.models.map(shown), page: answer.pageInfo };
+    },
+  },
+  {
+    name: 'models show',
+    usage: '<name>',
+    summary: 'Shows a model with its deployments, prices and grants.',
+    async run({ models, asOperator }, args) {
+      return { output: adminModelJson(await catalogModel(models, argument(args, 0, 'the model'), asOperator)) };
+    },
+  },
+  {
+    name: 'models delete',
+    usage: '<name>',
+    summary: 'Deletes a model with its deployments and grants. To take a model away from its users, retire it instead.',
+    async run({ models, asOperator }, args) {
+      const name = argument(args, 0, 'the model');
+      await models.deleteModel({ name }, asOperator);
+      return { output: { name, deleted: true } };
     },
   },
   {

@@ -1,7 +1,19 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
+import { accountJson } from '../../../edge/routes/api/admin/plans.ts';
+import { planJson } from '../../../edge/routes/api/billing/billing-json.ts';
+import {
+  type AdminCommand,
+  argument,
+  existingOrganization,
+  idempotencyKeyOf,
+  idempotencyOptions,
+  pageOf,
+  pageOptions,
+  textOption,
+  UsageError,
+} from './command.ts';
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
@@ -26,12 +38,28 @@ export const organizationCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'organizations show',
+    usage: '<id>',
+    summary: 'Shows an organization and its account: plan, credit, commitment, PAYG, unpaid invoices and rate limits.',
+    async run({ auth, billing, asOperator }, args) {
+      const tenantId = argument(args, 0, "the organization's id");
+      const { organization } = await auth.adminGetOrganization({ tenantId }, asOperator);
+      return {
+        output: { ...shown(organization!), ...accountJson(await billing.getAccount({ tenantId }, asOperator)) },
+      };
+    },
+  },
+  {
     name: 'organizations create',
-    usage: '<owner email> [--name text]',
+    usage: '<owner email> [--name text] [--idempotency-key text]',
     summary: 'Creates an organization and emails an invitation to its owner.',
-    options: { name: { type: 'string' } },
+    options: { ...idempotencyOptions, name: { type: 'string' } },
     async run({ auth, asOperator }, args) {
-      const request = { ownerEmail: argument(args, 0, "the owner's email address"), name: textOption(args, 'name') };
+      const request = {
+        ownerEmail: argument(args, 0, "the owner's email address"),
+        name: textOption(args, 'name'),
+        idempotencyKey: idempotencyKeyOf(args),
+      };
       const { organization, invitation } = await auth.adminCreateOrganization(request, asOperator);
       return {
         output: {
@@ -56,13 +84,23 @@ export const organizationCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'organizations plan',
+    usage: '<id> <code>',
+    summary: 'Puts an organization on a plan, at once.',
+    async run(context, args) {
+      const tenantId = await existingOrganization(context, args);
+      const request = { tenantId, planCode: argument(args, 1, "the plan's code") };
+      const { plan } = await context.billing.assignPlan(request, context.asOperator);
+      return { output: { organization: tenantId, plan: planJson(plan!) } };
+    },
+  },
+  {
     name: 'organizations key-quota',
     usage: '<id> [number|unlimited|default]',
     summary: 'Sets how many API keys each user of an organization may have. Without a value, shows the quota.',
-    async run({ auth, keys, asOperator }, args) {
-      const tenantId = argument(args, 0, "the organization's id");
-      // A wrong id must not leave a quota behind.
-      await auth.adminGetOrganization({ tenantId }, asOperator);
+    async run(context, args) {
+      const { keys, asOperator } = context;
+      const tenantId = await existingOrganization(context, args);
       const [, asked] = args.positionals;
       if (asked !== undefined) await keys.setKeyQuota({ tenantId, quota: quotaOf(asked) }, asOperator);
       const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, asOperator);
@@ -96,9 +134,9 @@ export const organizationCommands: readonly AdminCommand[] = [
     summary:
       "Sets an organization's rate limits (per minute, and at the same time), or returns to its plan's. Without options, shows them.",
     options: { ...limitOptions, 'plan-limits': { type: 'boolean' } },
-    async run({ auth, billing, asOperator }, args) {
-      const tenantId = argument(args, 0, "the organization's id");
-      await auth.adminGetOrganization({ tenantId }, asOperator);
+    async run(context, args) {
+      const { billing, asOperator } = context;
+      const tenantId = await existingOrganization(context, args);
       const given = limitsOf(args, 'plan-limits');
       if (given === null) {
         const { effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);

@@ -9,17 +9,19 @@ export const limitOptions: ParseArgsOptionsConfig = {
   concurrent: { type: 'string' },
 };
 
+/** The limits that were given. */
+export const namedLimits = (args: AdminArguments) => ({
+  requestsPerMinute: wholeNumber(args, 'requests', rateLimitsMax.requestsPerMinute),
+  tokensPerMinute: wholeNumber(args, 'tokens', rateLimitsMax.tokensPerMinute),
+  concurrentRequests: wholeNumber(args, 'concurrent', rateLimitsMax.concurrentRequests),
+});
+
 /**
  * The change of limits that was asked for, as requests state it: without `changes` for the option that takes all limits back. Null when
  * nothing was asked for.
  */
 export function limitsOf(args: AdminArguments, takeBack: string): { changes?: Partial<RateLimits> } | null {
-  const given = {
-    requestsPerMinute: wholeNumber(args, 'requests', rateLimitsMax.requestsPerMinute),
-    tokensPerMinute: wholeNumber(args, 'tokens', rateLimitsMax.tokensPerMinute),
-    concurrentRequests: wholeNumber(args, 'concurrent', rateLimitsMax.concurrentRequests),
-  };
-  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  const entries = Object.entries(namedLimits(args)).filter(([, value]) => value !== undefined);
   if (args.values[takeBack] !== true) return entries.length === 0 ? null : { changes: Object.fromEntries(entries) };
   if (entries.length > 0) throw new UsageError(`--${takeBack} takes all limits back: leave out the others`);
   return {};

@@ -1,13 +1,15 @@
-import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { readIsoTime } from '#shared/iso-time.ts';
+import { reminderJson, reminderStatuses } from '../../../edge/routes/api/admin/reminders.ts';
 import {
   type AdminArguments,
   type AdminCommand,
   argument,
+  choice,
   pageOf,
   pageOptions,
   textOption,
+  timeNamed,
+  timeOption,
   UsageError,
 } from './command.ts';
 import { timeText } from './time.ts';
@@ -30,11 +32,10 @@ export const retirementCommands: readonly AdminCommand[] = [
     summary: 'Announces the retirement of a model, with or without a date.',
     options: { successor: { type: 'string' }, note: { type: 'string' }, date: { type: 'string' } },
     async run({ models, asOperator }, args) {
-      const date = textOption(args, 'date');
       const { retirement } = await models.announceRetirement(
         {
           model: argument(args, 0, 'the model'),
-          sunsetAt: date === '' ? undefined : timeNamed(date),
+          sunsetAt: timeOption(args, 'date'),
           successor: successorOrNote(args),
         },
         asOperator,
@@ -64,6 +65,19 @@ export const retirementCommands: readonly AdminCommand[] = [
       return { output: shown(retirement!) };
     },
   },
+  {
+    name: 'reminders list',
+    usage: `[--model name] [--status ${reminderStatuses.names.join('|')}] [--page n] [--limit n]`,
+    summary: 'Lists the emails about retirements, latest due time first.',
+    options: { ...pageOptions, model: { type: 'string' }, status: { type: 'string' } },
+    async run({ models, asOperator }, args) {
+      const status = reminderStatuses.value(choice(args, 'status', reminderStatuses.names));
+      const request = { page: pageOf(args), model: textOption(args, 'model'), status };
+      const { reminders, pageInfo: page } = await models.listReminders(request, asOperator);
+      const columns = ['due_at', 'model', 'point', 'email', 'status', 'sent_at', 'last_error'];
+      return { output: reminders.map(reminderJson), page, columns };
+    },
+  },
 ];
 
 /** Exactly one of the two is given (service.md, Model retirement fields). */
@@ -74,13 +88,6 @@ function successorOrNote(args: AdminArguments) {
   return successor === ''
     ? ({ case: 'retirementNote', value: note } as const)
     : ({ case: 'replacementModelName', value: successor } as const);
-}
-
-/** An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
-function timeNamed(text: string): Timestamp {
-  const time = readIsoTime(text);
-  if (time === undefined) throw new UsageError('a time is written like 2030-01-31 or 2030-01-31T12:00:00Z');
-  return time;
 }
 
 const shown = ({ model, retirement, withdrawnAt, remindersSent, remindersPending }: AdminRetirement) => ({

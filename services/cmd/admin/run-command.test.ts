@@ -33,11 +33,12 @@ const context = (): AdminContext => ({
   // Its commands are tested with the whole gateway.
   models: {} as never,
   billing: {} as never,
+  jobs: {} as never,
   services: ['http://127.0.0.1:8081'],
   asOperator: { contextValues: callerContext(operator) },
   bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),
 });
-const admin = (...argv: string[]) => runCommand(commands, argv, context());
+const admin = (...argv: string[]) => runCommand(commands, argv, context);
 const json = async (...argv: string[]) => {
   const { exitCode, stdout, stderr } = await admin(...argv, '--json');
   expect([exitCode, stderr]).toEqual([0, '']);
@@ -61,7 +62,7 @@ test('an operator is told which of several services is unreachable, and not to s
   const away = createRpcClientTransport({ url, tokens: testTokens('admin') });
   const services = ['http://127.0.0.1:8081', url];
   const withAuth = async (users: AdminContext['auth']) =>
-    (await runCommand(commands, ['users', 'list'], { ...context(), services, auth: users })).stderr;
+    (await runCommand(commands, ['users', 'list'], () => ({ ...context(), services, auth: users }))).stderr;
   const outOfReach = await withAuth(createRpcClient(AuthService, away));
   away.close();
   expect(outOfReach).toContain(

@@ -1,23 +1,30 @@
 import { parseArgs } from 'node:util';
+import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
-import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
+import { type AdminArguments, type AdminCommand, type AdminContext, textOption, UsageError } from './command.ts';
 import { helpText, pageText, textOf, usageText } from './text.ts';
 
-type Outcome = { exitCode: number; stdout: string; stderr: string };
+export type Outcome = { exitCode: number; stdout: string; stderr: string };
 
-/** Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. */
+/**
+ * Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. `open` connects to
+ * the services; help needs none.
+ */
 export async function runCommand(
   commands: readonly AdminCommand[],
   argv: readonly string[],
-  context: AdminContext,
+  open: () => AdminContext,
 ): Promise<Outcome> {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (command === undefined) return withoutCommand(commands, argv);
   const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
   if (asksForHelp(argv)) return { exitCode: 0, stdout: `${command.summary}\n${usage}`, stderr: '' };
+  const context = open();
+  let idempotencyKey = '';
   try {
-    const { positionals, values } = parseArgs({
+    const { positionals, values: given } = parseArgs({
       args: argv.slice(command.name.split(' ').length),
       options: { ...command.options, json: { type: 'boolean' } },
       allowPositionals: true,
@@ -28,16 +35,29 @@ export async function runCommand(
       throw new UsageError(`\`${surplus}\` is one argument too many; quote a text that contains spaces`);
     }
     // A variable that a script left unset must not verify another chain, or announce a retirement without its date.
-    const empty = Object.entries(values as AdminArguments['values']).find(([, value]) => value === '');
+    const empty = Object.entries<AdminArguments['values'][string]>(given).find(([, value]) => value === '');
     if (empty !== undefined) throw new UsageError(`--${empty[0]} is empty`);
-    const { output, page, isFailure } = await command.run(context, { positionals, values });
-    const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
+    // What must not happen twice has a key from here on, so that it can be repeated if nobody knows whether it happened.
+    const takesKey = 'idempotency-key' in (command.options ?? {});
+    const args: AdminArguments = {
+      positionals,
+      values: { ...(takesKey && { 'idempotency-key': uuidv7() }), ...given },
+    };
+    idempotencyKey = textOption(args, 'idempotency-key');
+    const { output, page, columns, isFailure } = await command.run(context, args);
+    const stdout = given.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output, columns);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: pageText(page) };
   } catch (error) {
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
       return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };
     }
-    if (error instanceof GatewayError) return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n` };
+    if (error instanceof GatewayError) {
+      const repeat =
+        idempotencyKey === '' || statusOf(error) < 500
+          ? ''
+          : `It may have been done all the same: repeat it with --idempotency-key ${idempotencyKey}, which does it at most once.\n`;
+      return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n${repeat}` };
+    }
     throw error;
   }
 }

@@ -1,22 +1,25 @@
-import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
-import type { AdminCommand } from './command.ts';
-import { timeText } from './time.ts';
+import { signingKeyJson } from '../../../edge/routes/api/admin/signing-keys.ts';
+import { type AdminCommand, idempotencyKeyOf, idempotencyOptions } from './command.ts';
 
 export const signingKeyCommands: readonly AdminCommand[] = [
   {
+    name: 'signing-keys list',
+    usage: '',
+    summary: 'Lists the keys that sign session tokens, or still verify old ones.',
+    async run({ auth, asOperator }) {
+      const { signingKeys } = await auth.getSigningKeys({}, asOperator);
+      return { output: signingKeys.map(signingKeyJson) };
+    },
+  },
+  {
     name: 'signing-keys rotate',
-    usage: '[--compromised]',
+    usage: '[--compromised] [--idempotency-key text]',
     summary: 'Replaces the key that signs session tokens. With --compromised, every session ends at once.',
-    options: { compromised: { type: 'boolean' } },
+    options: { ...idempotencyOptions, compromised: { type: 'boolean' } },
     async run({ auth, asOperator }, args) {
-      const request = { compromised: args.values.compromised === true };
+      const request = { compromised: args.values.compromised === true, idempotencyKey: idempotencyKeyOf(args) };
       const { signingKeys } = await auth.rotateSigningKey(request, asOperator);
-      const output = signingKeys.map((key) => ({
-        kid: key.kid,
-        status: key.status === SigningKeyStatus.ACTIVE ? 'active' : 'retiring',
-        expires_at: timeText(key.expiresAt),
-      }));
-      return { output };
+      return { output: signingKeys.map(signingKeyJson) };
     },
   },
 ];

@@ -148,6 +148,8 @@ function importPrice(
 function nextRates(before: PriceRates | null, { price, priceChanges }: ImportedModel): PriceRates {
   if (priceChanges === undefined) return price!;
   // The JSON form has only the rates that are set.
-  const named = toJson(PriceChangesSchema, priceChanges) as JsonObject;
-  return fromJson(PriceRatesSchema, { ...(before && (toJson(PriceRatesSchema, before) as JsonObject)), ...named });
+  const { clearCachedInput, ...named } = toJson(PriceChangesSchema, priceChanges) as JsonObject;
+  const kept = before === null ? {} : (toJson(PriceRatesSchema, before) as JsonObject);
+  if (clearCachedInput === true) delete kept.cachedInputPerMillionNanoUsd;
+  return fromJson(PriceRatesSchema, { ...kept, ...named });
 }

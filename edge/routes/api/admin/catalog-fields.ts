@@ -1,12 +1,10 @@
-import type { Client } from '@connectrpc/connect';
-import type { FastifyRequest } from 'fastify';
+import type { CallOptions, Client } from '@connectrpc/connect';
 import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { asCaller } from '../../../caller.ts';
 
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 export const baseUrlSchema = Type.String({
@@ -66,8 +64,8 @@ function named<Value>(values: ReadonlyMap<string, Value>, name: string, param: s
 type Models = Client<typeof ModelsService>;
 
 /** One model as operators see it. @throws MODEL_NOT_FOUND */
-export async function catalogModel(models: Models, name: string, request: FastifyRequest): Promise<CatalogModel> {
-  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, asCaller(request));
+export async function catalogModel(models: Models, name: string, options: CallOptions): Promise<CatalogModel> {
+  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, options);
   const [entry] = answer.models;
   if (entry === undefined || entry.model!.name !== name) {
     throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
@@ -76,11 +74,11 @@ export async function catalogModel(models: Models, name: string, request: Fastif
 }
 
 /** The whole catalog, by name; or one model of it. */
-export async function catalogModels(models: Models, name: string, request: FastifyRequest): Promise<CatalogModel[]> {
-  if (name !== '') return [await catalogModel(models, name, request)];
+export async function catalogModels(models: Models, name: string, options: CallOptions): Promise<CatalogModel[]> {
+  if (name !== '') return [await catalogModel(models, name, options)];
   const all: CatalogModel[] = [];
   for (let page = 1; ; page++) {
-    const answer = await models.adminListModels({ page: { page, limit: 100 } }, asCaller(request));
+    const answer = await models.adminListModels({ page: { page, limit: 100 } }, options);
     all.push(...answer.models);
     if (!answer.pageInfo!.hasNext) return all;
   }

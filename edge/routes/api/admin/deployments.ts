@@ -105,7 +105,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       },
     },
     async (request) => {
-      const entries = await catalogModels(models, request.query.model ?? '', request);
+      const entries = await catalogModels(models, request.query.model ?? '', asCaller(request));
       return pageOfItems(
         entries.flatMap(({ deployments }) => deployments),
         adminDeploymentJson,

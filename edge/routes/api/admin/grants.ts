@@ -27,7 +27,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       },
     },
     async (request) => {
-      const entries = await catalogModels(models, request.query.model ?? '', request);
+      const entries = await catalogModels(models, request.query.model ?? '', asCaller(request));
       return pageOfItems(
         entries.flatMap(({ grants }) => grants),
         grantJson,
@@ -90,7 +90,7 @@ const grantSchema = Type.Object(
   { model: Type.String(), tenant_id: idSchema, granted_at: isoTimeSchema },
   { $id: 'Grant' },
 );
-const grantJson = ({ model, tenantId, grantedAt }: Grant): Static<typeof grantSchema> => ({
+export const grantJson = ({ model, tenantId, grantedAt }: Grant): Static<typeof grantSchema> => ({
   model,
   tenant_id: tenantId,
   granted_at: isoTime(grantedAt!),

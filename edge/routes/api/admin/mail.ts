@@ -8,7 +8,7 @@ import { noStore } from '../../../http/no-store.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 
-const statuses = spelling({
+export const mailStatuses = spelling({
   queued: MailStatus.QUEUED,
   sent: MailStatus.SENT,
   failed: MailStatus.FAILED,
@@ -29,7 +29,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
         response: { 200: pageOf(mailSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
-          status: Type.Optional(statuses.schema),
+          status: Type.Optional(mailStatuses.schema),
           kind: Type.Optional(Type.String({ maxLength: 100, description: 'Such as `model_retirement`.' })),
           search: Type.Optional(Type.String({ maxLength: 255, description: "Part of the recipient's address." })),
         }),
@@ -38,7 +38,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
     async (request, reply) => {
       const { page, limit, status, kind, search } = request.query;
       const answer = await auth.listMail(
-        { page: { page, limit }, status: statuses.value(status), kind, search },
+        { page: { page, limit }, status: mailStatuses.value(status), kind, search },
         asCaller(request),
       );
       return noStore(reply).send({ data: answer.mails.map(mailJson), pagination: paginationJson(answer.page) });
@@ -58,7 +58,7 @@ export const mailSchema = Type.Object(
           'Null if it contains a one-time token that no longer works, or any while a mail server is set up, or if it can no longer be read.',
       }),
     ),
-    status: statuses.schema,
+    status: mailStatuses.schema,
     attempts: Type.Integer(),
     last_error: orNull(Type.String()),
     created_at: isoTimeSchema,
@@ -82,7 +82,7 @@ const mailJson = ({
   to: mail!.toEmail,
   subject: mail!.subject,
   text: mail!.text || null,
-  status: statuses.name(status),
+  status: mailStatuses.name(status),
   attempts,
   last_error: lastError || null,
   created_at: isoTime(createdAt!),

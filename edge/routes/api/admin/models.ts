@@ -84,7 +84,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
   app.get(
     '/api/v1/admin/models/*',
     { config: operatorOnly, schema: { summary: 'Get a model of the catalog', response: { 200: adminModelSchema } } },
-    async (request) => adminModelJson(await catalogModel(models, nameInPath(request), request)),
+    async (request) => adminModelJson(await catalogModel(models, nameInPath(request), asCaller(request))),
   );
 
   app.patch(
@@ -102,7 +102,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     async (request) => {
       const name = nameInPath(request);
       await models.updateModel({ name, settings: modelSettings(request.body) }, asCaller(request));
-      return adminModelJson(await catalogModel(models, name, request));
+      return adminModelJson(await catalogModel(models, name, asCaller(request)));
     },
   );
 
@@ -144,7 +144,7 @@ export const adminModelSchema = Type.Object(
   },
   { $id: 'CatalogModel' },
 );
-const adminModelJson = (entry: CatalogModel): Static<typeof adminModelSchema> => ({
+export const adminModelJson = (entry: CatalogModel): Static<typeof adminModelSchema> => ({
   ...platformModelJson(entry.model!),
   deployments: entry.deployments.map(adminDeploymentJson),
   prices: entry.prices.map(adminPriceJson),

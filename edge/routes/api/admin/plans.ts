@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import type { GetAccountResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { rateLimitsMax } from '#shared/rate-limits.ts';
@@ -31,7 +32,7 @@ export const adminPlanSchema = Type.Object(
   { ...planSchema.properties, own_rate_limits: orNull(ownRateLimitsSchema) },
   { $id: 'AdminPlan' },
 );
-const adminPlanJson = (plan: Plan): Static<typeof adminPlanSchema> => ({
+export const adminPlanJson = (plan: Plan): Static<typeof adminPlanSchema> => ({
   ...planJson(plan),
   own_rate_limits: ownLimitsJson(plan.rateLimits),
 });
@@ -49,6 +50,16 @@ export const accountSchema = Type.Object(
   },
   { $id: 'Account' },
 );
+
+export const accountJson = (account: GetAccountResponse): Static<typeof accountSchema> => ({
+  plan: planJson(account.plan!),
+  wallet: walletJson(account.wallet!),
+  commitment: account.commitment === undefined ? null : commitmentJson(account.commitment),
+  payg: budgetJson(account.payg!),
+  receivable_usd: usdJson(account.receivableNanoUsd),
+  rate_limits: ownLimitsJson(account.rateLimits),
+  effective_rate_limits: limitsJson(account.effectiveRateLimits!),
+});
 
 /** Plans, and the plan of an organization (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
@@ -154,16 +165,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      const account = await billing.getAccount({ tenantId }, options);
-      return {
-        plan: planJson(account.plan!),
-        wallet: walletJson(account.wallet!),
-        commitment: account.commitment === undefined ? null : commitmentJson(account.commitment),
-        payg: budgetJson(account.payg!),
-        receivable_usd: usdJson(account.receivableNanoUsd),
-        rate_limits: ownLimitsJson(account.rateLimits),
-        effective_rate_limits: limitsJson(account.effectiveRateLimits!),
-      };
+      return accountJson(await billing.getAccount({ tenantId }, options));
     },
   );
 };

@@ -53,7 +53,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       },
     },
     async (request) => {
-      const entries = await catalogModels(models, request.query.model ?? '', request);
+      const entries = await catalogModels(models, request.query.model ?? '', asCaller(request));
       return pageOfItems(
         entries.flatMap(({ prices }) => prices),
         adminPriceJson,

@@ -15,7 +15,7 @@ const points = spelling({
   one_day: ReminderPoint.ONE_DAY,
   retirement_day: ReminderPoint.RETIREMENT_DAY,
 });
-const statuses = spelling({
+export const reminderStatuses = spelling({
   pending: ReminderStatus.PENDING,
   sent: ReminderStatus.SENT,
   failed: ReminderStatus.FAILED,
@@ -35,14 +35,14 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           model: Type.Optional(modelNameSchema),
-          status: Type.Optional(statuses.schema),
+          status: Type.Optional(reminderStatuses.schema),
         }),
       },
     },
     async (request) => {
       const { page, limit, model, status } = request.query;
       const answer = await models.listReminders(
-        { page: { page, limit }, model, status: statuses.value(status) },
+        { page: { page, limit }, model, status: reminderStatuses.value(status) },
         asCaller(request),
       );
       return { data: answer.reminders.map(reminderJson), pagination: paginationJson(answer.pageInfo) };
@@ -58,7 +58,7 @@ export const reminderSchema = Type.Object(
     user_id: idSchema,
     email: Type.String(),
     point: points.schema,
-    status: statuses.schema,
+    status: reminderStatuses.schema,
     due_at: isoTimeSchema,
     sent_at: orNull(Type.String({ format: 'date-time', description: 'When it was put into the outbox.' })),
     attempts: Type.Integer(),
@@ -68,14 +68,14 @@ export const reminderSchema = Type.Object(
   },
   { $id: 'Reminder' },
 );
-const reminderJson = (reminder: Reminder): Static<typeof reminderSchema> => ({
+export const reminderJson = (reminder: Reminder): Static<typeof reminderSchema> => ({
   id: reminder.id,
   retirement_id: reminder.retirementId,
   model: reminder.model,
   user_id: reminder.userId,
   email: reminder.email,
   point: points.name(reminder.point),
-  status: statuses.name(reminder.status),
+  status: reminderStatuses.name(reminder.status),
   due_at: isoTime(reminder.dueAt!),
   sent_at: isoTime(reminder.sentAt),
   attempts: reminder.attempts,

@@ -29,7 +29,7 @@ const signingKeySchema = Type.Object(
   },
   { $id: 'SigningKey' },
 );
-const signingKeyJson = (key: SigningKey): Static<typeof signingKeySchema> => ({
+export const signingKeyJson = (key: SigningKey): Static<typeof signingKeySchema> => ({
   kid: key.kid,
   status: statuses.name(key.status),
   activated_at: isoTime(key.activatedAt!),

@@ -1,0 +1,34 @@
+import { dialectNamed, operationsNamed } from '../../../edge/routes/api/admin/catalog-fields.ts';
+import { platformModelJson } from '../../../edge/routes/v1/models.ts';
+import { type AdminCommand, argument, textOption } from './command.ts';
+
+/** In milliseconds; the upstream is asked what each of its models can do. */
+const registrationTimeoutMs = 60_000;
+
+export const upstreamCommands: readonly AdminCommand[] = [
+  {
+    name: 'upstreams register',
+    usage: '<base URL> [--secret-reference env:UPSTREAM_…] [--dialect name] [--operations name,…]',
+    summary: 'Registers all models of an OpenAI-compatible server, each with a deployment there.',
+    options: {
+      'secret-reference': { type: 'string' },
+      dialect: { type: 'string' },
+      operations: { type: 'string' },
+    },
+    async run({ models, asOperator }, args) {
+      const dialect = textOption(args, 'dialect');
+      const operations = textOption(args, 'operations');
+      const answer = await models.registerUpstream(
+        {
+          baseUrl: argument(args, 0, 'the base URL'),
+          secretReference: textOption(args, 'secret-reference'),
+          dialect: dialectNamed(dialect === '' ? undefined : dialect),
+          operations: operationsNamed(operations === '' ? undefined : operations.split(',')),
+        },
+        { ...asOperator, timeoutMs: registrationTimeoutMs },
+      );
+      const columns = ['id', 'display_name', 'operations', 'context_window', 'visibility'];
+      return { output: answer.models.map(platformModelJson), columns };
+    },
+  },
+];
