@@ -38,7 +38,7 @@ test('a service alone loads nothing of the edge', () => {
 });
 
 test("an operator's command loads neither what the database needs nor what calls upstreams", () => {
-  const { packages } = loadedWith('./admin.ts');
+  const { packages } = loadedWith('./admin.ts', './admin/run-admin.ts');
   expect(packages).toContain('yaml');
   expect([...packages].filter((name) => /^(pg|undici|fastify|@mikro-orm)/.test(name))).toEqual([]);
 });

@@ -87,16 +87,17 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     },
   );
 
-  test('sources newer than the installed packages', async () => {
-    const lacksFastify = `import { registerHooks } from 'node:module'; registerHooks({ resolve: (name, context, next) =>
-      next(name === 'fastify' ? 'not-installed' : name, context) })`;
+  test.each(['edge', 'admin', 'migrate'])('sources newer than the installed packages: %s', async (program) => {
+    const lacksPackages = `import { registerHooks } from 'node:module'; registerHooks({ resolve: (name, context, next) =>
+      next(/^(@|pg$|pino$|fastify$)/.test(name) ? 'not-installed' : name, context) })`;
     const env = { ...home.env(), DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' };
     await using child = startProcess({
-      script: 'services/cmd/edge.ts',
+      script: `services/cmd/${program}.ts`,
+      ...(program === 'admin' && { args: ['users', 'list'] }),
       env: {
         ...env,
         RPC_URLS: rpcUrls(...serviceNames),
-        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(lacksFastify)}"`,
+        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(lacksPackages)}"`,
       },
     });
     expect(await child.exited()).toMatchObject({ code: 1 });

@@ -1,0 +1,257 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { finalizePastMonths } from '../../../test/browser/support/world/money.ts';
+import { adminOf } from '../../../test/support/admin.ts';
+import { freePort } from '../../../test/support/free-port.ts';
+import { startTestGateway, type TestGateway, testSecrets } from '../../../test/support/gateway.ts';
+import { startProcess } from '../../../test/support/processes.ts';
+import { startUpstreamSimulator } from '../../../test/support/upstream-simulator.ts';
+import { usageEvent } from '../../billing/fixtures/test-billing.ts';
+
+// The commands that have no other test, against the whole gateway.
+
+let gateway: TestGateway;
+let session: string;
+let organization: string;
+let userId: string;
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  const profile = (await gateway.call('GET', '/api/v1/profile', session)).json;
+  [organization, userId] = [profile.tenant_id, profile.id];
+});
+afterAll(async () => gateway?.[Symbol.asyncDispose]());
+
+const { admin, json } = adminOf(() => gateway);
+/** The exit code of a command that fails, and the first line of what it says. */
+const refusal = async (...argv: string[]) => {
+  const { exitCode, stdout, stderr } = await admin(...argv);
+  expect(stdout).toBe('');
+  return [exitCode, stderr.split('\n')[0]];
+};
+/** The process of `npm run admin`. */
+const shell = (args: string[], env: Record<string, string>) =>
+  startProcess({ script: 'services/cmd/admin.ts', args, env: { SERVICE_SECRET: testSecrets.SERVICE_SECRET, ...env } });
+const balance = async () => (await json('organizations', 'show', organization)).wallet.balance_usd;
+
+test('credit is granted and adjusted from a shell, and once however often the command is repeated under its key', async () => {
+  const grant = (usd: string) => ['credits', 'grant', organization, usd, '--idempotency-key', 'welcome'];
+  const lot = await json(...grant('25.000000001'), '--expires', '2999-01-01');
+  expect(lot).toMatchObject({ source: 'promotion', granted_usd: 25.000000001, expires_at: '2999-01-01T00:00:00.000Z' });
+  expect(await json(...grant('25.000000001'), '--expires', '2999-01-01')).toEqual(lot);
+  expect(await refusal(...grant('26'))).toEqual([1, expect.stringContaining('already used with a different request')]);
+  expect(await balance()).toBe(25.000000001);
+  const adjust = (...args: string[]) => ['credits', 'adjust', organization, ...args, '--description', 'chargeback'];
+  expect(await json(...adjust('deduct', '5.000000001'))).toMatchObject({
+    type: 'adjustment',
+    amount_usd: -5.000000001,
+    balance_after_usd: 20,
+    description: 'chargeback',
+  });
+  await json(...adjust('add', '1'));
+  expect(await refusal(...adjust('deduct', '500'))).toEqual([1, expect.stringContaining('less credit')]);
+  expect(await refusal(...adjust('take', '5'))).toEqual([2, 'say whether to `add` or to `deduct`']);
+  for (const wrong of ['0', 'many', '1.0000000001', '1000000001', '1e3']) {
+    expect(await refusal(...adjust('add', wrong)), wrong).toEqual([2, expect.stringContaining('not an amount in USD')]);
+  }
+  expect(await refusal('credits', 'adjust', organization, 'add', '1')).toEqual([2, '--description is missing']);
+  expect(await balance()).toBe(21);
+});
+
+test('money of an organization that does not exist is moved nowhere', async () => {
+  for (const command of [
+    ['credits', 'grant', uuidv7(), '1'],
+    ['credits', 'adjust', uuidv7(), 'add', '1', '--description', 'x'],
+    ['commitments', 'create', uuidv7(), '1', '2990-01-01', '2991-01-01'],
+    ['organizations', 'plan', uuidv7(), 'developer'],
+  ]) {
+    expect(await refusal(...command)).toEqual([1, 'No such organization.']);
+  }
+});
+
+test('an operator whose movement of money got no answer is told how to repeat it without moving it twice', async () => {
+  await using child = shell(['credits', 'grant', organization, '1'], { RPC_PORT: String(await freePort()) });
+  expect(await child.exited()).toMatchObject({ code: 1 });
+  const [, key] = /repeat it with --idempotency-key (\S+), which does it at most once/.exec(child.output)!;
+  const before = await balance();
+  for (let time = 0; time < 2; time++) {
+    await using repeat = shell(['credits', 'grant', organization, '1', '--idempotency-key', key!, '--json'], {
+      RPC_URLS: `auth=${gateway.gateway.rpcUrl},billing=${gateway.gateway.rpcUrl}`,
+    });
+    expect(await repeat.exited(), repeat.output).toMatchObject({ code: 0 });
+  }
+  expect(await balance()).toBe(before + 1);
+  const { stderr } = await admin('credits', 'adjust', organization, 'deduct', '999', '--description', 'x');
+  expect(stderr).not.toContain('repeat');
+});
+
+test('a charge is refunded, and invoices are listed, paid and voided from a shell', async () => {
+  await gateway.call('POST', '/api/v1/admin/models', session, { name: 'priced', operations: ['chat_completions'] });
+  const price = await json('prices', 'set', 'priced', '--input-per-million-tokens-usd', '1');
+  const elsewhere = (await json('organizations', 'create', 'payer@example.com', '--name', 'Payer')).organization;
+  const events = [40, 75].map((days) =>
+    usageEvent({
+      id: v7({ msecs: Date.now() - days * 86_400_000 }),
+      tenantId: elsewhere,
+      userId,
+      model: 'priced',
+      priceVersionId: price.id,
+      costNanoUsd: 5_000_000n,
+    }),
+  );
+  const billing = gateway.gateway.switchboard.client('usage', BillingService);
+  await billing.charge({ events }, { contextValues: callerContext(serviceCaller('usage')) });
+  await finalizePastMonths(gateway);
+
+  const [charge] = await json('transactions', 'list', elsewhere, '--type', 'usage');
+  const refund = ['transactions', 'refund', elsewhere, charge.id, '--description', 'It was our fault.'];
+  expect(await json(...refund, '--amount', '0.001')).toMatchObject({ amount_usd: 0.001, reverses_id: charge.id });
+  expect(await json(...refund)).toMatchObject({ amount_usd: 0.004 });
+  expect(await refusal(...refund, '--amount', '0')).toEqual([2, expect.stringContaining('above 0')]);
+
+  const [newer, older] = await json('invoices', 'list', elsewhere, '--status', 'finalized');
+  expect(await json('invoices', 'void', elsewhere, newer.id)).toMatchObject({ status: 'voided' });
+  expect(await json('invoices', 'pay', elsewhere, older.id)).toMatchObject({
+    payment_status: 'paid',
+    line_items: [{ model: 'priced', amount_usd: 0.005 }],
+  });
+  expect(await json('invoices', 'list', elsewhere, '--payment-status', 'paid')).toMatchObject([{ id: older.id }]);
+  expect(await refusal('invoices', 'void', elsewhere, older.id)).toEqual([1, expect.stringContaining('paid')]);
+  expect((await admin('invoices', 'list', elsewhere)).stdout).toMatch(/^ID +NUMBER +PERIOD_START .* TOTAL_USD\n/);
+});
+
+test('plans are put and assigned, and commitments created, from a shell', async () => {
+  const put = ['plans', 'put', 'gold', 'Gold', '--payg', '--monthly-credit', '5', '--feature', 'a', '--feature', 'b'];
+  const gold = {
+    code: 'gold',
+    payg_enabled: true,
+    included: { monthly_credit_usd: 5, features: ['a', 'b'] },
+    payment_terms_days: 30,
+  };
+  expect(await json(...put, '--requests', '7')).toMatchObject({ ...gold, own_rate_limits: { requests_per_minute: 7 } });
+  // What is left out gets its default.
+  expect(await json(...put)).toMatchObject({ ...gold, own_rate_limits: null });
+  expect((await admin('plans', 'list')).stdout).toMatch(/^gold +Gold +true +5 +30 +600 +200000 +100$/m);
+  const elsewhere = (await json('organizations', 'create', 'committed@example.com', '--name', 'Committed'))
+    .organization;
+  expect(await json('organizations', 'plan', elsewhere, 'gold')).toMatchObject({ plan: { code: 'gold' } });
+  expect(await refusal('organizations', 'plan', elsewhere, 'golden')).toEqual([1, 'No such plan.']);
+  const commit = ['commitments', 'create', elsewhere, '100', '2990-01-01', '2991-01-01'];
+  const commitment = await json(...commit);
+  expect(commitment).toMatchObject({ amount_usd: 100, period_start: '2990-01-01T00:00:00.000Z' });
+  expect(await refusal(...commit)).toEqual([1, expect.stringContaining('already has a commitment')]);
+  expect(await json('commitments', 'list', elsewhere)).toEqual([commitment]);
+});
+
+test('a coupon is created, redeemed and disabled', async () => {
+  const create = ['coupons', 'create', '3', '--redemptions', '2', '--credit-lifetime-days', '30'];
+  const coupon = await json(...create, '--idempotency-key', 'autumn');
+  expect(await json(...create, '--idempotency-key', 'autumn')).toEqual(coupon);
+  const redeemed = await gateway.call('POST', '/api/v1/billing/coupons/redeem', session, { code: coupon.code });
+  expect(redeemed.status).toBe(201);
+  const [listed] = await json('coupons', 'list');
+  expect(listed).toMatchObject({ id: coupon.id, redemptions: 1, redemptions_max: 2 });
+  expect(listed.code).not.toBe(coupon.code);
+  expect((await json('coupons', 'disable', coupon.id)).disabled_at).not.toBeNull();
+});
+
+test('people are invited to an organization, and invitations withdrawn, from a shell', async () => {
+  const made = await json('invitations', 'create', organization, 'guest@example.com', '--role', 'admin');
+  expect(made).toMatchObject({ email: 'guest@example.com', role: 'admin', status: 'pending' });
+  expect(await json('invitations', 'list', organization, '--status', 'pending')).toEqual([made]);
+  expect((await json('mail', 'list', '--status', 'queued')).map(({ to }: { to: string }) => to)).toContain(made.email);
+  await json('invitations', 'withdraw', organization, made.id);
+  expect(await json('invitations', 'list', organization, '--status', 'withdrawn')).toMatchObject([{ id: made.id }]);
+  expect(await refusal('invitations', 'create', organization, 'g@example.com', '--role', 'boss')).toEqual([
+    2,
+    '--role must be one of member, admin, owner',
+  ]);
+});
+
+test('an upstream is registered, its deployment stopped and started, its model granted and deleted, from a shell', async () => {
+  await using upstream = await startUpstreamSimulator({ models: ['acme-chat'] });
+  const baseUrl = upstream.url;
+  expect(await json('upstreams', 'register', baseUrl, '--operations', 'chat_completions,completions')).toMatchObject([
+    { id: 'acme-chat', operations: ['chat_completions', 'completions'] },
+  ]);
+  expect(await refusal('upstreams', 'register', baseUrl, '--dialect', 'x')).toEqual([
+    1,
+    expect.stringContaining('vllm'),
+  ]);
+  const [deployment] = await json('deployments', 'list', '--model', 'acme-chat');
+  expect(deployment).toMatchObject({ base_url: baseUrl, enabled: true });
+  expect(await json('deployments', 'stop', deployment.id)).toMatchObject({ status: 'Stopped', enabled: false });
+  expect(await json('deployments', 'start', deployment.id)).toMatchObject({ enabled: true });
+  await gateway.call('PATCH', '/api/v1/admin/models/acme-chat', session, { visibility: 'private' });
+  const grant = await json('grants', 'create', organization, 'acme-chat');
+  expect(await json('grants', 'list', '--model', 'acme-chat')).toEqual([grant]);
+  expect(await json('models', 'show', 'acme-chat')).toMatchObject({
+    visibility: 'private',
+    deployments: [{ id: deployment.id }],
+    granted_tenant_ids: [organization],
+  });
+  expect((await admin('models', 'show', 'acme-chat')).stdout).toMatch(/^deployments\.0\.enabled +true$/m);
+  await json('grants', 'revoke', organization, 'acme-chat');
+  expect(await json('grants', 'list', '--model', 'acme-chat')).toEqual([]);
+  await json('deployments', 'delete', deployment.id);
+  expect(await json('deployments', 'list', '--model', 'acme-chat')).toEqual([]);
+  await json('models', 'delete', 'acme-chat');
+  expect(await refusal('models', 'show', 'acme-chat')).toEqual([1, 'No such model.']);
+});
+
+test('a price is set for later, with the rates of a catalog file', async () => {
+  const later = ['prices', 'set', 'sandbox-chat', '--from', '2999-01-01'];
+  expect(
+    await json(...later, '--cached-input-per-million-tokens-usd', '0.000000001', '--per-request-usd', '2'),
+  ).toMatchObject({
+    effective_from: '2999-01-01T00:00:00.000Z',
+    cached_input_per_million_tokens_usd: 1e-9,
+    per_request_usd: 2,
+    output_per_million_tokens_usd: 0,
+  });
+  expect(await json('prices', 'list', '--model', 'sandbox-chat')).toHaveLength(2);
+  expect(await refusal(...later)).toEqual([2, 'a price needs at least one rate; 0 means free of charge']);
+});
+
+test('jobs, keys, reminders and signing keys are listed by their state from a shell', async () => {
+  const { key, id } = await gateway.createKey(session, { name: 'for jobs' });
+  const management = await gateway.createKey(session, { name: 'for reports', key_type: 'management' });
+  const body = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }], background: true };
+  const job = await gateway.call('POST', '/v1/chat/completions', key, body);
+  await expect
+    .poll(() => json('jobs', 'list', '--status', 'completed', '--model', 'sandbox-chat'))
+    .toMatchObject([{ id: job.json.id, tenant_id: organization, api_key_id: id }]);
+  expect(await json('jobs', 'list', '--organization', uuidv7())).toEqual([]);
+  expect(await json('keys', 'list', '--type', 'management')).toMatchObject([{ id: management.id, type: 'management' }]);
+  await json('keys', 'revoke', id);
+  expect(await json('keys', 'list', '--status', 'revoked')).toMatchObject([{ id, status: 'revoked' }]);
+  expect(await refusal('keys', 'list', '--status', 'constructor')).toEqual([
+    2,
+    '--status must be one of active, expired, revoked',
+  ]);
+  expect(await json('reminders', 'list', '--status', 'failed')).toEqual([]);
+  expect(await json('signing-keys', 'list')).toMatchObject([{ status: 'active' }]);
+});
+
+test('columns stay aligned under names in wide characters', async () => {
+  const names = ['深圳智能 cafe\u0301', 'ｆｕｌｌ', '한국어', 'かな・カナ', 'ﾊﾝｶｸ', '🚀 👍🏽', 'plain'];
+  const widths = [13, 8, 6, 10, 4, 5, 5];
+  for (const [index, name] of names.entries())
+    await json('organizations', 'create', `wide-${index}@example.com`, '--name', `${name} wide`);
+  const lines = (await admin('organizations', 'list', '--search', ' wide')).stdout.split('\n').slice(1, -1);
+  const gaps = lines.map((line) => /wide( +)active/.exec(line)![1]!.length).reverse();
+  expect(gaps.map((gap, index) => gap + widths[index]!)).toEqual(names.map(() => 15));
+});
+
+test('help needs neither secrets nor a folder to keep them', async () => {
+  await using child = startProcess({
+    script: 'services/cmd/admin.ts',
+    args: ['help', 'credits'],
+    env: { NODE_ENV: 'production', SERVICE_SECRET: undefined, DATA_DIR: '/proc/nowhere' },
+  });
+  expect(await child.exited(), child.output).toMatchObject({ code: 0 });
+  expect(child.output).toContain('credits adjust <organization> <add|deduct> <usd>');
+});
