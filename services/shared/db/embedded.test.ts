@@ -214,6 +214,18 @@ test('a killed process of Postgres, which costs all connections, is in the log w
   await vi.waitFor(async () => expect(await keptRows(running!.url)).toEqual([{ text: 'first start' }]), patience);
 });
 
+test('a stop that ends a connection warns of nothing', async () => {
+  const lines: string[] = [];
+  const loud = createLogger({ level: 'debug', name: 'test', destination: { write: (line) => void lines.push(line) } });
+  running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
+  const client = new pg.Client(running.url);
+  client.on('error', () => {});
+  await client.connect();
+  await running.stop();
+  await vi.waitFor(() => expect(lines.join('')).toContain('terminating connection due to administrator command'));
+  expect(lines.filter((line) => JSON.parse(line).level > 20)).toEqual([]);
+});
+
 test('a killed Postgres that cannot be restarted yet is retried until it can', async () => {
   const lines: string[] = [];
   const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });

@@ -170,7 +170,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
     // The error alone reports what kept it from starting.
     if (!ready && /^(FATAL|PANIC):|^\S*setpriv:/.test(line)) complaint = line;
     else if (!ready && complaint !== none && line.startsWith('DETAIL:')) complaint += ` ${line}`;
-    else logLine(line, logger);
+    else logLine(line, logger, signal.aborted);
   });
   const saidAll = once(lines, 'close');
   child.once('error', (error) => {
@@ -202,8 +202,11 @@ const remedy = (complaint: string): string =>
     ? 'start the version of the gateway that created it, or set another DATA_DIR, or DATABASE_URL'
     : 'fix the cause, or set another DATA_DIR, or DATABASE_URL';
 
-/** Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports. */
-function logLine(line: string, logger: Logger): void {
+/**
+ * Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports; while it is being stopped, FATAL is the
+ * end of a connection.
+ */
+function logLine(line: string, logger: Logger, isStopping: boolean): void {
   const match = /^(PANIC|FATAL|WARNING|[A-Z]+\d?):\s+(.*)$/.exec(line);
   const text = match?.[2] ?? line;
   if (match?.[1] === 'PANIC') logger.error({ postgres: text }, 'postgres');
@@ -213,7 +216,8 @@ function logLine(line: string, logger: Logger): void {
       { postgres: text },
       'a process of the embedded Postgres was ended by a signal, by 9 when memory has run out: all connections end while it recovers',
     );
-  else if (match?.[1] === 'FATAL' || match?.[1] === 'WARNING') logger.warn({ postgres: text }, 'postgres');
+  else if (!isStopping && (match?.[1] === 'FATAL' || match?.[1] === 'WARNING'))
+    logger.warn({ postgres: text }, 'postgres');
   // What it does while it recovers from a crash, every ten seconds.
   else if (match?.[1] === 'LOG' && text.includes('elapsed time: ')) logger.info({ postgres: text }, 'postgres');
   else logger.debug({ postgres: text }, 'postgres');
