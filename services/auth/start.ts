@@ -54,7 +54,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   opened.defer(() => database.close());
   const secretBox = createSecretBox(serviceSecrets, 'model-gateway auth secret box');
   const { jwtPrivateKey } = options;
-  const signingKeys = await patiently(() => openSigningKeys({ database, clock, secretBox, jwtPrivateKey }));
+  const signingKeys = await patiently(() => openSigningKeys({ database, clock, logger, secretBox, jwtPrivateKey }));
   const feed = await openLeasedFeed({ database, connection, source: authEvents(database, clock), logger });
   opened.defer(() => feed.close());
   // Another replica may have rotated the keys.

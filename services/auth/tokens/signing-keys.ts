@@ -5,6 +5,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
+import type { Logger } from '#shared/logger.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
 import { refreshToken } from '#shared/session-token.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -29,7 +30,13 @@ export type SigningKeys = {
   readonly configured: boolean;
 };
 
-type Deps = { database: ServiceDatabase; clock: Clock; secretBox: SecretBox; jwtPrivateKey: string | undefined };
+type Deps = {
+  database: ServiceDatabase;
+  clock: Clock;
+  logger: Logger;
+  secretBox: SecretBox;
+  jwtPrivateKey: string | undefined;
+};
 
 /** In milliseconds: unknown kids cause at most one query in this time, so that invented ones cost nothing. */
 const lookupIntervalMs = 1_000;
@@ -124,7 +131,7 @@ export async function activateSigningKey(em: SqlEntityManager, next: NewSigningK
 }
 
 async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Promise<void> {
-  const { database, clock, secretBox } = deps;
+  const { database, clock, logger, secretBox } = deps;
   await transaction(database, async (em) => {
     // Two processes that start at once must agree on one key.
     await takeTurn(em, 'signing keys');
@@ -134,6 +141,11 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
       active !== null &&
       (configured === null ? openPrivateKey(active, secretBox) !== null : active.kid === configured.kid);
     if (usable) return;
+    if (configured === null && active?.sealedPrivateKey != null) {
+      logger.warn(
+        'SERVICE_SECRET is not the one that sealed the signing key: a new key signs, and waiting mails that were sealed with the old secret cannot be sent unless it is added at the end',
+      );
+    }
     em.clear();
     await activateSigningKey(em, configured ?? newSigningKey(secretBox), clock);
     await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
