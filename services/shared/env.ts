@@ -70,15 +70,20 @@ export type SecretName = (typeof secretNames)[number];
 
 /**
  * Reads and checks the environment once. A bad value throws a StartError that names the variable. Missing ones of `secretsNeeded` are
- * generated and kept in DATA_DIR, except in production, where they are required; other secrets that are missing stay empty.
+ * generated and kept in DATA_DIR, except in production, where they are required, and for programs whose secret has to be the gateway's; other
+ * secrets that are missing stay empty.
  */
-export function readEnv(given: Source, secretsNeeded: readonly SecretName[] = secretNames): Env {
+export function readEnv(
+  given: Source,
+  secretsNeeded: readonly SecretName[] = secretNames,
+  { generates = true } = {},
+): Env {
   // Mounted files and `echo` end with a newline.
   const source: Source = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, text?.trim()]));
   const production = source.NODE_ENV?.toLowerCase() === 'production';
   const dataDir = resolve(source.DATA_DIR || '.data');
   const secret = (name: SecretName): string =>
-    source[name] || secretsNeeded.includes(name) ? readSecret(source, name, dataDir, production) : '';
+    source[name] || secretsNeeded.includes(name) ? readSecret(source, name, { dataDir, production, generates }) : '';
 
   const host = readHost(source, 'HOST');
   const port = readInteger(source, 'PORT', 8080, 0, 65_535);
@@ -326,7 +331,9 @@ function readWebhookSecret(source: Source): string | undefined {
   return text;
 }
 
-function readSecret(source: Source, name: string, dataDir: string, production: boolean): string {
+type SecretOptions = { dataDir: string; production: boolean; generates: boolean };
+
+function readSecret(source: Source, name: string, { dataDir, production, generates }: SecretOptions): string {
   const text = source[name];
   if (text !== undefined && text !== '') {
     for (const part of text.split(',')) {
@@ -340,7 +347,13 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
       `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters, as from openssl rand -hex 32.`,
     );
   const file = join(dataDir, 'secrets', name.toLowerCase());
-  if (!existsSync(file)) createSecret(file, name);
+  if (!existsSync(file)) {
+    if (!generates)
+      throw new StartError(
+        `${name} is missing, and so is ${file}: set it to the gateway's, or DATA_DIR to where it keeps its own.`,
+      );
+    createSecret(file, name);
+  }
   const kept = readFileSync(file, 'utf8');
   // A start may have been cut off while writing it; an empty secret would be one that everybody knows.
   if (kept.length < secretLengthMin)

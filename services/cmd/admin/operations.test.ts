@@ -1,3 +1,6 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -244,6 +247,17 @@ test('columns stay aligned under names in wide characters', async () => {
   const lines = (await admin('organizations', 'list', '--search', ' wide')).stdout.split('\n').slice(1, -1);
   const gaps = lines.map((line) => /wide( +)active/.exec(line)![1]!.length).reverse();
   expect(gaps.map((gap, index) => gap + widths[index]!)).toEqual(names.map(() => 15));
+});
+
+test('a command that has no secret looks for it in DATA_DIR, and leaves none there that no gateway has', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'mg-admin-'));
+  await using child = shell(['users', 'list'], { SERVICE_SECRET: '', DATA_DIR: dataDir });
+  expect(await child.exited()).toMatchObject({ code: 1 });
+  expect(child.output).toMatch(
+    /^SERVICE_SECRET is missing, and so is .*service_secret: set it to the gateway's, or DATA_DIR to where/,
+  );
+  expect(readdirSync(dataDir)).toEqual([]);
+  rmSync(dataDir, { recursive: true });
 });
 
 test('help needs neither secrets nor a folder to keep them', async () => {

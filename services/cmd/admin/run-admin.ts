@@ -17,7 +17,7 @@ import { type Outcome, runCommand } from './run-command.ts';
 export async function runAdmin(argv: readonly string[]): Promise<Outcome> {
   let switchboard: Switchboard | undefined;
   const outcome = await runCommand(commands, argv, () => {
-    const env = readEnv(process.env, ['SERVICE_SECRET']);
+    const env = readEnv(process.env, ['SERVICE_SECRET'], { generates: false });
     const here = originAt(env.rpcHost, env.rpcPort, env.rpcTls ? 'https' : 'http');
     const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
     const opened = new Switchboard({ secrets: env.serviceSecrets, urls, ownCertificate: env.rpcTls?.cert });
