@@ -2,8 +2,6 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { AuditActor } from '../audit.ts';
-import { dropQueued } from '../db/mail.repository.ts';
-import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
 import { passwordChangedMail } from '../domain/mail-texts.ts';
@@ -12,7 +10,7 @@ import { recordUserChange } from '../feed/announce.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'keyRefreshes'>;
 
 /**
- * Sets the password of a locked user: all sessions end, links from earlier mails become invalid, and the user is told by mail. Returns the
+ * Sets the password of a locked user: all sessions and links from earlier mails end, and the user is told by mail. Returns the
  * version from which edges refuse the old tokens.
  */
 export async function setPassword(
@@ -21,12 +19,8 @@ export async function setPassword(
   change: { passwordHash: string; type: AuditEventType; actor: AuditActor },
   deps: Deps,
 ): Promise<bigint> {
-  const { clock, outbox } = deps;
-  const now = new Date(clock.now());
   user.passwordHash = change.passwordHash;
-  await em.nativeUpdate(PasswordResetEntity, { userId: user.id, usedAt: null }, { usedAt: now });
-  await dropQueued(em, { toUserId: user.id, kind: 'password_reset' }, now);
-  await outbox.enqueue(em, [
+  await deps.outbox.enqueue(em, [
     {
       ...passwordChangedMail(),
       dedupeKey: `password-changed ${uuidv7()}`,

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
-import { startTestAuth } from '../../../test/support/auth.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { anonymous, startTestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { join, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 test('without a mail server, too, a mail whose link no longer works is listed as dropped, without the link', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
@@ -32,4 +33,21 @@ test('without a mail server, too, a mail whose link no longer works is listed as
   const dropped = ['accepted', 'withdrawn', 'expired'].map((name) => [name, DROPPED, false]);
   expect(await list()).toEqual([pending, ...dropped]);
   expect([await list(QUEUED), await list(DROPPED)]).toEqual([[pending], dropped]);
+});
+
+test('a deactivation drops the mail with a link for a new password, and the link stays dead once the person is back', async () => {
+  await using fixture = await startTestAuth();
+  const { auth } = fixture;
+  const email = 'deactivated@example.com';
+  const { id: userId } = await join(fixture, email);
+  await auth.forgotPassword({ email }, anonymous());
+  const newest = async () => (await auth.listMail({ search: email }, operatorOf(fixture))).mails[0]!;
+  const token = await tokenMailedTo(fixture, email);
+  await auth.updateMember({ userId, isActive: false }, ownerOf(fixture));
+  const { mail, status } = await newest();
+  expect([mail!.kind, status, mail!.text]).toEqual(['password_reset', MailStatus.DROPPED, '']);
+  await auth.updateMember({ userId, isActive: true }, ownerOf(fixture));
+  await expect(auth.resetPassword({ token, newPassword: strongPassword }, anonymous())).rejects.toMatchObject({
+    reason: ErrorReason.INVALID_CODE,
+  });
 });
