@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { ok } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -330,6 +332,19 @@ test('on a phone no amount of a table with three columns is cut', async () => {
     return scrollWidth - clientWidth;
   })()`;
   expect(await page.evaluate(beyond)).toBe(0);
+  await close();
+});
+
+test('beside a name of any length a shortened id stays on one line', async () => {
+  const { page, close } = await openPage(browser);
+  const { operator } = portal.world.people;
+  await ok(portal.gateway, 'POST', '/admin/organizations', operator.token, {
+    name: 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(2),
+    owner_email: `owner.${randomUUID()}@example.com`,
+  });
+  await signIn(page, portal.url, users.operator, '/operator/organizations');
+  const id = page.getByRole('row').filter({ hasText: 'Donaudampf' }).first().locator('td[data-label="Id"] code');
+  expect(await id.evaluate((code) => code.getClientRects().length)).toBe(1);
   await close();
 });
 
