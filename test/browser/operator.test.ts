@@ -90,6 +90,9 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await page.goto(`${portal.url}/operator/mail`);
   const withdrawn = page.getByRole('row').filter({ hasText: 'first@fabrikam.example' });
   await withdrawn.getByText('Dropped').waitFor();
+  await withdrawn.getByRole('button').click();
+  await dialog(page).getByText('its link was used, withdrawn or has expired').waitFor();
+  await page.keyboard.press('Escape');
   await page.getByRole('row').filter({ hasText: 'second@fabrikam.example' }).getByRole('button').click();
   await dialog(page)
     .getByText(/accept-invitation|accept-invite/)

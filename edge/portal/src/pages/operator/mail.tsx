@@ -87,6 +87,11 @@ export function Mail() {
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
           {open.last_error !== null && <p className="mb-3 text-sm text-danger wrap-anywhere">{open.last_error}</p>}
+          {open.status === 'dropped' && (
+            <p className="mb-3 text-sm text-soft">
+              Not sent: its link was used, withdrawn or has expired, or its recipient is no longer active.
+            </p>
+          )}
           <CodeBlock
             wraps
             label="The email's text"
