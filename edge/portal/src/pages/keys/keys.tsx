@@ -41,7 +41,7 @@ export function Keys() {
       }
     >
       <div className="flex flex-wrap items-center gap-2">
-        <SearchBox label="Search keys" placeholder="Search by name or preview" />
+        <SearchBox label="Search keys" placeholder="Name or preview" />
         <Select
           aria-label="Type"
           value={type}
