@@ -41,6 +41,14 @@ export class CellCounter<Label extends string> extends Counter<Label> {
   }
 }
 
+/** One line of a histogram; prom-client makes the text of `sharedLabels` only once for all lines that have the same object. */
+type HistogramValue = {
+  metricName: string;
+  labels: { le?: number | string };
+  sharedLabels: Readonly<Record<string, string>>;
+  value: number;
+};
+
 /** One series of a histogram. */
 export class HistogramCell {
   readonly labels: Readonly<Record<string, string>>;
@@ -63,16 +71,17 @@ export class HistogramCell {
   }
 
   /** The series as Prometheus wants it: each bucket including all below it, then sum and count. */
-  values(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
+  values(name: string): HistogramValue[] {
+    const sharedLabels = this.labels;
     let count = 0;
     const buckets = [...this.#upperBounds, '+Inf' as const].map((le, bucket) => {
       count += this.#counts[bucket]!;
-      return { metricName: `${name}_bucket`, labels: { le, ...this.labels }, value: count };
+      return { metricName: `${name}_bucket`, labels: { le }, sharedLabels, value: count };
     });
     return [
       ...buckets,
-      { metricName: `${name}_sum`, labels: { ...this.labels }, value: this.#sum },
-      { metricName: `${name}_count`, labels: { ...this.labels }, value: count },
+      { metricName: `${name}_sum`, labels: {}, sharedLabels, value: this.#sum },
+      { metricName: `${name}_count`, labels: {}, sharedLabels, value: count },
     ];
   }
 }
@@ -99,10 +108,20 @@ export class CellHistogram {
     return cell;
   }
 
-  /** What a registry reads at a scrape. */
-  async get() {
+  /** What a registry turns into text at a scrape. */
+  async getForPromString() {
     const values = this.#cells.flatMap((cell) => cell.values(this.name));
     return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum', values };
+  }
+
+  /** The same for those who add up several processes, and know of no shared labels. */
+  async get() {
+    const { values, ...rest } = await this.getForPromString();
+    const whole = values.map(({ labels, sharedLabels, ...value }) => ({
+      ...value,
+      labels: { ...labels, ...sharedLabels },
+    }));
+    return { ...rest, values: whole };
   }
 }
 
