@@ -34,6 +34,15 @@ export const invoiceCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'invoices show',
+    usage: '<organization> <invoice>',
+    summary: 'Shows an invoice with its line items.',
+    async run({ billing, asOperator }, args) {
+      const { invoice } = await billing.getInvoice(invoiceNamed(args), asOperator);
+      return { output: invoiceWithLinesJson(invoice!) };
+    },
+  },
+  {
     name: 'invoices pay',
     usage: '<organization> <invoice> [--paid-at time]',
     summary: 'Records that a finalized invoice was paid elsewhere, now by default.',

@@ -116,6 +116,12 @@ test('a charge is refunded, and invoices are listed, paid and voided from a shel
   expect(await refusal(...refund, '--amount', '0')).toEqual([2, expect.stringContaining('above 0')]);
 
   const [newer, older] = await json('invoices', 'list', elsewhere, '--status', 'finalized');
+  expect(await json('invoices', 'show', elsewhere, newer.id)).toMatchObject({
+    id: newer.id,
+    status: 'finalized',
+    line_items: [{ model: 'priced', unit_price_usd: 1, amount_usd: 0.005 }],
+  });
+  expect(await refusal('invoices', 'show', organization, newer.id)).toEqual([1, 'No such invoice.']);
   expect(await json('invoices', 'void', elsewhere, newer.id)).toMatchObject({ status: 'voided' });
   expect(await json('invoices', 'pay', elsewhere, older.id)).toMatchObject({
     payment_status: 'paid',

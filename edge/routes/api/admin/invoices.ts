@@ -46,6 +46,29 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
   );
 
   app.get(
+    '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Get an invoice of an organization',
+        description: 'With its line items.',
+        response: { 200: invoiceWithLinesSchema },
+        params,
+      },
+    },
+    async (request) => {
+      const { invoice } = await billing.getInvoice(
+        {
+          tenantId: organizationId(request.params.tenant_id),
+          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
+        },
+        asCaller(request),
+      );
+      return invoiceWithLinesJson(invoice!);
+    },
+  );
+
+  app.get(
     '/api/v1/admin/organizations/:tenant_id/transactions',
     {
       config: operatorOnly,

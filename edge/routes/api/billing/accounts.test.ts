@@ -207,7 +207,7 @@ test('operators read the complete account of an organization, and get 404 for on
   await expectSoundLedger();
 });
 
-test('operators see what an organization owes, and record when it was paid', async () => {
+test('operators see what an organization owes and for what, and record when it was paid', async () => {
   const { billing, organization } = edge;
   await edge.charge();
   await toNextMonth(billing, 2 * 3_600_000);
@@ -218,6 +218,10 @@ test('operators see what an organization owes, and record when it was paid', asy
   const { data } = (await edge.call('GET', `${organization}/invoices`, 'operator')).json as {
     data: { id: string; issued_at: string }[];
   };
+  const path = `${organization}/invoices/${data[0]!.id}`;
+  const shown = (await edge.call('GET', path, 'operator')).json as { line_items: { amount_usd: number }[] };
+  expect(shown.line_items.reduce((sum, { amount_usd }) => sum + amount_usd, 0)).toBeCloseTo(1.23457, 9);
+  expect((await edge.call('GET', path, 'owner')).status).toBe(403);
   billing.travel(86_400_000);
   const paidAt = new Date(Date.parse(data[0]!.issued_at) + 3_600_000).toISOString();
   const pay = await edge.call('POST', `${organization}/invoices/${data[0]!.id}/pay`, 'operator', { paid_at: paidAt });
