@@ -5,9 +5,16 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import { endpointMethods, newRequestId, unknownMethod } from './headers.ts';
 
-/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. */
-export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+/** A server's connection. Node notes here the response that it carries at the moment, and looks at it for the same purpose as we. */
+type ServerSocket = Socket & { _httpMessage?: ServerResponse | null };
+
+/**
+ * What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. Where an earlier request is
+ * being answered, the refusal would become part of that answer, so the connection is only closed.
+ */
+export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: ServerSocket): void {
+  const isAnswering = socket._httpMessage?.headersSent === true;
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
     socket.destroy();
     return;
   }

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench, tools } from '../support/inference.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -229,4 +231,25 @@ describe('a stream on the wire', () => {
     expect(answer).toMatch(/\r\n\r\ndata: \{/);
     expect(answer).toMatch(/\n\ndata: \[DONE\]\n\n$/);
   });
+});
+
+test('bytes that are no request, sent while a stream runs, cut it off, but nothing is written into it', async () => {
+  const { hostname, port } = new URL(bench.gateway.url);
+  const never = new Promise(() => {});
+  bench.simulator.next({ hold: { until: never, afterChunks: 2 } });
+  const body = JSON.stringify({ model: 'sim-chat', messages, stream: true });
+  const socket = connect(Number(port), hostname).setEncoding('utf8');
+  socket.on('error', () => {});
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${bench.key.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  let answer = '';
+  socket.on('data', (piece: string) => {
+    if (answer === '') socket.write('these are no request\r\n\r\n');
+    answer += piece;
+  });
+  await once(socket, 'close');
+  expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+  expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  await bench.simulator.waitFor(({ outcome }) => outcome === 'client-left');
 });
