@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { messageOf } from '#shared/message-of.ts';
 import { bodyLength, bodyStream } from '../request-body.ts';
 import type { BodyPiece, UpstreamExchange, UpstreamFailure, UpstreamHandler } from '../upstream.ts';
 import { ProtocolError } from './response-head.ts';
@@ -97,7 +98,7 @@ export class Connection {
     });
     this.#socket.on('drain', () => this.#wake());
     this.#socket.on('end', () => this.#ended());
-    this.#socket.on('error', (error) => this.#broken(error.message));
+    this.#socket.on('error', (error) => this.#broken(messageOf(error)));
     this.#socket.on('close', () => this.#broken('the upstream closed the connection'));
   }
 

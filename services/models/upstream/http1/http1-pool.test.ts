@@ -1,3 +1,4 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -205,6 +206,20 @@ describe('a call fails', () => {
     served.server.close();
     await once(served.server, 'close');
     expect((await call(pool(served.url)).outcome).failure?.kind).toBe('refused');
+  });
+
+  test('with the reason of each address if its name has several and all refuse', async () => {
+    const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+    const lookup = vi
+      .spyOn(dns, 'lookup')
+      .mockImplementation(((_host: string, _options: unknown, found: (error: null, addresses: unknown) => void) =>
+        found(null, addresses)) as unknown as typeof dns.lookup);
+    ended.push(() => lookup.mockRestore());
+    const { failure } = await call(pool('http://upstream.example:1')).outcome;
+    expect(failure).toMatchObject({
+      kind: 'refused',
+      message: expect.stringMatching(/127\.0\.0\.1:1\b.*127\.0\.0\.2:1\b/),
+    });
   });
 
   test.each([
