@@ -1,7 +1,8 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { sessionUpdate, talksOfTests } from '../support/realtime-client.ts';
@@ -20,9 +21,18 @@ beforeEach(() => bench.renew());
 
 const talk = talksOfTests();
 
-async function deploy(model: string, port: number): Promise<void> {
+/** A name with several addresses, as localhost has on most machines. */
+const severalAddresses = 'upstream.example';
+const lookup = dns.lookup as (...asked: unknown[]) => void;
+vi.spyOn(dns, 'lookup').mockImplementation(((host: string, options: object, found: (...answer: unknown[]) => void) => {
+  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  if (host === severalAddresses) found(null, addresses);
+  else lookup(host, options, found);
+}) as typeof dns.lookup);
+
+async function deploy(model: string, port: number, host = '127.0.0.1'): Promise<void> {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
-  await bench.admin('POST', '/deployments', { model, base_url: `http://127.0.0.1:${port}/v1` });
+  await bench.admin('POST', '/deployments', { model, base_url: `http://${host}:${port}/v1` });
 }
 
 async function listening(server: Server): Promise<number> {
@@ -57,6 +67,18 @@ test('a session whose upstream has gone counts as a failed run', async () => {
   const session = await openWith('gone');
   expect((await session.event('error')).error.code).toBe('model_unavailable');
   await ended('gone', 'failed');
+});
+
+test('operators read why no address of an upstream took a session', async () => {
+  const server = createServer((_request, response) => response.end('{"data":[]}'));
+  await deploy('moved', await listening(server), severalAddresses);
+  server.close();
+  server.closeAllConnections();
+  const session = await openWith('moved');
+  await session.event('error');
+  await ended('moved', 'failed');
+  const told = logLines.find((line) => line.includes('"moved"') && line.includes('a session could not be opened'));
+  expect(told).toMatch(/ECONNREFUSED 127\.0\.0\.1.*ECONNREFUSED 127\.0\.0\.2/);
 });
 
 test('a client that leaves while its upstream is asked for a sign of life says nothing about it', async () => {

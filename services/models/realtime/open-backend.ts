@@ -1,4 +1,5 @@
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { messageOf } from '#shared/message-of.ts';
 import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import { modelUnavailable } from '../inference/admission.ts';
@@ -49,6 +50,6 @@ async function signOfLife(deployment: DeploymentRuntime, signal: AbortSignal): P
     return { kind: 'none' };
   } catch (error) {
     if (signal.aborted) return { kind: 'none' };
-    return { kind: 'bad', message: `a session could not be opened: ${(error as Error).message}` };
+    return { kind: 'bad', message: `a session could not be opened: ${messageOf(error)}` };
   }
 }
