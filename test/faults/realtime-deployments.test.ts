@@ -1,11 +1,11 @@
-import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { sessionUpdate, talksOfTests } from '../support/realtime-client.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../support/several-addresses.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /* What a realtime session says about the deployment that it was given. */
@@ -20,15 +20,6 @@ afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
 
 const talk = talksOfTests();
-
-/** A name with several addresses, as localhost has on most machines. */
-const severalAddresses = 'upstream.example';
-const lookup = dns.lookup as (...asked: unknown[]) => void;
-vi.spyOn(dns, 'lookup').mockImplementation(((host: string, options: object, found: (...answer: unknown[]) => void) => {
-  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
-  if (host === severalAddresses) found(null, addresses);
-  else lookup(host, options, found);
-}) as typeof dns.lookup);
 
 async function deploy(model: string, port: number, host = '127.0.0.1'): Promise<void> {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
@@ -70,6 +61,7 @@ test('a session whose upstream has gone counts as a failed run', async () => {
 });
 
 test('operators read why no address of an upstream took a session', async () => {
+  using _ = useSeveralAddresses();
   const server = createServer((_request, response) => response.end('{"data":[]}'));
   await deploy('moved', await listening(server), severalAddresses);
   server.close();
@@ -78,7 +70,7 @@ test('operators read why no address of an upstream took a session', async () => 
   await session.event('error');
   await ended('moved', 'failed');
   const told = logLines.find((line) => line.includes('"moved"') && line.includes('a session could not be opened'));
-  expect(told).toMatch(/ECONNREFUSED 127\.0\.0\.1.*ECONNREFUSED 127\.0\.0\.2/);
+  expect(told).toMatch(bothRefused);
 });
 
 test('a client that leaves while its upstream is asked for a sign of life says nothing about it', async () => {

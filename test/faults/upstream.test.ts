@@ -3,6 +3,7 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { TestGateway } from '../support/gateway.ts';
 import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../support/several-addresses.ts';
 import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -378,4 +379,12 @@ describe('a stream of events whose connection stays open', () => {
     const answer = await gateway.call('POST', '/v1/audio/transcriptions', bench.key.key, transcription());
     expect([answer.status, answer.json.error.code]).toEqual([502, 'upstream_error']);
   });
+});
+
+test('operators who register a server that is away read why, whichever of its addresses was tried', async () => {
+  using _ = useSeveralAddresses();
+  const base_url = `http://${severalAddresses}:1/v1`;
+  const { status, json } = await bench.gateway.call('POST', '/api/v1/admin/upstreams', bench.session, { base_url });
+  expect(status).toBe(502);
+  expect(json.error.message).toMatch(bothRefused);
 });

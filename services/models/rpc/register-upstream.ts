@@ -14,6 +14,7 @@ import {
   RegisterUpstreamResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
@@ -93,7 +94,7 @@ async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal
   } catch (cause) {
     throw gatewayError(
       ErrorReason.UPSTREAM_ERROR,
-      `The models of ${baseUrl} could not be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
+      `The models of ${baseUrl} could not be listed: ${messageOf(cause).replace(/\.$/, '')}.`,
       { param: 'base_url', cause },
     );
   } finally {

@@ -1,30 +1,19 @@
-import dns from 'node:dns';
-import { afterEach, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
 import { checkReachable } from './connection.ts';
 import { databaseError } from './errors.ts';
 import { openServiceDatabase } from './orm.ts';
 
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
 test('a server whose name has several addresses is unreachable if all of them refuse, and each is reported', async () => {
-  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
-  // As for localhost on most machines, or a name with an address in each zone.
-  vi.spyOn(dns, 'lookup').mockImplementation(((
-    _host: string,
-    _options: unknown,
-    found: (error: null, addresses: unknown) => void,
-  ) => found(null, addresses)) as unknown as typeof dns.lookup);
-  const connection = 'postgresql://somebody@db.example:1/database';
-  const each = /127\.0\.0\.1:1\b.*127\.0\.0\.2:1\b/;
-  await expect(checkReachable(connection)).rejects.toThrow(each);
+  using _ = useSeveralAddresses();
+  const connection = `postgresql://somebody@${severalAddresses}:1/database`;
+  await expect(checkReachable(connection)).rejects.toThrow(bothRefused);
 
   const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({ service: 'keys', connection, entities: [], logger });
-  const outOfReach = { reason: ErrorReason.OVERLOADED, details: { internal: expect.stringMatching(each) } };
+  const outOfReach = { reason: ErrorReason.OVERLOADED, details: { internal: expect.stringMatching(bothRefused) } };
   await expect(database.query({ text: 'select 1' })).rejects.toMatchObject(outOfReach);
   const failure: unknown = await database
     .em()

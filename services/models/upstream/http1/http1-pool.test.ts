@@ -1,4 +1,3 @@
-import dns from 'node:dns';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -8,6 +7,7 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../../test/support/several-addresses.ts';
 import type { BodyPiece, UpstreamExchange, UpstreamFailure } from '../upstream.ts';
 import { Http1Pool } from './http1-pool.ts';
 
@@ -209,17 +209,9 @@ describe('a call fails', () => {
   });
 
   test('with the reason of each address if its name has several and all refuse', async () => {
-    const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
-    const lookup = vi
-      .spyOn(dns, 'lookup')
-      .mockImplementation(((_host: string, _options: unknown, found: (error: null, addresses: unknown) => void) =>
-        found(null, addresses)) as unknown as typeof dns.lookup);
-    ended.push(() => lookup.mockRestore());
-    const { failure } = await call(pool('http://upstream.example:1')).outcome;
-    expect(failure).toMatchObject({
-      kind: 'refused',
-      message: expect.stringMatching(/127\.0\.0\.1:1\b.*127\.0\.0\.2:1\b/),
-    });
+    using _ = useSeveralAddresses();
+    const { failure } = await call(pool(`http://${severalAddresses}:1`)).outcome;
+    expect(failure).toMatchObject({ kind: 'refused', message: expect.stringMatching(bothRefused) });
   });
 
   test.each([
