@@ -207,15 +207,10 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
                       rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)}
                       detail={({ api_key_preview, api_key_user_id }) =>
                         api_key_preview !== null && (
-                          <span className="block text-xs text-faint wrap-anywhere">
-                            <code className="font-mono">{api_key_preview}</code>
-                            {showsOwners && api_key_user_id !== null && (
-                              <>
-                                {' '}
-                                · <Email address={emails.get(api_key_user_id) ?? ''} />
-                              </>
-                            )}
-                          </span>
+                          <KeyDetail
+                            preview={api_key_preview}
+                            owner={showsOwners ? emails.get(api_key_user_id ?? '') : undefined}
+                          />
                         )
                       }
                     />
@@ -258,5 +253,20 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
         ]}
       />
     </>
+  );
+}
+
+/** What tells a key from others of its name: its preview and, once known, its owner's address. */
+function KeyDetail({ preview, owner }: { preview: string; owner: string | null | undefined }) {
+  return (
+    <span className="block text-xs text-faint wrap-anywhere">
+      <code className="font-mono">{preview}</code>
+      {owner && (
+        <>
+          {' '}
+          · <Email address={owner} />
+        </>
+      )}
+    </span>
   );
 }
