@@ -306,7 +306,7 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
-test('a deleted key and a teammate’s key are shown by their names, and an admin finds whose a key is by its preview', async () => {
+test('a deleted key and a teammate’s key are shown by their names, and an admin finds whose a key is by its preview, and its analytics', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
@@ -332,9 +332,11 @@ test('a deleted key and a teammate’s key are shown by their names, and an admi
   await rows.getByRole('row').filter({ hasText: preview }).filter({ hasText: users.member.email }).waitFor();
   // By the names shown there, not by the ids behind them.
   await rows.getByRole('button', { name: 'Key' }).click();
-  const shown = await rows.locator('td[data-label="Key"] span:first-child').allTextContents();
+  const shown = await rows.locator('td[data-label="Key"] > div > :first-child').allTextContents();
   expect(shown.length).toBeGreaterThan(3);
   expect(shown).toEqual(shown.toSorted());
+  await rows.getByRole('link', { name: 'Zebra crossing' }).click();
+  await page.getByRole('table', { name: 'Recent Activity' }).getByText('Success').waitFor();
   await goWithin(page, '/usage?by=request&scope=tenant');
   await page.getByRole('table', { name: 'Requests' }).getByText('Apron strings (deleted)').waitFor();
   await page.getByLabel('Key', { exact: true }).selectOption({ label: 'Zebra crossing' });

@@ -1,34 +1,46 @@
 import type { ReactNode } from 'react';
 import type { Measures } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
-/** Totals by model, endpoint or key; `detail` is shown below a name. */
+/** Totals by model, endpoint or key. A name leads to its `href`, if there is one; `detail` is shown below it. */
 export function BreakdownTable<Shown extends Row>({
   what,
   rows,
   mono = false,
+  href,
   detail,
 }: {
   what: string;
   rows: readonly Shown[];
   mono?: boolean;
+  href?: (row: Shown) => string | null;
   detail?: (row: Shown) => ReactNode;
 }) {
   const columns: readonly Column<Shown>[] = [
     {
       name: what,
       sortBy: (row) => row.name,
-      cell: (row) => (
-        <>
-          <span className={classNames('wrap-anywhere', mono && 'font-mono text-xs')}>{row.name}</span>
-          {detail?.(row)}
-        </>
-      ),
+      cell: (row) => {
+        const to = href?.(row) ?? null;
+        return (
+          <>
+            {to === null ? (
+              <span className={classNames('wrap-anywhere', mono && 'font-mono text-xs')}>{row.name}</span>
+            ) : (
+              <Link href={to} className="font-medium wrap-anywhere hover:underline">
+                {row.name}
+              </Link>
+            )}
+            {detail?.(row)}
+          </>
+        );
+      },
     },
     { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
     {

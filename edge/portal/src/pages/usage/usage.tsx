@@ -205,6 +205,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
                     <BreakdownTable
                       what="Key"
                       rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)}
+                      href={({ api_key_id }) => api_key_id && `/keys/${api_key_id}`}
                       detail={({ api_key_preview, api_key_user_id }) =>
                         api_key_preview !== null && (
                           <KeyDetail
