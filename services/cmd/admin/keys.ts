@@ -1,7 +1,17 @@
 import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { keyStatuses, keyTypes } from '../../../edge/routes/api/api-keys/key-fields.ts';
-import { type AdminCommand, argument, choice, pageOf, pageOptions, textOption } from './command.ts';
+import { adminKeyJson } from '../../../edge/routes/api/api-keys/key-json.ts';
+import {
+  type AdminArguments,
+  type AdminCommand,
+  type AdminContext,
+  argument,
+  choice,
+  pageOf,
+  pageOptions,
+  textOption,
+} from './command.ts';
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
@@ -33,6 +43,14 @@ export const keyCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'keys show',
+    usage: '<id>',
+    summary: 'Shows an API key with its scopes and restrictions, without its secret.',
+    async run(context, args) {
+      return { output: adminKeyJson(await keyNamed(context, args)) };
+    },
+  },
+  {
     name: 'keys revoke',
     usage: '<id> [--reason text]',
     summary: 'Revokes an API key for good, on every edge at once.',
@@ -49,17 +67,23 @@ export const keyCommands: readonly AdminCommand[] = [
     summary:
       "Sets an API key's rate limits (per minute, and at the same time), or returns to its organization's, shown as 0. Without options, shows them.",
     options: { ...limitOptions, 'organization-limits': { type: 'boolean' } },
-    async run({ keys, asOperator }, args) {
-      const keyId = argument(args, 0, "the key's id");
+    async run(context, args) {
       const withLimits = (key: Key) => ({ output: { ...shown(key), ...shownLimits(key.rateLimits) } });
-      const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
-      if (key === undefined) throw notFound('API key');
+      const key = await keyNamed(context, args);
       const given = limitsOf(args, 'organization-limits');
       if (given === null) return withLimits(key);
-      return withLimits((await keys.setKeyRateLimits({ keyId, ...given }, asOperator)).key!);
+      const request = { keyId: key.id, ...given };
+      return withLimits((await context.keys.setKeyRateLimits(request, context.asOperator)).key!);
     },
   },
 ];
+
+async function keyNamed({ keys, asOperator }: AdminContext, args: AdminArguments): Promise<Key> {
+  const { keys: found } = await keys.adminListKeys({ keyId: argument(args, 0, "the key's id") }, asOperator);
+  const [key] = found;
+  if (key === undefined) throw notFound('API key');
+  return key;
+}
 
 const shown = (key: Key) => ({
   id: key.id,

@@ -78,7 +78,7 @@ test('money of an organization that does not exist is moved nowhere', async () =
 test('an operator whose movement of money got no answer is told how to repeat it without moving it twice', async () => {
   await using child = shell(['credits', 'grant', organization, '1'], { RPC_PORT: String(await freePort()) });
   expect(await child.exited()).toMatchObject({ code: 1 });
-  const [, key] = /repeat it with --idempotency-key (\S+), which does it at most once/.exec(child.output)!;
+  const [, key] = /To be sure that it is done once, repeat it with --idempotency-key (\S+)\.\n/.exec(child.output)!;
   const before = await balance();
   for (let time = 0; time < 2; time++) {
     await using repeat = shell(['credits', 'grant', organization, '1', '--idempotency-key', key!, '--json'], {
@@ -235,6 +235,11 @@ test('jobs, keys, reminders and signing keys are listed by their state from a sh
     .toMatchObject([{ id: job.json.id, tenant_id: organization, api_key_id: id }]);
   expect(await json('jobs', 'list', '--organization', uuidv7())).toEqual([]);
   expect(await json('keys', 'list', '--type', 'management')).toMatchObject([{ id: management.id, type: 'management' }]);
+  const confined = { ip_allowlist: ['192.0.2.0/24'], spend_cap_usd: 0.5 };
+  await gateway.call('PATCH', `/api/v1/api-keys/${id}`, session, confined);
+  expect(await json('keys', 'show', id)).toMatchObject({ ...confined, key_type: 'inference', status: 'active' });
+  expect((await admin('keys', 'show', id)).stdout).toMatch(/^ip_allowlist +192\.0\.2\.0\/24$/m);
+  expect(await refusal('keys', 'show', uuidv7())).toEqual([1, 'No such API key.']);
   await json('keys', 'revoke', id);
   expect(await json('keys', 'list', '--status', 'revoked')).toMatchObject([{ id, status: 'revoked' }]);
   expect(await refusal('keys', 'list', '--status', 'constructor')).toEqual([

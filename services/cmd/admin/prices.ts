@@ -30,7 +30,8 @@ export const priceCommands: readonly AdminCommand[] = [
   {
     name: 'prices set',
     usage: `<model> ${rates.map(([option]) => `[--${option} n]`).join(' ')} [--from time] [--idempotency-key text]`,
-    summary: 'Sets the price of a model, now or from a later time on. A rate that is left out is 0, free of charge.',
+    summary:
+      'Sets the price of a model, now or from a later time on. A rate that is left out is 0, free of charge; for cached input it is that of input.',
     options: {
       ...idempotencyOptions,
       from: { type: 'string' },

@@ -55,7 +55,7 @@ export async function runCommand(
       const repeat =
         idempotencyKey === '' || statusOf(error) < 500
           ? ''
-          : `It may have been done all the same: repeat it with --idempotency-key ${idempotencyKey}, which does it at most once.\n`;
+          : `To be sure that it is done once, repeat it with --idempotency-key ${idempotencyKey}.\n`;
       return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n${repeat}` };
     }
     throw error;
