@@ -4,8 +4,8 @@ import { vi } from 'vitest';
 /** A name with two addresses, as localhost has on most machines, while `useSeveralAddresses` is in force. */
 export const severalAddresses = 'several-addresses.example';
 
-/** The errors of a connection to it that both addresses refuse. */
-export const bothRefused = /ECONNREFUSED 127\.0\.0\.1:.*ECONNREFUSED 127\.0\.0\.2:/;
+/** The errors of a connection to it that both addresses refuse, in any order. */
+export const bothRefused = /(?=.*ECONNREFUSED 127\.0\.0\.1:).*ECONNREFUSED 127\.0\.0\.2:/;
 
 /** Looks `severalAddresses` up, and every other name as ever, until it is disposed of. */
 export function useSeveralAddresses(): Disposable {

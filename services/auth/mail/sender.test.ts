@@ -11,6 +11,7 @@ import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } fr
 import { freePort } from '../../../test/support/free-port.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
 type Received = { to: string[]; raw: string };
@@ -314,6 +315,13 @@ test('a mail server that is away delays mails and fails no request', async () =>
   clock.advance(10_000);
   await statusIs(fixture, MailStatus.SENT);
   expect(back.received).toHaveLength(1);
+});
+
+test('operators read why none of a mail server’s addresses took a mail', async () => {
+  using _ = useSeveralAddresses();
+  await using fixture = await startTestAuth({ smtpUrl: `smtp://${severalAddresses}:1` });
+  await fixture.auth.createInvitation({ email: 'patient@example.com' }, ownerOf(fixture));
+  await waitFor(async () => bothRefused.test((await listed(fixture))[0]!.lastError), { description: 'both reasons' });
 });
 
 test('while a mail server takes no mail at all, only a few of the due mails are tried at a time', async () => {

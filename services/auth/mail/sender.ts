@@ -4,6 +4,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { MailEntity, type MailRow } from '../db/mail.entity.ts';
 import { claimDueMails } from '../db/mail.repository.ts';
@@ -106,7 +107,9 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     const { id: mailId, kind, attempts, expiresAt } = mail;
     const waitMs = isPermanentRefusal(error) ? null : retryAfterFailure({ attempts, expires: expiresAt != null });
     // Mail servers' filters like to quote the link.
-    const lastError = error.message.slice(0, 1_000).replace(/\btoken=.*/s, 'token=…');
+    const lastError = messageOf(error)
+      .slice(0, 1_000)
+      .replace(/\btoken=.*/s, 'token=…');
     // Mail servers like to quote the address.
     const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
     if (waitMs === null) logger.warn(fields, 'an email could not be sent and was given up');
