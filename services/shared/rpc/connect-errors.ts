@@ -4,6 +4,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { rpcCodeOf } from '../error-table.ts';
 import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
+import { messageOf } from '../message-of.ts';
 
 /** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
 export function publicPart(error: GatewayError): GatewayError {
@@ -67,7 +68,8 @@ export function fromConnectError(error: unknown, cancelledHere = true, peer?: st
   const detail = error.findDetails(ErrorDetailSchema)[0];
   if (detail !== undefined) return fromErrorDetail(detail);
   if (peer === undefined) return fromFramework(error, cancelledHere);
-  const told = new ConnectError(`${peer}: ${error.rawMessage}`, error.code, error.metadata, undefined, error.cause);
+  const reason = error.rawMessage === '' && error.cause !== undefined ? messageOf(error.cause) : error.rawMessage;
+  const told = new ConnectError(`${peer}: ${reason}`, error.code, error.metadata, undefined, error.cause);
   return isOfNoService(error) ? outOfReach(detailsOf(told)) : fromFramework(told, cancelledHere);
 }
 

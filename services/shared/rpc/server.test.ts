@@ -20,6 +20,7 @@ import {
   testServices,
   transportTo,
 } from '../../../test/support/rpc-carriers.ts';
+import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
 import { ErrorReason } from '../errors.ts';
 import { createRpcClient } from './client.ts';
 
@@ -165,6 +166,15 @@ describe('a closing server', () => {
 });
 
 describe('a client', () => {
+  test('of a host whose addresses all refuse it says why each of them did', async () => {
+    using _ = useSeveralAddresses();
+    using transport = transportTo(`http://${severalAddresses}:1`);
+    await expect(createRpcClient(KeysService, transport).getKey({ keyId }, asCaller())).rejects.toMatchObject({
+      reason: ErrorReason.OVERLOADED,
+      details: { internal: expect.stringMatching(bothRefused) },
+    });
+  });
+
   test('of a port where nobody listens fails with OVERLOADED, and works once somebody does', async () => {
     const port = await freePort();
     using transport = transportTo(`http://127.0.0.1:${port}`);
