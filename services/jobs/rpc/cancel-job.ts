@@ -1,9 +1,9 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { returnHold } from '../budget/return-hold.ts';
 import { bodyKinds } from '../db/bodies.ts';
 import { keptHours } from '../db/end-jobs.ts';
-import { returnHold } from '../db/return-hold.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { channels } from '../workers/channels.ts';

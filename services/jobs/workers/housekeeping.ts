@@ -5,8 +5,8 @@ import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
+import { returnHold } from '../budget/return-hold.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
-import { returnHold } from '../db/return-hold.ts';
 import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
 

@@ -1,6 +1,6 @@
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { releaseHold } from '../budget/holds.ts';
 import type { JobsDeps } from '../deps.ts';
+import { releaseHold } from './holds.ts';
 
 /**
  * Gives back the room of an ended job and records that, by a null `hold_expires_at`. False when Billing or the database could not be told:
