@@ -111,6 +111,30 @@ test('one round renews the room of all waiting jobs, however many', async () => 
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(201);
 });
 
+test('room whose renewal failed is renewed in the next round, as new room lapses in minutes, and holds up no other', async () => {
+  await queueJobs(database, 101, tenant);
+  await database.pool.query(`update jobs set hold_expires_at = now() + interval '5 minutes'`);
+  let failing = 0;
+  const settle = async () => {
+    if (failing > 0 && failing--) throw new Error('away');
+    return create(SettleResponseSchema);
+  };
+  const round = (failures: number) => {
+    failing = failures;
+    return renewHolds({ database, billing: { settle } as never, clock: later(0) });
+  };
+  // Of the first hundred one fails; the last job is not reached.
+  await expect(round(1)).rejects.toThrow('away');
+  expect([await round(0), await round(0)]).toEqual([2, 0]);
+
+  await database.pool.query('update jobs set hold_expires_at = now()');
+  await expect(round(100)).rejects.toThrow('away');
+  const lapsed = async () => (await database.pool.query('select from jobs where hold_expires_at <= now()')).rowCount;
+  expect(await lapsed()).toBe(1);
+  await expect(round(100)).rejects.toThrow('away');
+  expect(await lapsed()).toBe(0);
+});
+
 test('the room of a job that failed while Billing was away is given back once it can be told, and no other', async () => {
   const [failing, waiting] = await queueJobs(database, 2, tenant);
   for (const id of [failing, waiting]) {

@@ -78,7 +78,7 @@ export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logge
   const shiftMs = clockShiftMs(clock);
   let renewed = 0;
   for (;;) {
-    // Recorded first: if a job's renewal fails, its room is requested again when it starts.
+    // Recorded first, so that no other process renews it, too.
     const { rows } = await database.query<HeldRow>({
       name: 'jobs-renew-holds',
       text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
@@ -89,10 +89,24 @@ export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logge
         returning tenant_id, id, hold`,
       values: [shiftMs],
     });
-    await Promise.all(rows.map((row) => renewHold(billing, holdOf(row))));
+    const renewals = await Promise.allSettled(rows.map((row) => renewHold(billing, holdOf(row))));
+    const failed = rows.filter((_, place) => renewals[place]!.status === 'rejected');
+    if (failed.length > 0) await renewNextRound(database, failed, shiftMs);
+    for (const renewal of renewals) if (renewal.status === 'rejected') throw renewal.reason;
     renewed += rows.length;
     if (rows.length < heldAtOnce) return renewed;
   }
+}
+
+/** Room that could not be renewed is due again in the next round, after all other: in an hour, new room would long have lapsed. */
+async function renewNextRound(database: Deps['database'], rows: readonly HeldRow[], shiftMs: number): Promise<void> {
+  await database.query({
+    name: 'jobs-renew-next-round',
+    text: `update jobs set hold_expires_at = ${presentSql(3)} + interval '${renewLeftMs} milliseconds'
+      where (tenant_id, id) in (select * from unnest($1::uuid[], $2::uuid[]))
+        and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS}) and hold_expires_at is not null`,
+    values: [rows.map((row) => row.tenant_id), rows.map((row) => row.id), shiftMs],
+  });
 }
 
 /** Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. */
