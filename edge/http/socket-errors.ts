@@ -5,16 +5,9 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import { endpointMethods, newRequestId, unknownMethod } from './headers.ts';
 
-/** A server's connection. Node notes here the response that it carries at the moment, and looks at it for the same purpose as we. */
-type ServerSocket = Socket & { _httpMessage?: ServerResponse | null };
-
-/**
- * What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. Where an earlier request is
- * being answered, the refusal would become part of that answer, so the connection is only closed.
- */
-export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: ServerSocket): void {
-  const isAnswering = socket._httpMessage?.headersSent === true;
-  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
+/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. */
+export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
@@ -47,11 +40,19 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   refuseMethod('CONNECT', socket);
 }
 
-/** Answers on the socket where there is no response object any more, and closes the connection. */
+/** Refuses on the socket where there is no response object any more, and closes the connection. */
 export const refuseOnSocket = (socket: Duplex, status: string, message: string): void =>
   answerOnSocket(socket, status, invalidRequest(undefined, message));
 
-function answerOnSocket(socket: Duplex, status: string, error: GatewayError): void {
+/** A server's connection. Node notes here the response that it carries at the moment, and looks at it for the same purpose as we. */
+type ServerSocket = Duplex & { _httpMessage?: ServerResponse | null };
+
+/** Where an earlier request is being answered, the refusal would become part of that answer, so the connection is only closed. */
+function answerOnSocket(socket: ServerSocket, status: string, error: GatewayError): void {
+  if (socket._httpMessage?.headersSent) {
+    socket.destroy();
+    return;
+  }
   const { headers, body } = refusalOf(error);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`);

@@ -233,7 +233,10 @@ describe('a stream on the wire', () => {
   });
 });
 
-test('bytes that are no request, sent while a stream runs, cut it off, but nothing is written into it', async () => {
+test.each([
+  ['bytes that are no request', 'these are no request\r\n\r\n'],
+  ['a CONNECT', 'CONNECT elsewhere.example:443 HTTP/1.1\r\nhost: gateway\r\n\r\n'],
+])('%s, sent while a stream runs, cut it off, but nothing is written into it', async (_what, sent) => {
   const { hostname, port } = new URL(bench.gateway.url);
   const never = new Promise(() => {});
   bench.simulator.next({ hold: { until: never, afterChunks: 2 } });
@@ -245,7 +248,7 @@ test('bytes that are no request, sent while a stream runs, cut it off, but nothi
   );
   let answer = '';
   socket.on('data', (piece: string) => {
-    if (answer === '') socket.write('these are no request\r\n\r\n');
+    if (answer === '') socket.write(sent);
     answer += piece;
   });
   await once(socket, 'close');
