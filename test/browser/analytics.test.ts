@@ -306,7 +306,7 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
-test('a deleted key and a teammate’s key are shown by their names, and an admin finds whose a key is by its preview, and its analytics', async () => {
+test('a deleted key and a teammate’s key are shown by their names, two of one name also by their previews, and an admin finds whose a key is by its preview, and its analytics', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
@@ -316,6 +316,7 @@ test('a deleted key and a teammate’s key are shown by their names, and an admi
     return key;
   };
   const live = await made('Zebra crossing');
+  const twins = [await made('Twin peaks'), await made('Twin peaks')];
   const retired = await made('Apron strings');
   expect((await gateway.call('DELETE', `/api/v1/api-keys/${retired.id}`, session)).status).toBe(204);
   const history = `/api/v1/usage/history?api_key_id=${retired.id}`;
@@ -328,8 +329,12 @@ test('a deleted key and a teammate’s key are shown by their names, and an admi
   const rows = page.getByRole('table', { name: 'Usage by key' });
   await rows.getByText('Apron strings (deleted)', { exact: true }).waitFor();
   await rows.getByText('Zebra crossing', { exact: true }).waitFor();
-  const preview = `${live.key.slice(0, 12)}...${live.key.slice(-4)}`;
-  await rows.getByRole('row').filter({ hasText: preview }).filter({ hasText: users.member.email }).waitFor();
+  const preview = ({ key }: { key: string }) => `${key.slice(0, 12)}...${key.slice(-4)}`;
+  await rows
+    .getByRole('row')
+    .filter({ hasText: preview(live) })
+    .filter({ hasText: users.member.email })
+    .waitFor();
   // By the names shown there, not by the ids behind them.
   await rows.getByRole('button', { name: 'Key' }).click();
   const shown = await rows.locator('td[data-label="Key"] > div > :first-child').allTextContents();
@@ -339,6 +344,8 @@ test('a deleted key and a teammate’s key are shown by their names, and an admi
   await page.getByRole('table', { name: 'Recent Activity' }).getByText('Success').waitFor();
   await goWithin(page, '/usage?by=request&scope=tenant');
   await page.getByRole('table', { name: 'Requests' }).getByText('Apron strings (deleted)').waitFor();
-  await page.getByLabel('Key', { exact: true }).selectOption({ label: 'Zebra crossing' });
+  const filter = page.getByLabel('Key', { exact: true });
+  for (const twin of twins) await filter.selectOption({ label: `Twin peaks (${preview(twin)})` });
+  await filter.selectOption({ label: 'Zebra crossing' });
   await close();
 });

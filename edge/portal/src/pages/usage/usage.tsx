@@ -155,19 +155,20 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   });
   const emails = new Map(users.data?.users.map(({ user_id, email }) => [user_id, email]));
   const ownKeys = useWholeList<ApiKey>('/api-keys');
+  const usedKeys = new Map(summary.data?.by_api_key.map((row) => [row.api_key_id, row]));
   const keyName = (id: string | null): string => {
     if (id === null || id === '') return 'Playground and other sessions';
-    const used = summary.data?.by_api_key.find((row) => row.api_key_id === id);
+    const used = usedKeys.get(id);
     if (used?.api_key_deleted === true) return `${used.api_key_name} (deleted)`;
     // A key without usage in this range may still be the one that the requests are filtered by.
     return used?.api_key_name ?? ownKeys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
+  const keysByName = Map.groupBy(usedKeys.keys(), keyName);
   /** As `keyName`, but keys of one name, as teammates may have, are told apart. */
   const distinctKeyName = (id: string | null): string => {
     const name = keyName(id);
-    const used = summary.data?.by_api_key.find((row) => row.api_key_id === id);
-    const isShared = summary.data?.by_api_key.some((row) => row !== used && keyName(row.api_key_id) === name);
-    return isShared && used?.api_key_preview ? `${name} (${used.api_key_preview})` : name;
+    const preview = usedKeys.get(id)?.api_key_preview;
+    return preview && keysByName.get(name)!.length > 1 ? `${name} (${preview})` : name;
   };
   const rows = <Row extends Measures>(
     list: readonly Row[],
