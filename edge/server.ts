@@ -13,7 +13,7 @@ import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './http/own-answers.
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
-import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
+import { mayUpgrade } from './realtime/web-sockets.ts';
 import { registerRoutes } from './routes/index.ts';
 
 /** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
@@ -30,7 +30,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     serverFactory: (handler) =>
       serverOfOwnAnswers(
         // Any other upgrade, such as the h2c that some clients offer, is ignored: the request is answered as usual.
-        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(patience) },
+        { shouldUpgradeCallback: mayUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(patience) },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
       ),
     // Requests that arrive while the server closes are served: a 503 would be a request lost.

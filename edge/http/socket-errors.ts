@@ -44,12 +44,13 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 export const refuseOnSocket = (socket: Duplex, status: string, message: string): void =>
   answerOnSocket(socket, status, invalidRequest(undefined, message));
 
-/** A server's connection. Node notes here the response that it carries at the moment, and looks at it for the same purpose as we. */
-type ServerSocket = Duplex & { _httpMessage?: ServerResponse | null };
+/** The response that a connection carries at the moment. Node notes it there, and looks at it for the same purpose as we. */
+export const responseOn = (socket: Duplex & { _httpMessage?: ServerResponse | null }): ServerResponse | null =>
+  socket._httpMessage ?? null;
 
 /** Where an earlier request is being answered, the refusal would become part of that answer, so the connection is only closed. */
-function answerOnSocket(socket: ServerSocket, status: string, error: GatewayError): void {
-  if (socket._httpMessage?.headersSent) {
+function answerOnSocket(socket: Duplex, status: string, error: GatewayError): void {
+  if (responseOn(socket)?.headersSent) {
     socket.destroy();
     return;
   }

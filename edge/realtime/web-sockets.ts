@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import webSockets from '@fastify/websocket';
 import type { EdgeApp } from '../app.ts';
-import { refuseOnSocket } from '../http/socket-errors.ts';
+import { refuseOnSocket, responseOn } from '../http/socket-errors.ts';
 import { chosenProtocol } from './credential.ts';
 import type { AdmittedSession } from './session.ts';
 
@@ -31,6 +31,13 @@ export const isRealtimeUpgrade = (message: IncomingMessage): boolean =>
   message.method === 'GET' &&
   message.headers.upgrade?.toLowerCase() === 'websocket' &&
   realtimePath.test(message.url ?? '');
+
+/**
+ * Whether a request's connection can become a WebSocket. While an earlier request is being answered it cannot: the request is answered in
+ * its turn, without an upgrade (RFC 9110 section 7.8).
+ */
+export const mayUpgrade = (message: IncomingMessage): boolean =>
+  isRealtimeUpgrade(message) && responseOn(message.socket) === null;
 
 /** Lets routes of this part of the app become WebSockets; other routes do not run its hooks. */
 export async function installWebSockets(app: EdgeApp): Promise<void> {

@@ -425,6 +425,15 @@ describe('a wrong address', () => {
       error: { message: expect.any(String), type: 'invalid_request_error', param: null, code: null },
     });
   });
+
+  test('an upgrade sent behind a request that is still being answered is refused in its turn, and its connection ends', async () => {
+    const bearer = `authorization: Bearer ${key}\r\n`;
+    const raw = await rawRequest(
+      gateway.url,
+      `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${bearer}\r\n${upgrade}sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${bearer}\r\n`,
+    );
+    expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 426']);
+  });
 });
 
 const mebibyte = 1024 * 1024;
