@@ -186,6 +186,20 @@ test('while a large result is being stored its job keeps its lease, and is cance
   expect([await statusOf(id!), stored.rowCount]).toEqual([JobStatus.CANCELLED, 0]);
 });
 
+test('the room of an ended job that could not be given back before is given back at its deletion', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const [kept, returned] = [await waitingJob(owner), await waitingJob(owner)];
+  // Later than the housekeeping gives it back.
+  await database.pool.query(
+    `update jobs set status = ${JobStatus.CANCELLED}, ended_at = now(), expires_at = now() + interval '1 day',
+      hold_expires_at = case when id = $1 then now() + interval '1 hour' end`,
+    [kept],
+  );
+  for (const id of [kept, returned]) await jobs.deleteJob({ jobId: publicJobId(id) }, as(owner));
+  expect(released.filter((holderId) => holderId === kept || holderId === returned)).toEqual([kept]);
+});
+
 test('deletions of a cancelled job whose result is still being stored wait for it, but nobody else waits for them', async () => {
   await using jobs = await startedJobs();
   const [owner, other] = [somebody(), somebody()];

@@ -1,4 +1,7 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { releaseHold } from '../budget/holds.ts';
 import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
@@ -8,27 +11,33 @@ import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
  * cancelled job holds this up.
  */
 export const deleteJob =
-  ({ database, clock }: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'deleteJob'> =>
+  ({ database, billing, clock }: Pick<JobsDeps, 'database' | 'billing' | 'clock'>): JobsRpc<'deleteJob'> =>
   async ({ jobId }, context) => {
     const { tenantId, userId } = sessionOwnerOf(context);
     const values = [tenantId, userId, requiredJobId(jobId), clockShiftMs(clock)];
     const own = `tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`;
-    const { rowCount } = await database.changeTurns.run(tenantId, () =>
-      database.query({
+    const { rows: deleted } = await database.changeTurns.run(tenantId, () =>
+      database.query<{ hold: Buffer | null }>({
         name: 'jobs-delete',
         text: `with deleted as (
             delete from jobs where ${own} and expires_at is not null
-            returning tenant_id, subject_id, idempotency_key, request_hash, created_at
+            returning tenant_id, subject_id, idempotency_key, request_hash, created_at, hold, hold_expires_at
           ), remembered as (
-            insert into deleted_job_keys select * from deleted where idempotency_key is not null
+            insert into deleted_job_keys
+            select tenant_id, subject_id, idempotency_key, request_hash, created_at from deleted where idempotency_key is not null
             on conflict (tenant_id, subject_id, idempotency_key) do update
               set request_hash = excluded.request_hash, created_at = excluded.created_at
           )
-          select from deleted`,
+          select case when hold_expires_at is not null then hold end as hold from deleted`,
         values,
       }),
     );
-    if (rowCount === 1) return {};
+    if (deleted.length === 1) {
+      // Room that could not be given back at the job's end: nothing else tells of it any more.
+      const { hold } = deleted[0]!;
+      if (hold !== null) await releaseHold(billing, fromBinary(JobHoldSchema, hold));
+      return {};
+    }
     const { rows } = await database.query({ name: 'jobs-exists', text: `select 1 from jobs where ${own}`, values });
     if (rows.length === 0) throw noSuchJob();
     throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
