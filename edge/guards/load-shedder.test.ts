@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setImmediate as turnEnd } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
@@ -199,6 +200,20 @@ test('a refused request returns its room at once, though the rest of its body is
   sent.destroy();
   await once(answer, 'close');
   expect(shedder.take('another', bytes)).toBe(false);
+  await app.close();
+});
+
+test('a client that keeps no connection and sends all of a large body before it reads is told of the overload', async () => {
+  const { app, shedder } = await listen({ heapIsFull: () => true });
+  // One request per 100 ms is taken on.
+  shedder.shortage();
+  const bytes = 20 * 1024 ** 2;
+  const { port } = app.server.address() as AddressInfo;
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.on('error', () => {});
+  socket.write(`POST ${path} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-length: ${bytes}\r\n\r\n`);
+  await new Promise((resolve) => socket.write(Buffer.alloc(bytes), resolve));
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 503 .*"code":"server_is_overloaded"/s);
   await app.close();
 });
 

@@ -7,6 +7,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
+import { discardRest } from '../http/lingering.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
@@ -171,7 +172,7 @@ export function sheddingLoad(
   handler: RequestListener,
   { shedder, paths, metrics }: { shedder: LoadShedder; paths: ReadonlySet<string>; metrics: EdgeMetrics },
 ): RequestListener {
-  const refuse = (path: string, response: ServerResponse, shortage: Shortage): void => {
+  const refuse = (path: string, request: IncomingMessage, response: ServerResponse, shortage: Shortage): void => {
     metrics.shed(shortage);
     metrics.request(path, statusOf(overloaded), 0);
     response.writeHead(statusOf(overloaded), {
@@ -182,14 +183,19 @@ export function sheddingLoad(
       'access-control-allow-origin': '*',
       'access-control-expose-headers': exposedHeaders,
     });
-    response.end(overloadedBody);
+    // Node itself discards what is unread before it serves the next request.
+    if (response.shouldKeepAlive) response.end(overloadedBody);
+    else {
+      response.write(overloadedBody);
+      void discardRest(request).then(() => response.end());
+    }
   };
   return (request, response) => {
     const path = request.method === 'POST' ? pathOf(request.url!) : '';
     if (paths.has(path)) {
       const shortage = shedder.shortage();
       if (shortage !== undefined) {
-        refuse(path, response, shortage);
+        refuse(path, request, response, shortage);
         return;
       }
     }

@@ -4,16 +4,17 @@ import type { IncomingMessage } from 'node:http';
 const restBytesMax = 64 * 1024 * 1024;
 const restMsMax = 30_000;
 
-/**
- * The answer to a request whose body is still arriving. It ends only after the rest has come, within bounds: a connection closed with
- * unread bytes is reset, and its client may never see the answer (RFC 9112 section 9.6).
- */
+/** The answer to a request whose body is still arriving. It ends only after the rest has come. */
 export async function* lingering(answer: string, request: IncomingMessage): AsyncGenerator<string> {
   yield answer;
   if (!request.destroyed) await discardRest(request);
 }
 
-const discardRest = (request: IncomingMessage): Promise<void> =>
+/**
+ * Resolves once the rest of a refused body has come, within bounds: a connection closed with unread bytes is reset, and its client may
+ * never see the answer (RFC 9112 section 9.6).
+ */
+export const discardRest = (request: IncomingMessage): Promise<void> =>
   new Promise((resolve) => {
     let restBytes = 0;
     const discard = ({ length }: Buffer): void => {
