@@ -33,7 +33,7 @@ export const idleMsDefault = 4_000;
 const idleMsMax = 600_000;
 /** A connection is given up this much sooner than its server would, lest a request crosses its end. */
 const idleMarginMs = 2_000;
-/** If a kept connection breaks this soon after a request, before any answer, its server had closed it as idle; later, something failed. */
+/** If a kept connection ends this soon after a request, before any answer to it, its server had closed it as idle; later, something failed. */
 const staleMs = 1_000;
 
 /** One exchange. It lets go of its connection when it ends, so that it cannot affect the next one there. */
@@ -71,7 +71,7 @@ export class Connection {
   readonly #parser = new ResponseParser();
   #phase: 'connecting' | 'ready' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
   #exchange: Exchange;
-  /** It was idle before this exchange, and nothing of the answer has come yet. */
+  /** It was idle before this exchange, and nothing has come since. */
   #mayBeStale = false;
   /** A body is still being read from its files. */
   #sending = false;
@@ -229,7 +229,6 @@ export class Connection {
       this.#broken('the upstream answered before it was asked');
       return;
     }
-    this.#mayBeStale = false;
     const parser = this.#parser;
     const exchange = this.#exchange;
     let failure: UpstreamFailure | null = null;
@@ -238,6 +237,12 @@ export class Connection {
     } catch (error) {
       failure = { kind: error instanceof ProtocolError ? 'protocol' : 'reset', message: (error as Error).message };
     }
+    // Some servers say so when they close an idle connection (RFC 9110 section 15.5.9).
+    if (parser.head?.status === 408 && !parser.head.keepsAlive && this.#isStale()) {
+      this.#handBack();
+      return;
+    }
+    this.#mayBeStale = false;
     // What came before a fault counts, as if it had come in a piece of its own.
     if (this.#phase === 'head' && parser.head !== null) {
       this.#phase = 'body';

@@ -177,6 +177,18 @@ describe('a connection', () => {
     },
   );
 
+  test('that its server ends as idle with a 408 while a request is on its way hands it to a new one, where a 408 is an answer', async () => {
+    const tooLate = 'HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n';
+    const served = await serve((socket) => {
+      if (served.requests.length === 1) socket.write(hello);
+      else socket.end(tooLate);
+    });
+    const client = pool(served.url);
+    expect((await call(client).outcome).body).toBe('hello');
+    expect(await call(client).outcome).toMatchObject({ status: 408, body: '' });
+    expect(served.requests).toHaveLength(3);
+  });
+
   test('that breaks a while after its request fails the call, which is not sent again', async () => {
     const served = await serve((socket) => {
       if (served.requests.length === 1) socket.write(hello);
