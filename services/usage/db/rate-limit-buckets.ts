@@ -11,8 +11,18 @@ export const replicaLifetimeMs = 5_000;
 /** A subject's buckets, leaked up to now. */
 type Buckets = BucketLevels & { subjectId: string };
 
-const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "requestsMs",
-  greatest(0, tokens_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "tokensMs"`;
+/**
+ * Whether a time is of before the database's clock went back. What a transaction wrote that began after this one, but had its turn first, is
+ * a little ahead, too.
+ */
+const isOfFuture = (time: string): string => `${time} > now() + make_interval(secs => ${replicaLifetimeMs / 1000})`;
+
+/** After the clock went back, buckets leak from then on; otherwise they would fill by as much. */
+const leakedMs = `case when ${isOfFuture('leaked_at')} then 0 else extract(epoch from now() - leaked_at)::float8 * 1000 end`;
+const leakedColumns = `greatest(0, requests_ms - ${leakedMs}) as "requestsMs",
+  greatest(0, tokens_ms - ${leakedMs}) as "tokensMs"`;
+
+const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs / 1000}) and not ${isOfFuture('seen_at')})`;
 
 /** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. One report at a time. */
 export async function reportReplica(client: Client, replicaId: string): Promise<number> {
@@ -22,10 +32,7 @@ export async function reportReplica(client: Client, replicaId: string): Promise<
       on conflict (replica_id) do update set seen_at = excluded.seen_at`,
     values: [replicaId],
   });
-  await client.query({
-    text: `delete from rate_limit_replicas where seen_at < now() - make_interval(secs => $1)`,
-    values: [replicaLifetimeMs / 1000],
-  });
+  await client.query(`delete from rate_limit_replicas where not ${isAlive}`);
   const { rows } = await client.query<{ count: bigint }>('select count(*) as count from rate_limit_replicas');
   return Number(rows[0]!.count);
 }
@@ -83,7 +90,7 @@ export async function keepGrants(
 export async function standingOf(client: Client, subjectId: string) {
   const { rows } = await client.query<Omit<Buckets, 'subjectId'> & { replicas: number; concurrent: number }>({
     text: `with live as (
-        select replica_id from rate_limit_replicas where seen_at >= now() - make_interval(secs => $2)
+        select replica_id from rate_limit_replicas where ${isAlive}
       )
       select (select count(*)::float8 from live) as replicas, coalesce("requestsMs", 0) as "requestsMs",
         coalesce("tokensMs", 0) as "tokensMs",
@@ -91,7 +98,7 @@ export async function standingOf(client: Client, subjectId: string) {
           where subject_id = $1) as concurrent
       from (select 1) as always
       left join (select ${leakedColumns} from rate_limit_buckets where subject_id = $1) as buckets on true`,
-    values: [subjectId, replicaLifetimeMs / 1000],
+    values: [subjectId],
   });
   return rows[0]!;
 }
@@ -99,7 +106,6 @@ export async function standingOf(client: Client, subjectId: string) {
 /** Forgets buckets that have leaked out, which changes nothing. */
 export async function dropEmptyBuckets(database: Pick<ServiceDatabase, 'query'>): Promise<void> {
   await database.query({
-    text: `delete from rate_limit_buckets
-      where greatest(requests_ms, tokens_ms) <= extract(epoch from now() - leaked_at)::float8 * 1000`,
+    text: `delete from rate_limit_buckets where greatest(requests_ms, tokens_ms) <= ${leakedMs}`,
   });
 }

@@ -19,6 +19,14 @@ const key = asPerson({ tenantId, userId, apiKeyId: keyId });
 const first = testId(61);
 const second = testId(62);
 
+/** The database of Usage, past the service. */
+async function openUsage() {
+  const { logger } = logCollector();
+  const connection = usage.databaseUrl;
+  const database = await openServiceDatabase({ service: 'usage', connection, entities: [], poolMax: 1, logger });
+  return Object.assign(database, { [Symbol.asyncDispose]: () => database.close() });
+}
+
 type Asked = Partial<Record<'requests' | 'requestsSettled' | 'tokens' | 'concurrentRequests', number>>;
 
 async function report(
@@ -83,17 +91,31 @@ test('unset limits are the platform’s, and a session’s count for its user', 
 });
 
 test('a bucket whose requests have leaked out is kept until its tokens have too', async () => {
-  const { logger } = logCollector();
-  await using stack = new AsyncDisposableStack();
-  const connection = usage.databaseUrl;
-  const database = await openServiceDatabase({ service: 'usage', connection, entities: [], poolMax: 1, logger });
-  stack.defer(() => database.close());
+  await using database = await openUsage();
   const other = { kind: RateLimitSubjectKind.API_KEY, id: testId(63) };
   const ask = { subject: other, limits, tokens: 60_000n };
   await usage.client.quota({ replicaId: first, demands: [ask] }, asService());
   await dropEmptyBuckets(database);
   const { shares } = await usage.client.quota({ replicaId: second, demands: [ask] }, asService());
   expect(shares[0]!.tokens).toBeLessThan(60_000n);
+});
+
+test('a clock of the database that goes back refuses nobody, and dead replicas do not live on', async () => {
+  const other = { kind: RateLimitSubjectKind.API_KEY, id: testId(64) };
+  const ask = { subject: other, limits, requests: 400, tokens: 40_000n, concurrentRequests: 46 };
+  await usage.client.quota({ replicaId: first, demands: [ask] }, asService());
+  // As if all of it had been written before the clock went back.
+  await using database = await openUsage();
+  await database.query({ text: "update rate_limit_buckets set leaked_at = leaked_at + interval '1 hour'" });
+  await database.query({ text: "update rate_limit_replicas set seen_at = seen_at + interval '1 hour'" });
+  const standing = await usage.client.getRateLimits(
+    { limits, local: { remainingRequests: 1_000, remainingTokens: 100_000 } },
+    asPerson({ tenantId, userId, apiKeyId: other.id }),
+  );
+  expect(standing.remainingConcurrentRequests).toBe(50);
+  const { shares, replicas } = await usage.client.quota({ replicaId: second, demands: [ask] }, asService());
+  expect(replicas).toBe(1);
+  expect(shares[0]).toMatchObject({ requests: 400, tokens: 40_000n, concurrentRequests: 46 });
 });
 
 test('only services may ask for grants', async () => {
