@@ -4,7 +4,7 @@ export function Email({ address }: { address: string }) {
   return (
     <span className="wrap-anywhere">
       {address.slice(0, Math.max(at, 0))}
-      <wbr />
+      {at > 0 && <wbr />}
       {address.slice(Math.max(at, 0))}
     </span>
   );
