@@ -5,8 +5,8 @@ import type { List } from '../api/types.ts';
 import { usePageParameter } from '../router/router.ts';
 import { Card } from './card.tsx';
 import { Loaded } from './failure.tsx';
-import { Pager } from './pagination.tsx';
-import { type Column, Table } from './table.tsx';
+import { PagedTable } from './paged-table.tsx';
+import type { Column } from './table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
@@ -45,18 +45,15 @@ export function PagedCard<Row>({
     <Card flush title={title} description={description} action={action}>
       <Loaded of={list}>
         {(loaded) => (
-          <>
-            <Table
-              label={label}
-              wordy={wordy}
-              rows={loaded.data}
-              columns={columns}
-              rowKey={rowKey}
-              empty={empty}
-              pagination={loaded.pagination}
-            />
-            <Pager pagination={loaded.pagination} onPage={setPage} />
-          </>
+          <PagedTable
+            label={label}
+            wordy={wordy}
+            list={loaded}
+            onPage={setPage}
+            columns={columns}
+            rowKey={rowKey}
+            empty={empty}
+          />
         )}
       </Loaded>
     </Card>

@@ -9,8 +9,8 @@ import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedTable } from '../../ui/paged-table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 type TransactionsProps = {
@@ -52,11 +52,11 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             </div>
           }
         >
-          <Table
+          <PagedTable
             label="Transactions"
-            rows={list.data}
+            list={list}
+            onPage={setPage}
             columns={action === undefined ? columns : [...columns, { name: '', end: true, cell: action }]}
-            pagination={list.pagination}
             rowKey={(row) => row.id}
             empty={
               Object.values(query).every((value) => value === '') ? (
@@ -68,7 +68,6 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
               )
             }
           />
-          <Pager pagination={list.pagination} onPage={setPage} />
         </Card>
       )}
     </Loaded>

@@ -12,9 +12,9 @@ import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Pager } from '../../ui/pagination.tsx';
+import { PagedTable } from '../../ui/paged-table.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CreateKeyDialog } from './create-key.tsx';
 import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
@@ -67,11 +67,11 @@ export function Keys() {
         <Loaded of={keys}>
           {(list) => (
             <>
-              <Table
+              <PagedTable
                 label="API keys"
-                rows={list.data}
+                list={list}
+                onPage={setPage}
                 columns={columns}
-                pagination={list.pagination}
                 rowKey={(key) => key.id}
                 empty={
                   filtered ? (
@@ -92,7 +92,6 @@ export function Keys() {
                   )
                 }
               />
-              <Pager pagination={list.pagination} onPage={setPage} />
               <Quota list={list} />
             </>
           )}

@@ -12,10 +12,10 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Pager } from '../../ui/pagination.tsx';
+import { PagedTable } from '../../ui/paged-table.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { RestrictionBadges } from '../keys/key-badges.tsx';
@@ -130,17 +130,14 @@ export function OperatorKeys() {
       <Card flush>
         <Loaded of={keys}>
           {(list) => (
-            <>
-              <Table
-                label="Keys"
-                rows={list.data}
-                columns={columns}
-                rowKey={(key) => key.id}
-                empty={<EmptyState icon="key" title="No keys match" />}
-                pagination={list.pagination}
-              />
-              <Pager pagination={list.pagination} onPage={setPage} />
-            </>
+            <PagedTable
+              label="Keys"
+              list={list}
+              onPage={setPage}
+              columns={columns}
+              rowKey={(key) => key.id}
+              empty={<EmptyState icon="key" title="No keys match" />}
+            />
           )}
         </Loaded>
       </Card>

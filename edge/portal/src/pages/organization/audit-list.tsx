@@ -14,8 +14,8 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { NameParts } from '../../ui/name-parts.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedTable } from '../../ui/paged-table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 type AuditListProps = {
@@ -85,24 +85,21 @@ export function AuditList({
       <Card flush>
         <Loaded of={events}>
           {(list) => (
-            <>
-              <Table
-                label="Audit events"
-                wordy
-                rows={list.data}
-                columns={columnsWith({ nameOf, showOrganization })}
-                pagination={list.pagination}
-                rowKey={(event) => event.id}
-                empty={
-                  isNarrowed ? (
-                    <EmptyState icon="search" title="No events match" />
-                  ) : (
-                    <EmptyState icon="log" title="No events yet" />
-                  )
-                }
-              />
-              <Pager pagination={list.pagination} onPage={setPage} />
-            </>
+            <PagedTable
+              label="Audit events"
+              wordy
+              list={list}
+              onPage={setPage}
+              columns={columnsWith({ nameOf, showOrganization })}
+              rowKey={(event) => event.id}
+              empty={
+                isNarrowed ? (
+                  <EmptyState icon="search" title="No events match" />
+                ) : (
+                  <EmptyState icon="log" title="No events yet" />
+                )
+              }
+            />
           )}
         </Loaded>
       </Card>

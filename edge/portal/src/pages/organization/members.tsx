@@ -12,9 +12,9 @@ import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Pager } from '../../ui/pagination.tsx';
+import { PagedTable } from '../../ui/paged-table.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
@@ -113,17 +113,14 @@ export function Members() {
         )}
         <Loaded of={members}>
           {(list) => (
-            <>
-              <Table
-                label="Members"
-                rows={list.data}
-                columns={columns}
-                rowKey={(member) => member.id}
-                empty={<EmptyState icon="search" title="No members match" />}
-                pagination={list.pagination}
-              />
-              <Pager pagination={list.pagination} onPage={setPage} />
-            </>
+            <PagedTable
+              label="Members"
+              list={list}
+              onPage={setPage}
+              columns={columns}
+              rowKey={(member) => member.id}
+              empty={<EmptyState icon="search" title="No members match" />}
+            />
           )}
         </Loaded>
       </Card>
