@@ -1,9 +1,6 @@
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
-import { type NanoUsd, usdFromNumber } from '#shared/money.ts';
-
-/** The largest amount that one request may name: a billion USD. */
-const amountMax = 1_000_000_000_000_000_000n;
+import { amountMax, type NanoUsd, usdFromNumber } from '#shared/money.ts';
 
 /** JSON numbers only: a string, NaN, or a number with more than nine decimals is refused. */
 export const amountSchema = Type.Number({ description: 'In USD, with at most nine decimals.' });

@@ -130,13 +130,11 @@ function chunk(body: Uint8Array, isLast = false): Buffer {
   return bytes;
 }
 
-const eventStreamHeaders = { 'cache-control': 'no-cache, no-transform' };
-
 function responseHeaders(head: InvokeHead, reply: FastifyReply, publicUrl: string): OutgoingHttpHeaders {
   // One copy, to which everything is added by name: a spread walks each of its objects at run time.
   const headers = reply.getHeaders() as OutgoingHttpHeaders;
   headers['content-type'] = head.contentType;
-  if (head.contentType.startsWith('text/event-stream')) Object.assign(headers, eventStreamHeaders);
+  if (head.contentType.startsWith('text/event-stream')) headers['cache-control'] = 'no-cache, no-transform';
   if (head.rateLimit !== undefined) addRateLimitHeaders(headers, head.rateLimit);
   if (head.retirement !== undefined) Object.assign(headers, retirementHeaders(head.model, head.retirement, publicUrl));
   return headers;

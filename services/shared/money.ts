@@ -9,6 +9,9 @@ const nanoUsdPerUsd = 1_000_000_000n;
 /** The highest cost of one call, a million USD: sums of thousands of them fit into 64 bits. */
 export const costNanoUsdMax = 1_000_000n * nanoUsdPerUsd;
 
+/** The largest amount that one request of a person may name: a billion USD. */
+export const amountMax = 1_000_000_000n * nanoUsdPerUsd;
+
 export const nanoUsdPerCent = 10_000_000n;
 
 /** A non-negative amount rounded up to whole cents, as money is paid: the difference becomes credit. */

@@ -9,7 +9,7 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { requestIdFor } from '#shared/ids.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
-import { type NanoUsd, parseUsd } from '#shared/money.ts';
+import { amountMax, type NanoUsd, parseUsd } from '#shared/money.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
 /** What commands work with. */
@@ -104,9 +104,6 @@ export function timeOption(args: AdminArguments, name: string): Timestamp | unde
   const text = textOption(args, name);
   return text === '' ? undefined : timeNamed(text);
 }
-
-/** The largest amount that one request may name: a billion USD. */
-const amountMax = 1_000_000_000_000_000_000n;
 
 /** An amount in USD. No command takes one below 0. */
 export function usdNamed(text: string, allowed: 'above 0' | 'from 0'): NanoUsd {
