@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as turnEnd } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -265,4 +267,30 @@ describe('a path that the router treats as a work path', () => {
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).not.toBe(503);
   });
+});
+
+test('a heap is full once a collection leaves less room than new work may need, and no longer once that is freed', async () => {
+  const program = `
+    import { setImmediate as turnEnd } from 'node:timers/promises';
+    import { watchMemory } from ${JSON.stringify(import.meta.resolve('./load-shedder.ts'))};
+    const memory = watchMemory(0);
+    let held = [];
+    const seen = [];
+    const look = async () => {
+      // Observers are told of a collection in a later turn.
+      for (let turn = 0; turn < 10; turn += 1) await turnEnd();
+      seen.push(memory.heapIsFull());
+    };
+    const collect = () => (gc(), look());
+    await collect();
+    while (process.memoryUsage().heapUsed < 200 * 1024 ** 2) held.push(new Array(10_000).fill(0));
+    await collect();
+    held = [];
+    await look();
+    await collect();
+    memory.close();
+    console.log(JSON.stringify(seen));`;
+  const limits = ['--expose-gc', '--max-old-space-size=240', '--max-semi-space-size=16'];
+  const { stdout } = await promisify(execFile)(process.execPath, [...limits, '--input-type=module', '-e', program]);
+  expect(JSON.parse(stdout)).toEqual([false, true, true, false]);
 });
