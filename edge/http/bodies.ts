@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { type TProperties, Type } from 'typebox';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
@@ -79,20 +80,27 @@ export function managementBodies(app: EdgeApp): void {
     else done();
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const bytes = body as Buffer;
+    if (bytes.length === 0) {
       done(null, undefined);
       return;
     }
-    request.bodyText = body as string;
-    parse(request, body as string, (error, value) => {
+    // Decoded all the same, other bytes would become replacement characters: in a name for good, in a password for each other.
+    if (!isUtf8(bytes)) {
+      done(invalidRequest(undefined, 'The request body is not valid UTF-8.'), undefined);
+      return;
+    }
+    const text = bytes.toString();
+    request.bodyText = text;
+    parse(request, text, (error, value) => {
       if (error !== null) {
         done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);
-      } else if (nulOrSurrogate.test(body as string) && !isStorable(value)) {
+      } else if (nulOrSurrogate.test(text) && !isStorable(value)) {
         done(notStorable(fieldNotStorable(value)), undefined);
       } else {
-        const twice = duplicateMember(body as string);
-        const inexact = inexactAmount(body as string);
+        const twice = duplicateMember(text);
+        const inexact = inexactAmount(text);
         if (twice !== undefined)
           done(invalidRequest(twice, `\`${twice}\` is given twice.`, 'duplicate_field'), undefined);
         else if (inexact !== undefined) done(notExact(inexact), undefined);

@@ -17,7 +17,7 @@ afterAll(() => gateway?.[Symbol.asyncDispose]());
 const call = (method: string, path: string, body?: unknown): Promise<Answer> =>
   gateway.call(method, `/api/v1${path}`, session, body);
 
-function expectRefused(answer: Answer, param: string | null, code = 'invalid_value'): void {
+function expectRefused(answer: Answer, param: string | null, code: string | null = 'invalid_value'): void {
   expect(answer.status, answer.text).toBe(400);
   expect(answer.json.error, answer.text).toMatchObject({ type: 'invalid_request_error', param, code });
 }
@@ -65,6 +65,14 @@ describe('text that is not well-formed Unicode', () => {
   test('does not include an emoji written as two escapes', async () => {
     expect((await call('PATCH', '/profile', '{"first_name":"\\ud83d\\ude00"}')).json.first_name).toBe('😀');
   });
+});
+
+test('a body that is not UTF-8 is refused, and nothing of it is stored', async () => {
+  const before = (await call('GET', '/profile')).text;
+  const latin1 = await call('PATCH', '/profile', Buffer.from('{"first_name":"Ren\xe9"}', 'latin1'));
+  expectRefused(latin1, null, null);
+  expect(latin1.json.error.message).toBe('The request body is not valid UTF-8.');
+  expect((await call('GET', '/profile')).text).toBe(before);
 });
 
 test.each([
