@@ -103,6 +103,17 @@ describe('creating a key', () => {
     });
   });
 
+  test('what a list names twice is kept once, by POST and PATCH alike', async () => {
+    const lists = { scopes: ['models:list'], model_allowlist: ['sandbox-chat'], ip_allowlist: ['192.0.2.1'] };
+    const twice = Object.fromEntries(Object.entries(lists).map(([name, [entry]]) => [name, [entry, entry]]));
+    const created = await post({ name: 'repetitive', ...twice });
+    expect(created.status, created.text).toBe(201);
+    expect(created.json).toMatchObject(lists);
+    const changed = await patch(created.json.id, twice);
+    expect(changed.status, changed.text).toBe(200);
+    expect(changed.json).toMatchObject(lists);
+  });
+
   test('retired scope names are stored as given', async () => {
     const { json } = await post({ name: 'old', key_type: 'management', scopes: ['billing:read_cycles'] });
     expect(json.scopes).toEqual(['billing:read_cycles']);

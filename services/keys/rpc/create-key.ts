@@ -86,7 +86,7 @@ function draftKey(request: CreateKeyRequest, role: Role, nowMs: number) {
     name: checkName(request.name),
     keyType: request.keyType === KeyType.UNSPECIFIED ? KeyType.INFERENCE : request.keyType,
     scopes: chooseScopes(type, request.scopes?.scopes, role >= Role.ADMIN),
-    modelAllowlist: request.constraints?.modelAllowlist ?? [],
+    modelAllowlist: [...new Set(request.constraints?.modelAllowlist)],
     ipAllowlist: checkIpAllowlist(request.constraints?.ipAllowlist ?? []),
     spendCapNanoUsd: request.constraints?.spendCapNanoUsd ?? null,
     expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),

@@ -57,7 +57,7 @@ const changes: Readonly<Record<ChangeableField, (key: KeyRow, request: UpdateKey
     key.expiresAt = expiresAtMs === null ? null : new Date(expiresAtMs);
   },
   modelAllowlist(key, { modelAllowlist }) {
-    key.modelAllowlist = modelAllowlist;
+    key.modelAllowlist = [...new Set(modelAllowlist)];
   },
   ipAllowlist(key, { ipAllowlist }) {
     key.ipAllowlist = checkIpAllowlist(ipAllowlist);

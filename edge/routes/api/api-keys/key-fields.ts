@@ -38,9 +38,7 @@ type Constraints = WholeMessage<typeof KeyConstraintsSchema>;
 
 /** The constraints of a key (service.md, Key constraints), in the bodies of POST and PATCH alike. */
 export const constraintFields = {
-  model_allowlist: nullable(
-    Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000, uniqueItems: true }),
-  ),
+  model_allowlist: nullable(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000 })),
   ip_allowlist: nullable(
     Type.Array(Type.String({ maxLength: 64, description: 'An IP address or a CIDR range.' }), { maxItems: 1000 }),
   ),
