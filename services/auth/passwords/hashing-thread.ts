@@ -21,8 +21,10 @@ const nobodysHash = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${
 if (process.platform === 'linux') setPriority(Math.min(getPriority() + 2, 19));
 
 function carryOut(task: HashingTask): string | boolean {
-  if (task.work === 'hash') return hashSync(task.password, cost);
-  return verifySync(task.passwordHash ?? nobodysHash, task.password);
+  // Keyboards differ in whether an accent comes with its letter or after it (NIST SP 800-63B, Password Verifiers).
+  const password = task.password.normalize('NFC');
+  if (task.work === 'hash') return hashSync(password, cost);
+  return verifySync(task.passwordHash ?? nobodysHash, password);
 }
 
 parentPort!.on('message', (task: HashingTask) => {

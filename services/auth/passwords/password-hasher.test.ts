@@ -22,6 +22,14 @@ it('distinguishes the password behind a hash from others, and accepts none witho
   expect(await passwords.verify(undefined, 'Correct-horse-1')).toBe(false);
 });
 
+it('takes a letter with its accent apart, as some keyboards send it, for the same letter in one piece', async () => {
+  const composed = 'Mật-khẩu-1'.normalize('NFC');
+  const decomposed = composed.normalize('NFD');
+  expect(await passwords.verify(await passwords.hash(composed), decomposed)).toBe(true);
+  expect(await passwords.verify(await passwords.hash(decomposed), composed)).toBe(true);
+  expect(await passwords.verify(await passwords.hash(composed), 'Mat-khau-1')).toBe(false);
+});
+
 it.runIf(process.platform === 'linux')(
   'hashes in a thread that gives way, and leaves the others as they were',
   async () => {
