@@ -259,6 +259,10 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
     '/usage/api-keys/KEY/analytics?model_name=sandbox-chat',
     {
       key_id: 'uuid',
+      key_name: 'string',
+      key_deleted: 'boolean',
+      key_preview: 'string',
+      key_user_id: 'uuid',
       granularity: 'string',
       range,
       timezone: 'string',

@@ -342,10 +342,28 @@ test('a deleted key and a teammate’s key are shown by their names, two of one 
   expect(shown).toEqual(shown.toSorted());
   await rows.getByRole('link', { name: 'Zebra crossing' }).click();
   await page.getByRole('table', { name: 'Recent Activity' }).getByText('Success').waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Zebra crossing' }).waitFor();
+  const header = page.locator('main header').first();
+  await header.getByText(`${preview(live)} · ${users.member.email}`).waitFor();
+  await page.getByRole('link', { name: 'Requests and costs' }).click();
+  await page.getByRole('table', { name: 'Requests' }).getByText('Zebra crossing').waitFor();
+  await page.goBack();
+  // Who can end its calls at once.
+  await page.getByRole('link', { name: 'deactivate them' }).click();
+  await page.getByRole('button', { name: `Deactivate ${users.member.email}` }).waitFor();
+  expect(await page.getByRole('table', { name: 'Members' }).locator('tbody tr').count()).toBe(1);
   await goWithin(page, '/usage?by=request&scope=tenant');
   await page.getByRole('table', { name: 'Requests' }).getByText('Apron strings (deleted)').waitFor();
   const filter = page.getByLabel('Key', { exact: true });
   for (const twin of twins) await filter.selectOption({ label: `Twin peaks (${preview(twin)})` });
   await filter.selectOption({ label: 'Zebra crossing' });
+  await goWithin(page, `/keys/${retired.id}`);
+  await page.getByRole('heading', { level: 1, name: 'Apron strings' }).waitFor();
+  await header.getByText('Deleted').waitFor();
+
+  await signIn(page, url, users.member, `/keys/${retired.id}`);
+  await page.getByRole('heading', { level: 1, name: 'Apron strings' }).waitFor();
+  expect(await header.textContent()).toContain(preview(retired));
+  await page.getByText('This key was deleted').waitFor();
   await close();
 });

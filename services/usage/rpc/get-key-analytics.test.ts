@@ -13,9 +13,23 @@ const dayMs = 24 * 3_600_000;
 const owner = asPerson({ tenantId, userId });
 const admin = asPerson({ tenantId, userId: teammate, role: Role.ADMIN });
 
+/** What Keys knows: also of a key that was never used, and of one of another organization. */
+const allKeys = [
+  { tenantId, keyId, userId, name: 'mine', keyPreview: 'sk-proj-aaaa...aaaa', deleted: false },
+  { tenantId, keyId: testId(21), userId: teammate, name: 'theirs', keyPreview: 'sk-proj-bbbb...bbbb', deleted: true },
+  { tenantId, keyId: testId(23), userId: teammate, name: 'unused', keyPreview: 'sk-proj-cccc...cccc', deleted: false },
+  { tenantId: testId(77), keyId: testId(24), userId: testId(79), name: 'foreign', keyPreview: '', deleted: false },
+];
+const isAmong = (key: { tenantId: string; keyId: string }, asked: { tenantId?: string; keyIds?: string[] }) =>
+  key.tenantId === asked.tenantId && asked.keyIds!.includes(key.keyId);
+
 let usage: TestUsage;
 beforeAll(async () => {
-  usage = await startTestUsage();
+  usage = await startTestUsage({
+    keys: {
+      describeKeys: async (asked) => ({ keys: allKeys.filter((key) => isAmong(key, asked)) }) as never,
+    },
+  });
   const at = (daysAgo: number, fields = {}) => testEvent(testNowMs - daysAgo * dayMs, fields);
   const events = [
     // Twenty calls today with latencies of 10, 20 … 200 ms, every fourth with cached tokens.
@@ -178,6 +192,9 @@ describe('whose keys', () => {
     expect(JSON.parse(unknown).series).toHaveLength(7);
     const others = [
       zeros(testId(21)),
+      zeros(testId(23)),
+      zeros(testId(24)),
+      zeros(testId(24), admin),
       zeros('not-a-key'),
       zeros('00000000-0000-0000-0000-000000000000'),
       zeros('ffffffff-ffff-ffff-ffff-ffffffffffff'),
@@ -190,5 +207,15 @@ describe('whose keys', () => {
   test('an admin reads any key of the organization', async () => {
     expect(requestsOf(await analytics({}, admin)).totals).toBe(23);
     expect(requestsOf(await analytics({ keyId: testId(21) }, admin)).totals).toBe(1);
+  });
+
+  test('a report says which key it is about and whose, even if it was never used or is deleted, to whoever may read it', async () => {
+    const keyIn = async (asked: string, caller = owner) => (await analytics({ keyId: asked }, caller)).key;
+    const mine = { name: 'mine', preview: 'sk-proj-aaaa...aaaa', userId, deleted: false };
+    expect(await keyIn(keyId)).toMatchObject(mine);
+    expect(await keyIn(keyId.toUpperCase(), admin)).toMatchObject(mine);
+    expect(await keyIn(testId(21), admin)).toMatchObject({ name: 'theirs', userId: teammate, deleted: true });
+    expect(await keyIn(testId(23), admin)).toMatchObject({ name: 'unused', userId: teammate, deleted: false });
+    expect(await keyIn(testId(999), admin)).toBeUndefined();
   });
 });

@@ -1,4 +1,5 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { isUuid } from '#shared/ids.ts';
 import { callerOf, Role } from '#shared/rpc/caller.ts';
 import {
   type KeySubject,
@@ -15,6 +16,7 @@ import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, daysIn, instantsOf, rangeBefore } from '../domain/time-buckets.ts';
 import { resolveBucketedRange } from './granularity.ts';
 import { performanceMessage, pointMessage, recentMessage, volumeMessage } from './key-analytics-messages.ts';
+import { keyLabels } from './key-labels.ts';
 import { rangeMessage } from './report-messages.ts';
 
 /** The widest range for which the performance block is computed (service.md, Limits). */
@@ -23,7 +25,7 @@ const performanceDaysMax = 31;
 const defaultDays = 7;
 
 export const getKeyAnalytics =
-  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getKeyAnalytics'> =>
+  ({ database, keys, clock }: Pick<UsageDeps, 'database' | 'keys' | 'clock'>): UsageRpc<'getKeyAnalytics'> =>
   async (request, context) => {
     const caller = callerOf(context);
     // Owners and admins may read any key of the organization, others only their own.
@@ -39,6 +41,8 @@ export const getKeyAnalytics =
     const range = instantsOf(days);
     const startsMs = bucketStartsMs(days, width);
     const hasPerformance = daysIn(days) <= performanceDaysMax;
+    // Looked up while the calls are summed.
+    const label = labelOf(keys, subject);
 
     const { sums, latencies, recent } = await onOneSnapshot(database, async (client) => {
       const fromMs = instantsOf(rangeBefore(days)).startMs;
@@ -65,9 +69,18 @@ export const getKeyAnalytics =
           .map(([model, volume]) => ({ model, measures: volumeMessage(volume) })),
         performance: hasPerformance ? performanceMessage(sums.totals, latencies) : { available: false },
         recentActivity: recent.map(recentMessage),
+        key: await label,
       },
     };
   };
+
+/** What Keys knows of the subject's key, if it is one that the subject has. */
+async function labelOf(keys: UsageDeps['keys'], { tenantId, userId, keyId }: KeySubject) {
+  if (!isUuid(keyId)) return undefined;
+  const id = keyId.toLowerCase();
+  const label = (await keyLabels(keys, tenantId, [id])).get(id);
+  return userId === null || userId === label?.userId ? label : undefined;
+}
 
 /** The model's name narrows the totals and the series, but never the breakdown by model. */
 function sumUp(rows: readonly VolumeRow[], bucketCount: number, modelName: string) {

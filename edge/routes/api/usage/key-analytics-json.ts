@@ -58,6 +58,15 @@ const numberOrNull = (count: bigint | undefined): number | null => (count === un
 export const keyAnalyticsSchema = Type.Object(
   {
     key_id: Type.String({ description: 'As requested, whether the key exists or not.' }),
+    key_name: orNull(
+      Type.String({
+        description:
+          'Also of a deleted key. Null for an unknown key, for one that the caller may not see, and while names cannot be read.',
+      }),
+    ),
+    key_deleted: orNull(Type.Boolean({ description: 'Null if `key_name` is.' })),
+    key_preview: orNull(Type.String({ description: 'Null if `key_name` is.' })),
+    key_user_id: orNull(Type.String({ format: 'uuid', description: 'Whose key it is. Null if `key_name` is.' })),
     granularity: keyGranularities.schema,
     range: rangeSchema,
     timezone: Type.String({ description: 'The time zone of the buckets; `UTC` for hourly ones.' }),
@@ -90,6 +99,10 @@ export const keyAnalyticsSchema = Type.Object(
 );
 export const keyAnalyticsJson = (analytics: KeyAnalytics): Static<typeof keyAnalyticsSchema> => ({
   key_id: analytics.keyId,
+  key_name: analytics.key?.name ?? null,
+  key_deleted: analytics.key?.deleted ?? null,
+  key_preview: analytics.key?.preview ?? null,
+  key_user_id: analytics.key?.userId ?? null,
   granularity: keyGranularities.name(analytics.granularity),
   range: rangeJson(analytics.range!),
   timezone: analytics.timezone,

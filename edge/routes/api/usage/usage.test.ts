@@ -202,6 +202,16 @@ test('key analytics contain volume and no cost, and zeros have the same bytes fo
   });
   expect(report.series).toHaveLength(7);
   expect(JSON.stringify(report)).not.toContain('cost');
+  expect(report).toMatchObject({ key_name: null, key_deleted: null, key_preview: null, key_user_id: null });
+  describeKeys = async () =>
+    create(DescribeKeysResponseSchema, { keys: [{ keyId, userId, name: 'known', keyPreview: 'sk-proj-a...b' }] });
+  expect(await json(`/usage/api-keys/${keyId}/analytics`)).toEqual({
+    ...report,
+    key_name: 'known',
+    key_deleted: false,
+    key_preview: 'sk-proj-a...b',
+    key_user_id: userId,
+  });
   expect(await json(`/usage/api-keys/${keyId}/analytics?model_name=another`)).toMatchObject({
     totals: { requests: 0 },
     by_model: [{ model: 'small-chat', requests: 1 }],

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import { useGet } from '../../api/hooks.ts';
 import type { ApiKey } from '../../api/types.ts';
 import { formatCount, formatUsd } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
@@ -9,37 +9,26 @@ import { Button, IconButton } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Analytics } from './analytics/analytics.tsx';
 import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
 import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
+import { OtherKey } from './other-key.tsx';
 
 const parent = { name: 'API keys', href: '/keys' };
 
 export function KeyPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
   const key = useGet<ApiKey>(`/api-keys/${id}`, undefined, { keepPrevious: false });
-  const isAdmin = useIsAdmin();
   const [dialog, setDialog] = useState<KeyDialog['kind'] | null>(null);
   const apiKey = key.data;
   const isGone = key.error?.status === 404;
   if (apiKey === undefined) {
+    if (isGone) return <OtherKey id={id} />;
     return (
       <Page title="API key" parent={parent}>
-        {isGone ? (
-          <>
-            {/* The API does not reveal which case it is: for a key that never existed it returns analytics of zeros. */}
-            <Notice>
-              None of your keys has this id. If the key was deleted{isAdmin ? ' or is a teammate’s' : ''}, its usage is
-              shown below; if there never was such a key, everything is zero.
-            </Notice>
-            <Analytics keyId={id} />
-          </>
-        ) : (
-          <Loaded of={key}>{() => null}</Loaded>
-        )}
+        <Loaded of={key}>{() => null}</Loaded>
       </Page>
     );
   }

@@ -1,0 +1,85 @@
+import { useClaims, useGet } from '../../api/hooks.ts';
+import type { KeyAnalytics, List, Member } from '../../api/types.ts';
+import { Link } from '../../router/link.tsx';
+import { Status } from '../../ui/badge.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
+import { Email } from '../../ui/email.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Analytics } from './analytics/analytics.tsx';
+
+/** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
+export function OtherKey({ id }: { id: string }) {
+  const { userId } = useClaims();
+  const report = useGet<KeyAnalytics>(`/usage/api-keys/${id}/analytics`, undefined, { keepPrevious: false });
+  const key = report.data;
+  const ownerId = key?.key_user_id ?? '';
+  const isTeammates = ownerId !== '' && ownerId !== userId;
+  const members = useGet<List<Member>>('/members', { search: ownerId }, { enabled: isTeammates, keepPrevious: false });
+  const owner = members.data?.data[0];
+  return (
+    <Page
+      title={key?.key_name ?? 'API key'}
+      parent={
+        isTeammates ? { name: 'Usage by key', href: '/usage?scope=tenant&by=key' } : { name: 'API keys', href: '/keys' }
+      }
+      badge={key?.key_deleted === true && <Status tone="danger">Deleted</Status>}
+      description={
+        key?.key_preview != null && (
+          <>
+            <code className="font-mono text-sm">{key.key_preview}</code>
+            {owner !== undefined && (
+              <>
+                {' '}
+                · <Email address={owner.email} />
+              </>
+            )}
+          </>
+        )
+      }
+      actions={
+        key?.key_name != null && (
+          <ButtonLink href={`/usage?by=request&key=${id}${isTeammates ? '&scope=tenant' : ''}`}>
+            Requests and costs
+          </ButtonLink>
+        )
+      }
+    >
+      <Loaded of={report}>
+        {(loaded) => (
+          <>
+            <Notice>
+              <Standing report={loaded} isTeammates={isTeammates} isOwnerActive={owner?.is_active !== false} />
+            </Notice>
+            <Analytics keyId={id} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+type StandingProps = {
+  report: Pick<KeyAnalytics, 'key_name' | 'key_deleted' | 'key_user_id'>;
+  isTeammates: boolean;
+  isOwnerActive: boolean;
+};
+
+/** Why the key is not among one's own, and what can be done about it. */
+function Standing({ report: { key_name, key_deleted, key_user_id }, isTeammates, isOwnerActive }: StandingProps) {
+  // The API does not tell a key that never existed from one that the user may not see.
+  if (key_name === null)
+    return 'None of your keys has this id. If there never was such a key, everything below is zero.';
+  if (key_deleted === true || !isTeammates) return 'This key was deleted. What it was used for stays on record.';
+  if (!isOwnerActive) return 'Its owner is deactivated, so every call with it is refused.';
+  return (
+    <>
+      A teammate’s key, which only they can change or delete. To have all calls with their keys refused at once,{' '}
+      <Link href={`/organization?search=${key_user_id}`} className="text-accent underline">
+        deactivate them
+      </Link>
+      .
+    </>
+  );
+}
