@@ -139,6 +139,30 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   await close();
 });
 
+test('an operator sees an invoice of an organization as its payers do, with the same PDF', async () => {
+  const { invoiceNumber, people } = portal.world;
+  const shown = async (as: 'owner' | 'operator', path: string) => {
+    const { page, close } = await openPage(browser);
+    await signIn(page, portal.url, users[as], path);
+    await page.getByRole('link', { name: invoiceNumber }).click();
+    await page.getByRole('heading', { level: 1, name: invoiceNumber }).waitFor();
+    await settled(page);
+    expect(await seriousFindings(page)).toEqual([]);
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: `PDF of ${invoiceNumber}` }).click();
+    const pdf = readFileSync(await (await download).path());
+    const sections = await page.locator('main section').allTextContents();
+    await page.getByRole('link', { name: 'Invoices' }).click();
+    await page.getByRole('table', { name: 'Invoices' }).waitFor();
+    await close();
+    return { sections, start: pdf.subarray(0, 5).toString() };
+  };
+  const seen = await shown('operator', `/operator/organizations/${people.tenantId}?tab=invoices`);
+  expect(seen.sections.join()).toContain('Line items');
+  expect(seen.start).toBe('%PDF-');
+  expect(seen).toEqual(await shown('owner', '/billing?tab=invoices'));
+});
+
 test('invoices are filtered by days, both for those who pay them and for operators', async () => {
   const { owner, tenantId } = portal.world.people;
   const { json } = await portal.gateway.call('GET', '/api/v1/billing/documents/invoices', owner.token);

@@ -3,15 +3,15 @@ import { invoiceNumber } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { invoicePdf } from '../documents/invoice-pdf.ts';
 import { invoiceWithLines } from '../invoices.ts';
-import { adminCaller } from './caller.ts';
+import { readableTenant } from './caller.ts';
 
 const authTimeoutMs = 1_000;
 
 export const renderInvoicePdf =
   ({ database, auth }: Pick<BillingDeps, 'database' | 'auth'>): BillingRpc<'renderInvoicePdf'> =>
-  async ({ invoiceId }, context) => {
-    const { tenantId } = adminCaller(context);
-    const { invoice, lines } = await invoiceWithLines(database, tenantId, invoiceId);
+  async (request, context) => {
+    const tenantId = readableTenant(context, request.tenantId);
+    const { invoice, lines } = await invoiceWithLines(database, tenantId, request.invoiceId);
     const pdf = await invoicePdf(invoice, lines, await nameOf(auth, tenantId));
     return { pdf, fileName: `${invoiceNumber(invoice.number) || `draft-${invoice.month.slice(0, 7)}`}.pdf` };
   };

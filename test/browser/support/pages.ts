@@ -45,6 +45,11 @@ export function pagesOf(
       path: `/operator/organizations/${ids.people.tenantId}?tab=${tab}`,
       as: 'operator' as const,
     })),
+    {
+      name: 'operator-invoice',
+      path: `/operator/organizations/${ids.people.tenantId}/invoices/${ids.invoiceId}`,
+      as: 'operator',
+    },
     { name: 'operator-keys', path: '/operator/keys', as: 'operator' },
     { name: 'operator-models', path: '/operator/models', as: 'operator' },
     { name: 'operator-model', path: `/operator/models/${model}`, as: 'operator' },

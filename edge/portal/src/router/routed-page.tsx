@@ -83,6 +83,11 @@ const routes: readonly Route[] = [
     page: page(() => import('../pages/operator/organization.tsx'), 'OperatorOrganization'),
   },
   {
+    pattern: '/operator/organizations/:id/invoices/:invoiceId',
+    for: 'operator',
+    page: page(() => import('../pages/operator/invoice.tsx'), 'OperatorInvoice'),
+  },
+  {
     pattern: '/operator/keys',
     for: 'operator',
     page: page(() => import('../pages/operator/keys.tsx'), 'OperatorKeys'),

@@ -1,9 +1,9 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
-import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import {
   invoiceJson,
@@ -13,12 +13,17 @@ import {
   transactionJson,
   transactionSchema,
 } from '../billing/billing-json.ts';
-import { invoiceQuery, invoiceQuerySchema } from '../billing/invoices.ts';
+import { invoiceFormatSchema, invoiceFormats, invoiceQuery, invoiceQuerySchema, sendPdf } from '../billing/invoices.ts';
 import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 
 const params = Type.Object({ tenant_id: idSchema, invoice_id: idSchema });
+/** The invoice of a path, as Billing takes it. */
+const invoiceNamed = ({ tenant_id, invoice_id }: Static<typeof params>) => ({
+  tenantId: organizationId(tenant_id),
+  invoiceId: idInPath(invoice_id, 'invoice'),
+});
 
 /**
  * An organization's invoices for operators, who record that one was paid elsewhere, or void one; and its transactions, which they refund.
@@ -52,19 +57,38 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       schema: {
         summary: 'Get an invoice of an organization',
         description: 'With its line items.',
-        response: { 200: invoiceWithLinesSchema },
+        response: { 200: invoiceFormats },
         params,
+        querystring: invoiceFormatSchema,
+      },
+    },
+    async (request, reply) => {
+      const named = invoiceNamed(request.params);
+      if (request.query.format === 'pdf') {
+        return sendPdf(reply, await billing.renderInvoicePdf(named, asCaller(request)));
+      }
+      const { invoice } = await billing.getInvoice(named, asCaller(request));
+      return invoiceWithLinesJson(invoice!);
+    },
+  );
+
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id/transactions',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List the transactions of an invoice of an organization',
+        description: 'Newest first.',
+        response: { 200: pageOf(transactionSchema) },
+        params,
+        querystring: Type.Object(pageQuerySchema),
       },
     },
     async (request) => {
-      const { invoice } = await billing.getInvoice(
-        {
-          tenantId: organizationId(request.params.tenant_id),
-          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
-        },
-        asCaller(request),
-      );
-      return invoiceWithLinesJson(invoice!);
+      const { page, limit } = request.query;
+      const named = invoiceNamed(request.params);
+      const answer = await billing.listInvoiceTransactions({ ...named, page: { page, limit } }, asCaller(request));
+      return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
 
@@ -101,11 +125,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request) => {
       const { invoice } = await billing.markInvoicePaid(
-        {
-          tenantId: organizationId(request.params.tenant_id),
-          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
-          paidAt: parseTimeIfGiven(request.body?.paid_at, 'paid_at'),
-        },
+        { ...invoiceNamed(request.params), paidAt: parseTimeIfGiven(request.body?.paid_at, 'paid_at') },
         asCaller(request),
       );
       return invoiceWithLinesJson(invoice!);
@@ -124,13 +144,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       },
     },
     async (request) => {
-      const { invoice } = await billing.voidInvoice(
-        {
-          tenantId: organizationId(request.params.tenant_id),
-          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
-        },
-        asCaller(request),
-      );
+      const { invoice } = await billing.voidInvoice(invoiceNamed(request.params), asCaller(request));
       return invoiceWithLinesJson(invoice!);
     },
   );

@@ -112,9 +112,27 @@ test('operators read the invoices and transactions of an organization as it sees
   const invoiceId = (drafts.json as { data: { id: string }[] }).data[0]!.id;
   // The owner of another organization.
   const other = as(person());
+  for (const answer of ['', '?format=pdf', '/transactions']) {
+    const own = await edge.call('GET', `/billing/documents/invoices/${invoiceId}${answer}`, 'owner');
+    const seen = await edge.call('GET', `${edge.organization}/invoices/${invoiceId}${answer}`, 'operator');
+    expect([seen.status, seen.headers['content-type']]).toEqual([200, own.headers['content-type']]);
+    // Each PDF says when it was made.
+    if (answer !== '?format=pdf') expect(seen.text).toBe(own.text);
+    else expect(seen.headers['content-disposition']).toBe(own.headers['content-disposition']);
+    for (const [tenant, id] of [
+      [uuidv7(), invoiceId],
+      [edge.tenantId, uuidv7()],
+    ]) {
+      const path = `/admin/organizations/${tenant}/invoices/${id}${answer}`;
+      expect((await edge.call('GET', path, 'operator')).status, path).toBe(404);
+      expect((await edge.call('GET', path, 'owner')).status, path).toBe(403);
+    }
+  }
   for (const call of [
     () => billing.listInvoices(named, other),
     () => billing.getInvoice({ ...named, invoiceId }, other),
+    () => billing.renderInvoicePdf({ ...named, invoiceId }, other),
+    () => billing.listInvoiceTransactions({ ...named, invoiceId }, other),
     () => billing.listTransactions(named, other),
   ]) {
     await expect(call()).rejects.toMatchObject({ reason: ErrorReason.INSUFFICIENT_ROLE });

@@ -1,4 +1,6 @@
+import type { FastifyReply } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
+import type { RenderInvoicePdfResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
@@ -32,6 +34,22 @@ export const invoiceQuery = ({ page, limit, status, payment_status, ...days }: I
   ...readDays(days),
 });
 
+export const invoiceFormatSchema = Type.Object({
+  format: Type.Optional(Type.Enum(['json', 'pdf'], { description: '`json` by default.' })),
+});
+/** An invoice in either format. */
+export const invoiceFormats = {
+  content: {
+    'application/json': { schema: invoiceWithLinesSchema },
+    'application/pdf': { schema: Type.Unsafe<Buffer>(Type.String({ format: 'binary' })) },
+  },
+};
+export const sendPdf = (reply: FastifyReply, { pdf, fileName }: RenderInvoicePdfResponse) =>
+  reply
+    .type('application/pdf')
+    .header('content-disposition', `attachment; filename="${fileName}"`)
+    .send(Buffer.from(pdf));
+
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */
 export const invoiceRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } } as const;
@@ -61,30 +79,16 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
       schema: {
         summary: 'Get an invoice',
         params,
-        querystring: Type.Object({
-          format: Type.Optional(Type.Enum(['json', 'pdf'], { description: '`json` by default.' })),
-        }),
-        response: {
-          200: {
-            content: {
-              'application/json': { schema: invoiceWithLinesSchema },
-              'application/pdf': { schema: Type.Unsafe<Buffer>(Type.String({ format: 'binary' })) },
-            },
-          },
-        },
+        querystring: invoiceFormatSchema,
+        response: { 200: invoiceFormats },
       },
     },
     async (request, reply) => {
       const { invoice_id: invoiceId } = request.params;
-      const options = asCaller(request);
       if (request.query.format === 'pdf') {
-        const { pdf, fileName } = await billing.renderInvoicePdf({ invoiceId }, options);
-        return reply
-          .type('application/pdf')
-          .header('content-disposition', `attachment; filename="${fileName}"`)
-          .send(Buffer.from(pdf));
+        return sendPdf(reply, await billing.renderInvoicePdf({ invoiceId }, asCaller(request)));
       }
-      const { invoice } = await billing.getInvoice({ invoiceId }, options);
+      const { invoice } = await billing.getInvoice({ invoiceId }, asCaller(request));
       return invoiceWithLinesJson(invoice!);
     },
   );

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
@@ -11,30 +12,57 @@ import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ExportButton } from '../usage/export-button.tsx';
-import { dueDay, invoiceMonth, PaymentStatus } from './invoices.tsx';
+import { dueDay, invoiceMonth, ownInvoices, PaymentStatus } from './invoices.tsx';
 import { PdfButton } from './pdf-button.tsx';
 import { Transactions } from './transactions.tsx';
 
 export function InvoicePage({ parameters }: PageParameters) {
-  const id = parameters.id ?? '';
-  const invoice = useGet<InvoiceWithLines>(`/billing/documents/invoices/${id}`, undefined, { keepPrevious: false });
+  return (
+    <InvoiceView
+      path={`${ownInvoices}/${parameters.id ?? ''}`}
+      parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
+      actions={(invoice) => <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />}
+    />
+  );
+}
+
+type InvoiceViewProps = {
+  /** Where the API has the invoice. */
+  path: string;
+  parent: { name: string; href: string };
+  /** Whose invoice it is, where that could be anybody's. */
+  of?: ReactNode;
+  /** What can be done with it, besides downloading it. */
+  actions: (invoice: InvoiceWithLines) => ReactNode;
+};
+
+/** An invoice as its payer sees it, with its line items and transactions. */
+export function InvoiceView({ path, parent, of, actions }: InvoiceViewProps) {
+  const invoice = useGet<InvoiceWithLines>(path, undefined, { keepPrevious: false });
   const data = invoice.data;
   return (
     <Page
       title={data === undefined ? 'Invoice' : data.number || 'Draft invoice'}
-      parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
+      parent={parent}
       badge={data === undefined ? undefined : <PaymentStatus invoice={data} />}
-      description={data === undefined ? undefined : invoiceMonth(data)}
+      description={
+        data && (
+          <>
+            {invoiceMonth(data)}
+            {of}
+          </>
+        )
+      }
       actions={
         data && (
           <>
-            <ExportButton range={daysOf(data)} timezone="UTC" scope="tenant" size="small" />
-            <PdfButton invoice={data} />
+            {actions(data)}
+            <PdfButton path={path} invoice={data} />
           </>
         )
       }
     >
-      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} />}</Loaded>
+      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} path={path} />}</Loaded>
     </Page>
   );
 }
@@ -58,7 +86,7 @@ const columns: readonly Column<Line>[] = [
   { name: 'Amount', usd: (line) => line.amount_usd, exact: true },
 ];
 
-function Details({ invoice }: { invoice: InvoiceWithLines }) {
+function Details({ invoice, path }: { invoice: InvoiceWithLines; path: string }) {
   return (
     <>
       <Card>
@@ -87,7 +115,7 @@ function Details({ invoice }: { invoice: InvoiceWithLines }) {
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />
       </Card>
-      <Transactions path={`/billing/documents/invoices/${invoice.id}/transactions`} narrowed={false} />
+      <Transactions path={`${path}/transactions`} narrowed={false} />
     </>
   );
 }

@@ -8,6 +8,9 @@ import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { PdfButton } from './pdf-button.tsx';
 
+/** Where the API has the invoices of one's own organization. */
+export const ownInvoices = '/billing/documents/invoices';
+
 export function Invoices() {
   const [days, setDays] = useDays();
   return (
@@ -15,7 +18,7 @@ export function Invoices() {
       label="Invoices"
       title="Invoices"
       action={<DayFilter days={days} onChange={setDays} />}
-      path="/billing/documents/invoices"
+      path={ownInvoices}
       query={{ start_date: days.start, end_date: days.end }}
       columns={columns}
       rowKey={(invoice) => invoice.id}
@@ -76,5 +79,5 @@ const columns: readonly Column<Invoice>[] = [
     cell: dueDay,
   },
   { name: 'Total', usd: (invoice) => invoice.total_usd },
-  { name: '', end: true, cell: (invoice) => <PdfButton invoice={invoice} /> },
+  { name: '', end: true, cell: (invoice) => <PdfButton path={`${ownInvoices}/${invoice.id}`} invoice={invoice} /> },
 ];

@@ -1,11 +1,11 @@
 import type { Invoice } from '../../api/types.ts';
 import { DownloadButton } from '../../ui/download-button.tsx';
 
-/** Downloads an invoice. */
-export function PdfButton({ invoice }: { invoice: Pick<Invoice, 'id' | 'number'> }) {
+/** Downloads an invoice, of which `path` is where the API has it. */
+export function PdfButton({ path, invoice }: { path: string; invoice: Pick<Invoice, 'number'> }) {
   return (
     <DownloadButton
-      path={`/billing/documents/invoices/${invoice.id}`}
+      path={path}
       query={{ format: 'pdf' }}
       fileName={`invoice-${invoice.number || 'draft'}.pdf`}
       size="small"

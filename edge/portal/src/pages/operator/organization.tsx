@@ -59,7 +59,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
                 { value: 'overview', label: 'Overview', content: <Overview organization={loaded} path={path} /> },
                 { value: 'members', label: 'Members', content: <OrganizationMembers tenantId={loaded.id} /> },
                 { value: 'invitations', label: 'Invitations', content: <OrganizationInvitations path={path} /> },
-                { value: 'invoices', label: 'Invoices', content: <OrganizationInvoices path={path} /> },
+                { value: 'invoices', label: 'Invoices', content: <OrganizationInvoices tenantId={loaded.id} /> },
                 { value: 'commitments', label: 'Commitments', content: <OrganizationCommitments path={path} /> },
                 { value: 'transactions', label: 'Transactions', content: <OrganizationTransactions path={path} /> },
               ]}

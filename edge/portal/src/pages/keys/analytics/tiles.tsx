@@ -4,12 +4,13 @@ import { Tile, TileRow } from '../../../ui/card.tsx';
 
 type Headline = {
   label: string;
-  of: (volume: Volume) => number;
+  /** Null if there is no such figure: without requests there is no success rate. */
+  of: (volume: Volume) => number | null;
   show: (value: number) => string;
   exact?: (value: number) => string;
 };
 
-const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+const ratio = (part: number, whole: number) => (whole === 0 ? null : part / whole);
 
 /** The eight headline tiles (service.md, Key analytics report). Volume only, no money. */
 const headlines: readonly Headline[] = [
@@ -33,9 +34,13 @@ export function AnalyticsTiles({ totals, previous }: { totals: Volume; previous:
           <Tile
             key={label}
             label={label}
-            value={show(now)}
-            title={exact?.(now)}
-            detail={<span title={`Before: ${(exact ?? show)(before)}`}>{changeText(now, before)}</span>}
+            value={now === null ? '—' : show(now)}
+            title={now === null ? undefined : exact?.(now)}
+            detail={
+              <span title={`Before: ${before === null ? '—' : (exact ?? show)(before)}`}>
+                {changeText(now, before)}
+              </span>
+            }
           />
         );
       })}
@@ -44,7 +49,9 @@ export function AnalyticsTiles({ totals, previous }: { totals: Volume; previous:
 }
 
 /** The change from the previous period; a change that rounds to nothing counts as none. */
-function changeText(now: number, before: number): string {
+function changeText(now: number | null, before: number | null): string {
+  if (now === null) return 'No requests';
+  if (before === null) return 'None before';
   const change = changeRatio(now, before);
   if (change === null) return now === 0 ? 'Same as before' : 'None before';
   const percent = formatPercent(Math.abs(change));
