@@ -356,6 +356,14 @@ test('a deleted key and a teammate’s key are shown by their names, two of one 
   await page.getByRole('table', { name: 'Requests' }).getByText('Apron strings (deleted)').waitFor();
   const filter = page.getByLabel('Key', { exact: true });
   for (const twin of twins) await filter.selectOption({ label: `Twin peaks (${preview(twin)})` });
+  // In a file each has a column of its own, by which a spreadsheet can group: the name is the same for both.
+  await page.getByRole('table', { name: 'Requests' }).getByRole('row').nth(1).waitFor();
+  await expect.poll(() => page.getByRole('table', { name: 'Requests' }).locator('tbody tr').count()).toBe(1);
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'CSV of this page' }).click();
+  const lines = readFileSync(await (await download).path(), 'utf8').split('\r\n');
+  expect(lines[0]).toMatch(/,api_key_name,api_key_preview$/);
+  expect(lines[1]).toMatch(new RegExp(`,Twin peaks,${preview(twins[1]!)}$`));
   await filter.selectOption({ label: 'Zebra crossing' });
   await goWithin(page, `/keys/${retired.id}`);
   await page.getByRole('heading', { level: 1, name: 'Apron strings' }).waitFor();

@@ -119,7 +119,15 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
           {
             value: 'request',
             label: 'Requests',
-            content: <History range={range} scope={scope} summary={summary.data} keyName={distinctKeyName} />,
+            content: (
+              <History
+                range={range}
+                scope={scope}
+                summary={summary.data}
+                keyName={distinctKeyName}
+                usedKeys={usedKeys}
+              />
+            ),
           },
         ]}
       />

@@ -31,6 +31,7 @@ const csvColumns = [
   'latency_ms',
   'cost_usd',
   'api_key_name',
+  'api_key_preview',
 ] as const;
 
 const outcomeParameter = 'status';
@@ -52,11 +53,14 @@ type HistoryProps = {
   scope: string;
   /** The summary of the range: it has the values to filter by. */
   summary: UsageSummary | undefined;
+  /** What a key is called on the page. */
   keyName: (id: string | null) => string;
+  /** The summary's rows by the ids of their keys. */
+  usedKeys: ReadonlyMap<string | null, UsageSummary['by_api_key'][number]>;
 };
 
 /** Individual requests, newest first. */
-export function History({ range, scope, summary, keyName }: HistoryProps) {
+export function History({ range, scope, summary, keyName, usedKeys }: HistoryProps) {
   const [page, setPage] = usePageParameter();
   const [model, setModel] = useSearchParameter('model', '');
   const [key, setKey] = useSearchParameter('key', '');
@@ -146,10 +150,10 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
               <CsvButton
                 file="requests.csv"
                 columns={csvColumns}
-                rows={list.data.map((event) => ({
-                  ...event,
-                  api_key_name: event.api_key_id && keyName(event.api_key_id),
-                }))}
+                rows={list.data.map((event) => {
+                  const { api_key_name = null, api_key_preview = null } = usedKeys.get(event.api_key_id) ?? {};
+                  return { ...event, api_key_name, api_key_preview };
+                })}
                 disabled={events.isPlaceholderData}
               />
             </div>
