@@ -69,6 +69,16 @@ test('eight tiles, four measures, the tables and no money', async () => {
   await close();
 });
 
+test('a key without requests has no success rate: 0% would say that all of them failed', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, `${keyPath()}?start=2001-01-01&end=2001-01-02`);
+  for (const label of ['Success rate', 'Tokens per request']) {
+    const tile = page.locator('dl > div').filter({ hasText: label }).first();
+    await expect.poll(() => tile.textContent()).toBe(`${label}—No requests`);
+  }
+  await close();
+});
+
 test('the model filter narrows tiles and chart, never the Usage by model table', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, keyPath());
