@@ -252,6 +252,39 @@ test('if an unreachable edge may not know a change, its request is refused in ti
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 
+test('after the database’s clock went back, nobody waits longer than before for an edge that has died', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'not held up' }, user);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  await keys.acknowledgeKeys({ edgeId, version }, edge);
+  // As if it had been written an hour before the clock went back by one.
+  await database.query({
+    text: `update watchers set lease_until = lease_until + interval '1 hour', outage_until = outage_until + interval '1 hour'
+      where edge_id = $1`,
+    values: [edgeId],
+  });
+  await keys.deleteKey({ keyId: key!.id }, { ...user, timeoutMs: 10_000 });
+});
+
+test('a Keys process that was in touch only before the database’s clock went back may have extended a lease', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'still waited for' }, user);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  await keys.acknowledgeKeys({ edgeId, version }, edge);
+  const strand = `with keeper as (
+      insert into keepers (keeper_id, machine, pid, seen_at) values ($2, 'another', 1, clock_timestamp() + interval '1 hour')
+      returning keeper_id)
+    update watchers set keeper_id = keeper.keeper_id, outage_until = clock_timestamp() + interval '1 minute' from keeper
+    where edge_id = $1`;
+  await database.query({ text: strand, values: [edgeId, uuidv7()] });
+  await expect(keys.deleteKey({ keyId: key!.id }, { ...user, timeoutMs: 3_000 })).rejects.toMatchObject({
+    reason: ErrorReason.DEADLINE_EXCEEDED,
+  });
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
+});
+
 test('a Keys process without a database extends a lease only if nobody can have counted the edge out', async () => {
   let state: 'there' | 'away' | 'late' = 'there';
   const query: ServiceDatabase['query'] = (asked) => {

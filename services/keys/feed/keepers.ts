@@ -53,12 +53,16 @@ export async function noteDeadNeighbours(database: Database): Promise<void> {
   if (dead.length > 0) await noteGone(database, dead);
 }
 
-/** Deletes lapsed leases whose keepers were in touch with the database since, or are gone: nobody has extended those. */
+/**
+ * Deletes lapsed leases whose keepers were in touch with the database since, or are gone: nobody has extended those. A keeper seen in the
+ * future was seen before the database's clock went back, which may be earlier than the lease.
+ */
 export async function dropLapsed(database: Database): Promise<void> {
   await database.query({
     name: 'keys-drop-lapsed',
     text: `delete from watchers using keepers
-      where keepers.keeper_id = watchers.keeper_id and keepers.seen_at >= lease_until and lease_until <= clock_timestamp()`,
+      where keepers.keeper_id = watchers.keeper_id and lease_until <= clock_timestamp()
+        and (seen_at between lease_until and clock_timestamp() or seen_at = 'infinity')`,
     values: [],
   });
 }

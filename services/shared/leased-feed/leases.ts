@@ -93,16 +93,23 @@ export async function dropWatcher(database: Database, edgeId: string): Promise<v
   });
 }
 
+const longestLease = `clock_timestamp() + $1 * interval '1 millisecond'`;
+
 /**
  * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a concurrent renewal either comes
  * before and counts, or finds its row gone and has to begin a new lease. A lease that has lapsed here may have been extended by its keeper
- * without the database: keepers delete those that were not.
+ * without the database: keepers delete those that were not. A lease that ends later than any can is of before the database's clock went back,
+ * and ends as if it were granted now.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({
     name: 'feed-drop-lapsed',
-    text: 'delete from watchers where lease_until <= clock_timestamp() and outage_until <= clock_timestamp()',
-    values: [],
+    text: `with turned_back as (
+        update watchers set lease_until = ${longestLease}, outage_until = outage_until - (lease_until - (${longestLease}))
+        where lease_until > ${longestLease}
+      )
+      delete from watchers where lease_until <= clock_timestamp() and outage_until <= clock_timestamp()`,
+    values: [leaseMs],
   });
   const { rows } = await database.query<{ behind: bigint }>({
     name: 'feed-count-behind',
