@@ -1,4 +1,11 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import {
+  createServer,
+  IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
 import {
   type FastifyBaseLogger,
   type FastifyError,
@@ -42,8 +49,27 @@ export function ownAnswers(
 export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListener): Server =>
   // A request without a Host is refused by `beginAnswer`.
   createServer({ requireHostHeader: false, ...options }, handler)
+    .on('checkContinue', askWhenRead)
     .on('checkExpectation', refuseExpectation)
     .on('connect', refuseConnect);
+
+/**
+ * Asks a client that waits for it for its body only once somebody reads that; Node would ask at once. What is refused before gets its answer
+ * instead, and its connection ends, since nobody can know whether the body still follows (RFC 9110 section 10.1.1).
+ */
+function askWhenRead(this: Server, request: IncomingMessage, response: ServerResponse): void {
+  const { shouldKeepAlive } = response;
+  response.shouldKeepAlive = false;
+  request._read = (size) => {
+    request._read = IncomingMessage.prototype._read;
+    if (!response.headersSent) {
+      response.shouldKeepAlive = shouldKeepAlive;
+      response.writeContinue();
+    }
+    request._read(size);
+  };
+  this.emit('request', request, response);
+}
 
 /** The first hook: gives the answer its request id, and returns what is wrong with the request's head, if anything is. */
 export function beginAnswer(request: FastifyRequest, reply: FastifyReply): GatewayError | undefined {

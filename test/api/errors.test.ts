@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
@@ -433,6 +436,44 @@ describe('a wrong address', () => {
       `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${bearer}\r\n${upgrade}sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${bearer}\r\n`,
     );
     expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 426']);
+  });
+});
+
+describe('a client that asks before it sends its body', () => {
+  /** Sends the head, and the body only if it is asked for. */
+  async function ask(headers: Record<string, string | number>, sent = Buffer.from(JSON.stringify(body))) {
+    const asking = request(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        expect: '100-continue',
+        'content-type': 'application/json',
+        'content-length': sent.length,
+        ...headers,
+      },
+    });
+    let isAsked = false;
+    asking.on('continue', () => {
+      isAsked = true;
+      asking.end(sent);
+    });
+    asking.flushHeaders();
+    const [answer] = (await once(asking, 'response')) as [IncomingMessage];
+    await text(answer);
+    asking.destroy();
+    return [isAsked, answer.statusCode, answer.headers.connection];
+  }
+
+  test('is asked for it if its head is in order', async () => {
+    expect(await ask({ authorization: `Bearer ${key}` })).toEqual([true, 200, 'keep-alive']);
+  });
+
+  test.each<[what: string, status: number, headers: () => Record<string, string | number>]>([
+    ['no key', 401, () => ({})],
+    ['an invented key', 401, () => ({ authorization: `Bearer ${makeKeySecret(new Uint8Array(32).fill(7))}` })],
+    ['a body that is too large', 413, () => ({ authorization: `Bearer ${key}`, 'content-length': 40 * 1024 ** 2 })],
+    ['a type that is not read here', 415, () => ({ authorization: `Bearer ${key}`, 'content-type': 'text/plain' })],
+  ])('is refused with %s before it has sent it: %i', async (_what, status, headers) => {
+    expect(await ask(headers())).toEqual([false, status, 'close']);
   });
 });
 
