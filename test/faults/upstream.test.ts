@@ -90,6 +90,16 @@ describe('an upstream that fails before its first byte', () => {
   });
 
   test.each([
+    ['7 s after the upstream’s own time', 'Fri, 27 Nov 2026 13:00:07 GMT', '7'],
+    ['already past', 'Fri, 27 Nov 2026 12:00:00 GMT', '1'],
+    ['no date', 'Fri, 27 Nov 2026 13:00:07', '1'],
+  ])('its 429 with Retry-After as a date that is %s tells the client to wait as long', async (_what, asked, told) => {
+    const headers = { 'retry-after': asked, date: 'Fri, 27 Nov 2026 13:00:00 GMT' };
+    simulator.next({ instead: { status: 429, headers, body: {} } });
+    expect((await refusal()).headers?.get('retry-after')).toBe(told);
+  });
+
+  test.each([
     [409, 400, 'some_code'],
     [413, 413, 'request_too_large'],
     [415, 415, 'unsupported_content_type'],
@@ -170,6 +180,12 @@ describe('an upstream that fails before its first byte', () => {
     expect((await refusal()).error).toMatchObject({ message: 'Bad key [redacted] for [redacted].' });
   });
 
+  test('its error is read if a byte order mark is before it', async () => {
+    const body = `\ufeff${JSON.stringify({ error: { message: 'No such voice.', param: 'voice' } })}`;
+    simulator.next({ instead: { status: 400, contentType: 'application/json; charset=utf-8', body } });
+    expect((await refusal()).error).toMatchObject({ message: 'No such voice.', param: 'voice' });
+  });
+
   test('a redirect is not followed', async () => {
     await expect(chat('redirect')).rejects.toMatchObject({ status: 502 });
     expect(simulator.requests).toHaveLength(1);
@@ -213,6 +229,16 @@ describe('an answer that breaks', () => {
     await expect(call).rejects.toThrow();
     expect(await lastEvent('client_closed_request')).toMatchObject({ success: false, status: 499 });
   });
+});
+
+test('an answer with a byte order mark before it is read, and charged as reported', async () => {
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }];
+  const usage = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
+  const body = `\ufeff${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'sim', choices, usage })}`;
+  simulator.next({ instead: { status: 200, contentType: 'application/json; charset=utf-8', body } });
+  const answer = await client.chat.completions.create({ model: 'sim-chat', messages });
+  expect(answer).toMatchObject({ choices, usage });
+  expect(await lastEvent(null)).toMatchObject({ input_tokens: 7, output_tokens: 3 });
 });
 
 test('a stream whose client stops reading waits for it, and is metered with 499 when that client leaves', async () => {

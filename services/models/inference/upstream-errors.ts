@@ -145,8 +145,14 @@ export function failedAsSaid(
 /** An upstream may ask for any wait; our clients wait no longer than this. */
 const retryAfterSecondsMax = 60;
 
-/** Retry-After of an upstream in milliseconds; only in seconds, since no upstream we know sends a date. */
+const httpDate = /^\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** Retry-After of an upstream in milliseconds (RFC 9110 section 10.2.3): in seconds, or a time by the clock of the upstream. */
 function retryAfterMs(head: UpstreamHead): number | undefined {
-  const seconds = Number(head.header('retry-after') ?? Number.NaN);
+  const asked = head.header('retry-after');
+  if (asked === undefined) return undefined;
+  const seconds = httpDate.test(asked)
+    ? Math.max(0, (Date.parse(asked) - Date.parse(head.header('date') ?? '')) / 1000)
+    : Number(asked);
   return seconds >= 0 ? Math.min(seconds, retryAfterSecondsMax) * 1000 : undefined;
 }

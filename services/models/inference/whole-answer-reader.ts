@@ -1,4 +1,5 @@
 import { asBuffer } from '#shared/as-buffer.ts';
+import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { GrowingBuffer } from '../bytes/growing-buffer.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
@@ -80,7 +81,7 @@ export class WholeAnswerReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const body = this.#gathered.length === 0 ? oneBuffer(this.#pieces) : this.#gathered.take();
+    const body = withoutMark(this.#gathered.length === 0 ? oneBuffer(this.#pieces) : this.#gathered.take());
     const answer = cut ? null : this.#read(body);
     if (answer !== null) {
       const { forward, forwardWith, reported, counted } = answer;

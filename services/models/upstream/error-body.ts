@@ -44,7 +44,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
   };
   let parsed: unknown;
   try {
-    parsed = JSON.parse(body);
+    parsed = JSON.parse(body.replace(/^\ufeff/, ''));
   } catch {
     return nothing;
   }

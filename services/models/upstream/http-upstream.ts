@@ -1,6 +1,7 @@
 import { Pool } from 'undici';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { isObject } from '#shared/is-object.ts';
+import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { countOr0 } from '../bytes/reported-usage.ts';
 import { errorBytesMax, readErrorBody } from './error-body.ts';
 import { idleMsDefault } from './http1/connection.ts';
@@ -68,7 +69,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       const listBytesMax = listMibMax * 1024 * 1024;
       const list = await beginningOf(body, listBytesMax + 1);
       if (list.length > listBytesMax) throw new Error(`${answered} more than ${listMibMax} MiB`);
-      return listedModels(JSON.parse(list.toString()));
+      return listedModels(JSON.parse(withoutMark(list).toString()));
     },
 
     async probe(signal) {
