@@ -66,6 +66,8 @@ export class Exchange implements UpstreamExchange {
 export class Connection {
   /** When its time is up, on the clock of performance.now(). */
   deadlineMs: number;
+  /** After this, on the same clock, it is used for no further request. */
+  readonly #retiresMs: number;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #parser = new ResponseParser();
@@ -82,14 +84,16 @@ export class Connection {
   constructor(
     owner: ConnectionOwner,
     exchange: Exchange,
-    connectTimeoutMs: number,
+    { connectTimeoutMs, lifetimeMs }: { connectTimeoutMs: number; lifetimeMs: number },
     readyEvent: 'connect' | 'secureConnect',
     open: (onRead: (bytes: Buffer) => void) => Socket,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
     exchange.connection = this;
-    this.deadlineMs = performance.now() + connectTimeoutMs;
+    const nowMs = performance.now();
+    this.deadlineMs = nowMs + connectTimeoutMs;
+    this.#retiresMs = nowMs + lifetimeMs;
     this.#socket = open((bytes) => this.#read(bytes));
     this.#socket.on(readyEvent, () => {
       if (this.#phase !== 'connecting') return;
@@ -104,7 +108,8 @@ export class Connection {
 
   /** Whether another exchange may begin. */
   get usable(): boolean {
-    return this.#phase === 'idle' && this.#socket.writable && !this.#socket.readableEnded;
+    const isOpen = this.#phase === 'idle' && this.#socket.writable && !this.#socket.readableEnded;
+    return isOpen && performance.now() < this.#retiresMs;
   }
 
   /** Begins the next exchange on an idle connection. */

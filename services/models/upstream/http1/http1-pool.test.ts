@@ -1,3 +1,4 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -8,6 +9,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../../test/support/several-addresses.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { BodyPiece, UpstreamExchange, UpstreamFailure } from '../upstream.ts';
 import { Http1Pool } from './http1-pool.ts';
 
@@ -16,10 +18,16 @@ afterEach(async () => {
   for (const end of ended.splice(0).reverse()) await end();
 });
 
+type Found = (error: null, addresses: { address: string; family: number }[]) => void;
+
 type Served = { url: string; server: Server; sockets: Socket[]; requests: string[] };
 
 /** A server that calls `answer` with each piece of a request that ends in a brace. */
-async function serve(answer: (socket: Socket, request: string) => void, make = createServer): Promise<Served> {
+async function serve(
+  answer: (socket: Socket, request: string) => void,
+  make = createServer,
+  at: { host?: string; port?: number } = {},
+): Promise<Served> {
   const served: Served = { url: '', server: make(), sockets: [], requests: [] };
   served.server.on(make === createServer ? 'connection' : 'secureConnection', (socket: Socket) => {
     served.sockets.push(socket);
@@ -34,7 +42,7 @@ async function serve(answer: (socket: Socket, request: string) => void, make = c
       answer(socket, request);
     });
   });
-  await once(served.server.listen(0, '127.0.0.1'), 'listening');
+  await once(served.server.listen({ host: '127.0.0.1', port: 0, ...at }), 'listening');
   served.url = `http://127.0.0.1:${(served.server.address() as AddressInfo).port}/v1`;
   ended.push(() => {
     for (const socket of served.sockets) socket.destroy();
@@ -43,7 +51,7 @@ async function serve(answer: (socket: Socket, request: string) => void, make = c
   return served;
 }
 
-function pool(url: string, extra: { connectTimeoutMs?: number; apiKey?: string } = {}): Http1Pool {
+function pool(url: string, extra: { connectTimeoutMs?: number; lifetimeMs?: number; apiKey?: string } = {}): Http1Pool {
   const made = new Http1Pool({ base: new URL(url), apiKey: 'key', connectTimeoutMs: 30_000, ...extra });
   ended.push(() => made.close());
   return made;
@@ -118,6 +126,27 @@ describe('a connection', () => {
     await call(client).outcome;
     expect(await call(client).outcome).toMatchObject({ body: 'hello' });
     expect(served.sockets).toHaveLength(2);
+  });
+
+  test('is given up after its lifetime, however busy it is, so that calls follow a name that moves', async () => {
+    const old = await serve((socket) => socket.write(hello));
+    const port = Number(new URL(old.url).port);
+    const next = await serve((socket) => socket.write(hello), createServer, { host: '127.0.0.2', port });
+    let address = '127.0.0.1';
+    const looked = vi
+      .spyOn(dns, 'lookup')
+      .mockImplementation(((...[, , found]: [string, object, Found]) =>
+        found(null, [{ address, family: 4 }])) as never);
+    ended.push(() => looked.mockRestore());
+    const client = pool(`http://moving.example:${port}/v1`, { lifetimeMs: 200 });
+    await call(client).outcome;
+    address = '127.0.0.2';
+    const hasMoved = async () => {
+      await call(client).outcome;
+      return next.requests.length > 0;
+    };
+    await waitFor(hasMoved, { description: 'a call to the new address', intervalMs: 1 });
+    expect(old.sockets).toHaveLength(1);
   });
 
   test('that its server half-closed while idle is not reused', async () => {

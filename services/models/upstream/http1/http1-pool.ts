@@ -10,7 +10,12 @@ type Http1PoolOptions = {
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
   connectTimeoutMs: number;
+  /** How long a connection is used for further requests, in milliseconds. */
+  lifetimeMs?: number;
 };
+
+/** A name that moves is followed after this time, though its old address goes on answering. */
+const lifetimeMsDefault = 5 * 60_000;
 
 /** How often deadlines are checked: no time-out comes early, and none later than this. */
 const sweepMs = 100;
@@ -103,13 +108,13 @@ export class Http1Pool implements ConnectionOwner {
   }
 
   #connect(exchange: Exchange): void {
-    const { base, connectTimeoutMs } = this.#options;
+    const { base, connectTimeoutMs, lifetimeMs = lifetimeMsDefault } = this.#options;
     const isTls = base.protocol === 'https:';
     const host = base.hostname.replace(/^\[(.*)\]$/, '$1');
     const connection = new Connection(
       this,
       exchange,
-      connectTimeoutMs,
+      { connectTimeoutMs, lifetimeMs },
       isTls ? 'secureConnect' : 'connect',
       (onRead) => {
         const options = {
