@@ -5,6 +5,7 @@ import { GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
 import type { HoldingBilling } from '../deps.ts';
 
 /** How long room that was renewed is held without another renewal, in milliseconds. */
@@ -65,7 +66,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
     const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));
     const isRefused = error instanceof GatewayError && budgetsByNoRoomReason.has(error.reason);
     if (!isRefused) void releaseHold(billing, create(JobHoldSchema, { holderId: job.jobId, leases }));
-    throw error;
+    throw outOfReachIfLate(error);
   });
   const leases = answer.leases
     .filter(({ unlimited }) => !unlimited)

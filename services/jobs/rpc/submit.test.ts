@@ -114,9 +114,14 @@ test('a repeat that arrives while the first still asks for room asks for none it
 });
 
 test.each([
-  ['gives up the room of which it does not hear in time', ErrorReason.DEADLINE_EXCEEDED, true],
-  ['has none to give up that it is refused', ErrorReason.SPEND_CAP_EXCEEDED, false],
-])('a submission %s', async (_, reason, isGivenUp) => {
+  [
+    'that does not hear of its room in time is told to try again, and gives it up',
+    ErrorReason.DEADLINE_EXCEEDED,
+    ErrorReason.OVERLOADED,
+    true,
+  ],
+  ['that is refused room has none to give up', ErrorReason.SPEND_CAP_EXCEEDED, ErrorReason.SPEND_CAP_EXCEEDED, false],
+])('a submission %s', async (_, reason, told, isGivenUp) => {
   const caller = somebody();
   const asked: unknown[] = [];
   const released: unknown[] = [];
@@ -130,7 +135,7 @@ test.each([
       return {} as never;
     },
   );
-  await expect(jobs.submit(chat, as(caller))).rejects.toMatchObject({ reason });
+  await expect(jobs.submit(chat, as(caller))).rejects.toMatchObject({ reason: told });
   expect(released).toEqual(isGivenUp ? asked : []);
 });
 

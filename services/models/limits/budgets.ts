@@ -7,6 +7,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { FailureLogger } from '#shared/repeated-failures.ts';
 import { asService, type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
 import { freeHold, type Hold } from './hold.ts';
@@ -258,7 +259,7 @@ export class Budgets {
         // including what an earlier attempt may still be granted.
         if (!isRefused && attempt < options.attempts) continue;
         if (!isRefused || attempt > 1) this.#release(request.demands.map(({ leaseId }) => leaseId));
-        throw error;
+        throw outOfReachIfLate(error);
       }
     }
   }

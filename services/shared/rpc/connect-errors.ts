@@ -3,7 +3,7 @@ import { durationFromMs, durationMs, timestampFromMs, timestampMs } from '@bufbu
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { rpcCodeOf } from '../error-table.ts';
-import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
+import { cancelled, ErrorReason, GatewayError, gatewayError, hasReason, internalError } from '../errors.ts';
 import { messageOf } from '../message-of.ts';
 
 /** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
@@ -131,6 +131,10 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
 
 /** What an aborted AbortSignal throws if it was given no reason. */
 const isAbort = (error: unknown): error is Error => error instanceof Error && error.name === 'AbortError';
+
+/** The failure of a question that changed nothing: without an answer in time the service counts as out of reach, and asking again is safe. */
+export const outOfReachIfLate = (error: unknown): unknown =>
+  hasReason(error, ErrorReason.DEADLINE_EXCEEDED) ? outOfReach({ internal: error.message, cause: error }) : error;
 
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
   gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);
