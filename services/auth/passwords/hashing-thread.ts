@@ -24,7 +24,9 @@ function carryOut(task: HashingTask): string | boolean {
   // Keyboards differ in whether an accent comes with its letter or after it (NIST SP 800-63B, Password Verifiers).
   const password = task.password.normalize('NFC');
   if (task.work === 'hash') return hashSync(password, cost);
-  return verifySync(task.passwordHash ?? nobodysHash, password);
+  const hash = task.passwordHash ?? nobodysHash;
+  // Older hashes are of passwords as they were typed.
+  return verifySync(hash, password) || (password !== task.password && verifySync(hash, task.password));
 }
 
 parentPort!.on('message', (task: HashingTask) => {
