@@ -18,6 +18,13 @@ export const rateLimitsMax: RateLimits = {
 /** The longest reset time that is reported, in milliseconds: seven weeks, the most that a message can hold. */
 export const resetMsMax = 2 ** 32 - 1;
 
+/**
+ * The level of a bucket, as the time in which a limit would let as much through, once `limit` is in force instead of `before`. Of a raised
+ * one no more is gone than was used; under a lowered one nobody waits longer for what the old one let through.
+ */
+export const levelUnder = (limit: number, levelMs: number, before: number): number =>
+  limit > before ? (levelMs * before) / limit : levelMs;
+
 /** The limits of an organization or key itself, spelled as in the public API; null where there is none. */
 export const ownLimitFields = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits) => ({
   requests_per_minute: requestsPerMinute || null,

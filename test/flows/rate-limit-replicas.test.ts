@@ -9,7 +9,7 @@ import { GatewayError } from '#shared/errors.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
 import { grantReportMs, RateLimitGrants } from '../../services/models/limits/rate-limit-grants.ts';
 import { type RateAdmission, RateLimiter } from '../../services/models/limits/rate-limiter.ts';
-import { grantDemand, minuteMs } from '../../services/usage/domain/rate-limit-bucket.ts';
+import { emptyBuckets, grantDemand, minuteMs } from '../../services/usage/domain/rate-limit-bucket.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
 
@@ -49,7 +49,7 @@ class Replica {
 /** Replicas on one clock, granted by Usage's own computation, with an in-memory bucket instead of its table. */
 function startReplicas(count: number) {
   const time = { ms: 0 };
-  const bucket = { requestsMs: 0, tokensMs: 0, leakedMs: 0 };
+  const bucket = { ...emptyBuckets, leakedMs: 0 };
   const concurrent = new Map<string, number>();
   const quota = async (request: MessageInitShape<typeof QuotaRequestSchema>) => {
     const { replicaId, demands } = create(QuotaRequestSchema, request);
@@ -58,6 +58,7 @@ function startReplicas(count: number) {
     const shares = demands.map((demand) => {
       concurrent.delete(replicaId);
       const levels = {
+        ...bucket,
         requestsMs: Math.max(0, bucket.requestsMs - elapsedMs),
         tokensMs: Math.max(0, bucket.tokensMs - elapsedMs),
       };

@@ -88,6 +88,26 @@ test('a request larger than the whole token limit passes when alone, since it co
   expect(tryAdmit(limiter, 1)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
 });
 
+test('of a raised limit only what was used is gone, not the time that it takes up of the old one', () => {
+  const { time, limiter } = limiterAt();
+  const before = { requestsPerMinute: 2, tokensPerMinute: 100 };
+  const after = { requestsPerMinute: 60, tokensPerMinute: 10_000 };
+  // More than the limit passes an untouched bucket, and fills it for twenty minutes.
+  for (const tokens of [0, 2_000]) expect(isAdmitted(tryAdmit(limiter, tokens, before))).toBe(true);
+  expect(tryAdmit(limiter, 10, before)).toBe(ErrorReason.RATE_LIMITED);
+  time.ms += 60_000;
+  expect(tryAdmit(limiter, 10, before)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
+  const { reading } = tryAdmit(limiter, 10, after) as RateAdmission;
+  expect(reading).toMatchObject({ remainingTokens: 10_000 - 1_900 - 10, remainingRequests: 59 });
+});
+
+test('a lowered limit makes nobody wait longer for what the old one let through', () => {
+  const { time, limiter } = limiterAt();
+  tryAdmit(limiter, 6_000);
+  time.ms += 30_000;
+  expect(isAdmitted(tryAdmit(limiter, 50, { tokensPerMinute: 100 }))).toBe(true);
+});
+
 test('concurrent calls count until their end, and refused requests do not count', () => {
   const { limiter } = limiterAt();
   const running = [tryAdmit(limiter, 0, { concurrentRequests: 2 }), tryAdmit(limiter, 0, { concurrentRequests: 2 })];

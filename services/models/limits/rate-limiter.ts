@@ -1,5 +1,6 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import {
+  levelUnder,
   type RateLimits,
   rateLimitsMax,
   resetMsMax,
@@ -171,8 +172,9 @@ export class RateLimiter {
   read(caller: RateLimitedCaller, limits: RateLimits): RateLimitReading {
     const subject = this.#subjects.get(caller.apiKeyId || caller.userId);
     if (subject === undefined) return reading(limits, 0, 0);
-    this.#leak(subject, this.#monotonic());
-    subject.limits = limits;
+    const now = this.#monotonic();
+    if (subject.limits !== limits) this.#adopt(subject, limits, now);
+    this.#leak(subject, now);
     return readingOf(subject);
   }
 
@@ -295,8 +297,17 @@ export class RateLimiter {
       };
       this.#subjects.set(id, subject);
     }
-    subject.limits = limits;
+    if (subject.limits !== limits) this.#adopt(subject, limits, now);
     return subject;
+  }
+
+  /** The limits may have changed: until now the buckets have leaked under the old ones. */
+  #adopt(subject: Subject, limits: RateLimits, now: number): void {
+    this.#leak(subject, now);
+    const { requestsPerMinute, tokensPerMinute } = subject.limits;
+    subject.requestsMs = levelUnder(limits.requestsPerMinute, subject.requestsMs, requestsPerMinute);
+    subject.tokensMs = levelUnder(limits.tokensPerMinute, subject.tokensMs, tokensPerMinute);
+    subject.limits = limits;
   }
 
   /** Forgets subjects whose buckets are empty again, which changes nothing. */

@@ -20,7 +20,8 @@ const isOfFuture = (time: string): string => `${time} > now() + make_interval(se
 /** After the clock went back, buckets leak from then on; otherwise they would fill by as much. */
 const leakedMs = `case when ${isOfFuture('leaked_at')} then 0 else extract(epoch from now() - leaked_at)::float8 * 1000 end`;
 const leakedColumns = `greatest(0, requests_ms - ${leakedMs}) as "requestsMs",
-  greatest(0, tokens_ms - ${leakedMs}) as "tokensMs"`;
+  greatest(0, tokens_ms - ${leakedMs}) as "tokensMs",
+  requests_per_minute as "requestsPerMinute", tokens_per_minute as "tokensPerMinute"`;
 
 const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs / 1000}) and not ${isOfFuture('seen_at')})`;
 
@@ -68,11 +69,19 @@ export async function keepGrants(
 ): Promise<void> {
   const column = (name: keyof (typeof grants)[number]) => grants.map((grant) => grant[name]);
   await client.query({
-    text: `insert into rate_limit_buckets (leaked_at, subject_id, requests_ms, tokens_ms)
-      select now(), * from unnest($1::uuid[], $2::float8[], $3::float8[])
+    text: `insert into rate_limit_buckets
+        (leaked_at, subject_id, requests_ms, tokens_ms, requests_per_minute, tokens_per_minute)
+      select now(), * from unnest($1::uuid[], $2::float8[], $3::float8[], $4::int[], $5::int[])
       on conflict (subject_id) do update set leaked_at = excluded.leaked_at, requests_ms = excluded.requests_ms,
-        tokens_ms = excluded.tokens_ms`,
-    values: [column('subjectId'), column('requestsMs'), column('tokensMs')],
+        tokens_ms = excluded.tokens_ms, requests_per_minute = excluded.requests_per_minute,
+        tokens_per_minute = excluded.tokens_per_minute`,
+    values: [
+      column('subjectId'),
+      column('requestsMs'),
+      column('tokensMs'),
+      column('requestsPerMinute'),
+      column('tokensPerMinute'),
+    ],
   });
   await client.query({
     text: `with now_granted as (select * from unnest($2::uuid[], $3::int[]) as grants (subject_id, granted)), ended as (
@@ -93,7 +102,8 @@ export async function standingOf(client: Client, subjectId: string) {
         select replica_id from rate_limit_replicas where ${isAlive}
       )
       select (select count(*)::float8 from live) as replicas, coalesce("requestsMs", 0) as "requestsMs",
-        coalesce("tokensMs", 0) as "tokensMs",
+        coalesce("tokensMs", 0) as "tokensMs", coalesce("requestsPerMinute", 0) as "requestsPerMinute",
+        coalesce("tokensPerMinute", 0) as "tokensPerMinute",
         (select coalesce(sum(granted), 0)::float8 from rate_limit_concurrency join live using (replica_id)
           where subject_id = $1) as concurrent
       from (select 1) as always

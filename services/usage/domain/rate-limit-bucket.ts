@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { QuotaDemand, QuotaShareSchema } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
-import { defaultRateLimits, type RateLimits, unaskedConcurrent } from '#shared/rate-limits.ts';
+import { defaultRateLimits, levelUnder, type RateLimits, unaskedConcurrent } from '#shared/rate-limits.ts';
 
 export const minuteMs = 60_000;
 
@@ -30,8 +30,23 @@ function grantConcurrent(wanted: number, limit: number, others: readonly number[
   return Math.max(0, Math.min(wanted, limit - kept - silent * unasked));
 }
 
-/** A subject's buckets over all replicas: the levels of grantFrom. */
-export type BucketLevels = { requestsMs: number; tokensMs: number };
+type LimitsPerMinute = Pick<RateLimits, 'requestsPerMinute' | 'tokensPerMinute'>;
+
+/** A subject's buckets over all replicas: the levels of grantFrom, under those limits. */
+export type BucketLevels = LimitsPerMinute & { requestsMs: number; tokensMs: number };
+
+export const emptyBuckets: BucketLevels = { requestsMs: 0, tokensMs: 0, requestsPerMinute: 0, tokensPerMinute: 0 };
+
+/** The levels of the same buckets under the limits now in force. */
+export const levelsUnder = (
+  { requestsPerMinute, tokensPerMinute }: LimitsPerMinute,
+  levels: BucketLevels,
+): BucketLevels => ({
+  requestsMs: levelUnder(requestsPerMinute, levels.requestsMs, levels.requestsPerMinute),
+  tokensMs: levelUnder(tokensPerMinute, levels.tokensMs, levels.tokensPerMinute),
+  requestsPerMinute,
+  tokensPerMinute,
+});
 
 /**
  * What a replica is granted of a subject, and the resulting levels of the buckets, grants included. They have leaked up to now; `others` is
@@ -39,11 +54,12 @@ export type BucketLevels = { requestsMs: number; tokensMs: number };
  */
 export function grantDemand(
   demand: QuotaDemand,
-  levels: BucketLevels,
+  before: BucketLevels,
   others: readonly number[],
   replicas: number,
 ): { share: MessageInitShape<typeof QuotaShareSchema>; levels: BucketLevels; concurrent: number } {
   const limits = effectiveLimits(demand.limits);
+  const levels = levelsUnder(limits, before);
   const requests = grantFrom(levels.requestsMs, limits.requestsPerMinute, {
     settled: Number(demand.requestsSettled),
     wanted: demand.requests,
@@ -62,7 +78,7 @@ export function grantDemand(
       requestsFill: requests.levelMs / minuteMs,
       tokensFill: tokens.levelMs / minuteMs,
     },
-    levels: { requestsMs: requests.levelMs, tokensMs: tokens.levelMs },
+    levels: { ...levels, requestsMs: requests.levelMs, tokensMs: tokens.levelMs },
     concurrent,
   };
 }

@@ -4,7 +4,7 @@ import { type RateLimits, resetMsMax } from '#shared/rate-limits.ts';
 import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
 import { standingOf } from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { effectiveLimits, minuteMs } from '../domain/rate-limit-bucket.ts';
+import { effectiveLimits, levelsUnder, minuteMs } from '../domain/rate-limit-bucket.ts';
 import { requirePerson } from '../domain/subject.ts';
 
 export const getRateLimits =
@@ -46,7 +46,7 @@ function localStanding(limits: RateLimits, local: RateLimitState | undefined, co
 /** What replicas were granted counts as used until they give it back, a second after their last request. */
 function sharedStanding(limits: RateLimits, everywhere: Awaited<ReturnType<typeof standingOf>>) {
   const { requestsPerMinute, tokensPerMinute, concurrentRequests } = limits;
-  const { requestsMs, tokensMs, concurrent } = everywhere;
+  const { requestsMs, tokensMs } = levelsUnder(limits, everywhere);
   const remaining = (limit: number, levelMs: number) => Math.max(0, Math.floor(limit - (limit * levelMs) / minuteMs));
   return {
     state: {
@@ -57,6 +57,6 @@ function sharedStanding(limits: RateLimits, everywhere: Awaited<ReturnType<typeo
       remainingTokens: remaining(tokensPerMinute, tokensMs),
       resetTokensMs: Math.min(Math.ceil(tokensMs), resetMsMax),
     },
-    remainingConcurrentRequests: Math.max(0, concurrentRequests - concurrent),
+    remainingConcurrentRequests: Math.max(0, concurrentRequests - everywhere.concurrent),
   };
 }

@@ -10,7 +10,7 @@ import {
   reportReplica,
 } from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { grantDemand } from '../domain/rate-limit-bucket.ts';
+import { emptyBuckets, grantDemand } from '../domain/rate-limit-bucket.ts';
 
 export const quota =
   ({ database }: Pick<UsageDeps, 'database'>): UsageRpc<'quota'> =>
@@ -25,7 +25,7 @@ export const quota =
       const others = await concurrentOfOthers(client, replicaId, subjectIds);
       const grants = demands.map((demand, at) => {
         const subjectId = subjectIds[at]!;
-        const levels = buckets.get(subjectId) ?? { requestsMs: 0, tokensMs: 0 };
+        const levels = buckets.get(subjectId) ?? emptyBuckets;
         return { subjectId, ...grantDemand(demand, levels, others.get(subjectId) ?? [], replicas) };
       });
       await keepGrants(

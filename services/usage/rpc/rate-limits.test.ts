@@ -100,6 +100,22 @@ test('a bucket whose requests have leaked out is kept until its tokens have too'
   expect(shares[0]!.tokens).toBeLessThan(60_000n);
 });
 
+test('of a raised limit only what was used is gone, not the time that it takes up of the old one', async () => {
+  const raised = { kind: RateLimitSubjectKind.API_KEY, id: testId(65) };
+  const ask = async (tokensPerMinute: number, tokens: bigint) => {
+    const demands = [{ subject: raised, limits: { ...limits, tokensPerMinute }, tokens }];
+    return (await usage.client.quota({ replicaId: first, demands }, asService())).shares[0]!;
+  };
+  // More than the limit is granted from an untouched bucket, and fills it for twenty minutes.
+  expect((await ask(100, 2_000n)).tokens).toBe(2_000n);
+  expect((await ask(100, 10n)).tokens).toBe(0n);
+  await usage.client.quota({ replicaId: second }, asService());
+  const caller = asPerson({ tenantId, userId, apiKeyId: raised.id });
+  const { state } = await usage.client.getRateLimits({ limits: { ...limits, tokensPerMinute: 10_000 } }, caller);
+  expect(state!.remainingTokens).toBeGreaterThanOrEqual(8_000);
+  expect((await ask(10_000, 8_000n)).tokens).toBe(8_000n);
+});
+
 test('a clock of the database that goes back refuses nobody, and dead replicas do not live on', async () => {
   const other = { kind: RateLimitSubjectKind.API_KEY, id: testId(64) };
   const ask = { subject: other, limits, requests: 400, tokens: 40_000n, concurrentRequests: 46 };
