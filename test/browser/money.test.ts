@@ -61,7 +61,7 @@ test('the requests exported from an invoice’s page are those of its UTC month,
   await close();
 });
 
-test('an invoice shows each quantity to its last digit, in the units of the price next to it', async () => {
+test('an invoice shows each quantity to its last digit, in the units of the price next to it, and names what is counted once', async () => {
   const { invoiceId, people } = portal.world;
   const { json } = await portal.gateway.call(
     'GET',
@@ -72,8 +72,13 @@ test('an invoice shows each quantity to its last digit, in the units of the pric
   await signIn(page, portal.url, users.owner, `/billing/invoices/${invoiceId}`);
   const quantities = page.getByRole('table', { name: 'Line items' }).locator('td[data-label="Quantity"]');
   await quantities.first().waitFor();
-  const shown = (await quantities.allTextContents()).map((text) => Number.parseFloat(text.replaceAll(',', '')));
-  expect(shown).toEqual(json.line_items.map(({ quantity }: { quantity: number }) => quantity));
+  const shown = (await quantities.allTextContents()).map((text) => text.replaceAll(',', ''));
+  expect(shown).toEqual(
+    json.line_items.map(({ quantity, unit }: { quantity: number; unit: string }) =>
+      unit.startsWith('million_') ? `${quantity} million` : `${quantity}`,
+    ),
+  );
+  expect(shown.some((text) => text.endsWith(' million'))).toBe(true);
   await close();
 });
 

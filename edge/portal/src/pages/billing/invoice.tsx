@@ -80,7 +80,8 @@ const columns: readonly Column<Line>[] = [
   {
     name: 'Quantity',
     end: true,
-    cell: (line) => `${formatQuantity(line.quantity)} ${line.unit.replaceAll('_', ' ')}`,
+    // The description names what is counted.
+    cell: (line) => `${formatQuantity(line.quantity)}${line.unit.startsWith('million_') ? ' million' : ''}`,
   },
   { name: 'Unit price', usd: (line) => line.unit_price_usd, exact: true },
   { name: 'Amount', usd: (line) => line.amount_usd, exact: true },
