@@ -82,6 +82,22 @@ test('an invoice shows each quantity to its last digit, in the units of the pric
   await close();
 });
 
+test('an amount keeps its minus on a phone: what credit paid of an invoice is on one line', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  const { invoiceId } = portal.world;
+  await page.route(`**/documents/invoices/${invoiceId}`, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), credits_usd: 3.5 } });
+  });
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${invoiceId}`);
+  const paid = page.locator('dt:has-text("Paid from commitment and credit") + dd');
+  await paid.waitFor();
+  expect(await paid.textContent()).toBe('\u2212$3.50');
+  const line = page.locator('dt:has-text("Subtotal") + dd [title]');
+  expect((await paid.locator('[title]').boundingBox())!.height).toBe((await line.boundingBox())!.height);
+  await close();
+});
+
 test('the decimal points of amounts are aligned, in tables and among the totals of an invoice, and copies have only the amounts', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);

@@ -14,7 +14,7 @@ export function Money({ usd, exact = false, decimals = 0 }: MoneyProps) {
   const text = textOf(usd, exact);
   return (
     <span
-      className="tabular after:invisible after:content-[attr(data-missing)]"
+      className="tabular whitespace-nowrap after:invisible after:content-[attr(data-missing)]"
       title={formatUsdExact(usd)}
       // Shown by CSS, so that neither a copy nor a screen reader takes it for a part of the number.
       data-missing={'0'.repeat(Math.max(0, decimals - decimalsIn(text)))}
