@@ -146,7 +146,7 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
   await first.getByRole('link', { name: 'Northwind Robotics' }).waitFor();
   // Another key may have the same name.
-  const name = `Checkout production (${await first.locator('code').textContent()})`;
+  const name = `Checkout production (${await first.locator('code').first().textContent()})`;
   await first.getByRole('button', { name: `Actions for ${name}` }).click();
   await page.getByRole('menuitem', { name: 'Revoke' }).click();
   await dialog(page)
