@@ -63,7 +63,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
           </DialogActions>
         </Form>
       ) : (
-        <SecretPanel created={{ key: rotate.answer.key, key_type: apiKey.key_type }} onDone={onClose} />
+        <SecretPanel created={{ ...apiKey, key: rotate.answer.key }} onDone={onClose} />
       )}
     </Dialog>
   );

@@ -1,19 +1,23 @@
-import type { CreatedKey } from '../../api/types.ts';
+import { useGet } from '../../api/hooks.ts';
+import { localToday } from '../../api/server-clock.ts';
+import type { CreatedKey, Model } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { DialogActions } from '../../ui/dialog.tsx';
 import { Notice } from '../../ui/notice.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
+import { firstCall } from './first-call.ts';
 
-type SecretPanelProps = { created: Pick<CreatedKey, 'key' | 'key_type'>; onDone: () => void };
+type SecretPanelProps = {
+  created: Pick<CreatedKey, 'key' | 'key_type' | 'scopes' | 'model_allowlist'>;
+  onDone: () => void;
+};
 
-/** Shows a secret, the only time that it can be read. */
+/** Shows a secret, the only time that it can be read, and a call to try it with. */
 export function SecretPanel({ created, onDone }: SecretPanelProps) {
-  const origin = window.location.origin;
-  const curl =
-    created.key_type === 'management'
-      ? `curl ${origin}/api/v1/usage/current \\\n  -H "Authorization: Bearer ${created.key}"`
-      : `curl ${origin}/v1/models \\\n  -H "Authorization: Bearer ${created.key}"`;
+  const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: created.key_type === 'inference' });
+  const call = firstCall(created, models.data?.data ?? [], window.location.origin, localToday());
   return (
     <div className="grid gap-4">
       <Notice tone="warn">
@@ -26,10 +30,19 @@ export function SecretPanel({ created, onDone }: SecretPanelProps) {
         </code>
         <CopyButton text={created.key} label="Copy secret" size="medium" />
       </div>
-      <div className="grid gap-1.5">
-        <p className="text-sm font-medium">Try it</p>
-        <CodeBlock code={curl} label="A curl call with the new key" />
-      </div>
+      {models.isLoading ? (
+        <Skeleton className="h-44 w-full" />
+      ) : (
+        call !== null && (
+          <div className="grid gap-1.5">
+            <p className="text-sm font-medium">Try it</p>
+            <CodeBlock
+              code={`export MODEL_GATEWAY_KEY=${created.key}\n\n${call}`}
+              label="A curl call with the new key"
+            />
+          </div>
+        )
+      )}
       <DialogActions>
         <Button look="primary" onClick={onDone}>
           I have copied it
