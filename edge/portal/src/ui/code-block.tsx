@@ -1,7 +1,7 @@
 import { classNames } from './class-names.ts';
 import { CopyButton } from './copy-button.tsx';
 
-/** Text to copy. Code scrolls sideways; prose, such as a mail, wraps. */
+/** Text to copy. Code scrolls sideways unless it `wraps`, as prose such as a mail does. */
 export function CodeBlock({ code, label, wraps = false }: { code: string; label: string; wraps?: boolean }) {
   return (
     <section aria-label={label} className="relative min-w-0 rounded-lg bg-sunken">

@@ -39,6 +39,8 @@ export function SecretPanel({ created, onDone }: SecretPanelProps) {
             <CodeBlock
               code={`export MODEL_GATEWAY_KEY=${created.key}\n\n${call}`}
               label="A curl call with the new key"
+              // The secret would reach below the button.
+              wraps
             />
           </div>
         )
