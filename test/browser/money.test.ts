@@ -122,7 +122,7 @@ test('the decimal points of amounts are aligned, in tables and among the totals 
   await close();
 });
 
-test('an invoice prints in black on white, without the header of phones, whatever theme its reader chose', async () => {
+test('an invoice prints in black on white, without the header of phones and what is there to be pressed, whatever theme its reader chose', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript("localStorage.setItem('theme', 'dark')");
   await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
@@ -133,8 +133,14 @@ test('an invoice prints in black on white, without the header of phones, whateve
   await page.getByRole('button', { name: 'Open navigation' }).waitFor();
   await page.emulateMedia({ media: 'print' });
   expect(await scheme()).toBe('light');
-  expect(await page.getByRole('button', { name: 'Open navigation' }).isVisible()).toBe(false);
+  for (const pressed of [
+    page.getByRole('button', { name: /^(Open navigation|Export requests|PDF of .*|CSV of this page)$/ }),
+    page.getByRole('link', { name: 'Invoices' }),
+  ]) {
+    expect(await pressed.count()).toBe(0);
+  }
   expect(await page.getByRole('table', { name: 'Line items' }).isVisible()).toBe(true);
+  expect(await page.getByText('pending').isVisible()).toBe(true);
   await close();
 });
 

@@ -25,7 +25,7 @@ export function Card({ title, description, action, children, flush = false, clas
             <h2 className="text-base font-semibold">{title}</h2>
             {description !== undefined && <p className="mt-0.5 text-sm text-faint">{description}</p>}
           </div>
-          {action !== undefined && <div className="max-w-full min-w-0">{action}</div>}
+          {action !== undefined && <div className="max-w-full min-w-0 print:[&_button]:hidden">{action}</div>}
         </header>
       )}
       <div className={flush ? '' : classNames('px-5 pb-5', title === undefined ? 'pt-5' : 'pt-3')}>{children}</div>

@@ -22,7 +22,10 @@ export function Page({ title, description, actions, parent, badge, children }: P
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
           {parent !== undefined && (
-            <Link href={parent.href} className="mb-1 inline-flex items-center gap-0.5 text-sm text-soft hover:text-ink">
+            <Link
+              href={parent.href}
+              className="mb-1 inline-flex items-center gap-0.5 text-sm text-soft hover:text-ink print:hidden"
+            >
               <Icon name="left" className="-ml-1 size-3.5" />
               {parent.name}
             </Link>
@@ -35,7 +38,7 @@ export function Page({ title, description, actions, parent, badge, children }: P
           </div>
           {description !== undefined && <div className="mt-1 max-w-2xl text-base text-soft">{description}</div>}
         </div>
-        {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
+        {actions !== undefined && <div className="flex flex-wrap gap-2 print:hidden">{actions}</div>}
       </header>
       {children}
     </div>
