@@ -138,7 +138,10 @@ export const adminRetirementSchema = Type.Object(
     retirement_note: orNull(Type.String()),
     withdrawn_at: orNull(isoTimeSchema),
     reminders_sent: Type.Integer(),
-    reminders_pending: Type.Integer(),
+    reminders_pending: Type.Integer({
+      description:
+        'Emails that are due and not sent yet. Those of a later day are not counted: their recipients are found on that day.',
+    }),
   },
   { $id: 'Retirement' },
 );

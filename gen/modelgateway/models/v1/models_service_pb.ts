@@ -880,7 +880,7 @@ export type AdminRetirement = Message<"modelgateway.models.v1.AdminRetirement"> 
   remindersSent: bigint;
 
   /**
-   * Mails which are still to be sent.
+   * Mails which are due and not sent yet; the recipients of later ones are found when they are due.
    *
    * @generated from field: uint64 reminders_pending = 6;
    */

@@ -8,7 +8,7 @@ import type { Reminder } from './types.ts';
 
 const refreshMs = 5000;
 
-/** Who has been or will be told of a model's retirement. */
+/** Who has been told of a model's retirement, or is about to be. */
 export function Reminders({ model }: { model: string }) {
   return (
     <PagedCard<Reminder>
@@ -35,7 +35,7 @@ const points = {
 } as const;
 
 const statuses = {
-  pending: ['warn', 'To come'],
+  pending: ['warn', 'Waiting'],
   sent: ['good', 'Sent'],
   failed: ['danger', 'Failed'],
   cancelled: ['neutral', 'Cancelled'],

@@ -57,7 +57,9 @@ export function previewMail(
 /** Days before the retirement on which mails are due, besides the announcement. */
 const mailDays = [30, 7, 1, 0];
 
+/** Past is what is over by a minute, in which times are shown: what happens at this moment is not. */
 export type TimelinePoint = { at: Date; name: string; past: boolean };
+const minuteMs = 60_000;
 
 /** Everything that happens from the announcement to the end. A point that has passed when the date is set is skipped, not sent late. */
 export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now: Date): TimelinePoint[] {
@@ -78,5 +80,5 @@ export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now:
       if (days === 0 || at > deprecatedAt) points.push({ at, name });
     }
   }
-  return points.map((point) => ({ ...point, past: point.at <= now }));
+  return points.map((point) => ({ ...point, past: point.at.getTime() + minuteMs <= now.getTime() }));
 }

@@ -120,10 +120,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
                   </code>
                 ),
               ],
-              [
-                'Emails',
-                `${formatCount(retirement.reminders_sent)} sent, ${formatCount(retirement.reminders_pending)} to come`,
-              ],
+              ['Emails', emailsOf(retirement)],
               ...(retirement.withdrawn_at === null
                 ? []
                 : [['Withdrawn', <Time key="withdrawn" value={retirement.withdrawn_at} />] as const]),
@@ -139,3 +136,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
     </Card>
   );
 }
+
+/** What became of those that were due: the recipients of a later one are found when it is due. */
+const emailsOf = ({ reminders_sent, reminders_pending }: AdminRetirement): string =>
+  `${formatCount(reminders_sent)} sent${reminders_pending === 0 ? '' : `, ${formatCount(reminders_pending)} waiting`}`;
