@@ -1,7 +1,8 @@
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { backoffMsMax } from '../domain/retry.ts';
 import { type HeldJob, leaseMs } from './take-jobs.ts';
-import { presentSql } from './time.ts';
+import { hasComeSql, isOfBeforeSql, presentSql } from './time.ts';
 
 /** Extends the leases of a worker's jobs; returns the ids of those that it still holds. */
 export async function extendLeases(
@@ -21,11 +22,18 @@ export async function extendLeases(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Puts the jobs of silent workers back into the queue. */
+/**
+ * Puts the jobs of silent workers back into the queue. A lease that ends later than any can is of before the database's clock went back, and
+ * ends as if it were extended now: its worker may be alive.
+ */
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
   const { rowCount } = await database.query({
     name: 'jobs-reclaim',
-    text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null
+    text: `with turned_back as (
+        update jobs set lease_expires_at = ${presentSql(1)} + interval '${leaseMs} milliseconds'
+        where status = ${JobStatus.IN_PROGRESS} and ${isOfBeforeSql('lease_expires_at', 1, leaseMs)}
+      )
+      update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null
       where (tenant_id, id) in (
         select tenant_id, id from jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}
         for update skip locked)`,
@@ -40,7 +48,9 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
  */
 export const dueStatement = (shiftMs: number) => ({
   text: `select
-      exists (select 1 from jobs.jobs where status = ${JobStatus.QUEUED} and available_at <= ${presentSql(1)}) as is_queued,
-      exists (select 1 from jobs.jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}) as is_lapsed`,
+      exists (select 1 from jobs.jobs where status = ${JobStatus.QUEUED}
+        and ${hasComeSql('available_at', 1, backoffMsMax)}) as is_queued,
+      exists (select 1 from jobs.jobs where status = ${JobStatus.IN_PROGRESS}
+        and ${hasComeSql('lease_expires_at', 1, leaseMs)}) as is_lapsed`,
   values: [shiftMs],
 });

@@ -8,8 +8,9 @@ import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type Allowance, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
+import { backoffMsMax } from '../domain/retry.ts';
 import { inRowBytesMax } from './bodies.ts';
-import { presentSql } from './time.ts';
+import { hasComeSql, presentSql } from './time.ts';
 
 /** A job held by a worker. */
 export type TakenJob = {
@@ -80,7 +81,7 @@ const take = `
     cross join lateral (
       select jobs.tenant_id, jobs.id, jobs.body_bytes from jobs
       where jobs.status = ${JobStatus.QUEUED} and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
-        and jobs.model = lane.model and jobs.available_at <= ${presentSql(7)}
+        and jobs.model = lane.model and ${hasComeSql('jobs.available_at', 7, backoffMsMax)}
       order by jobs.id limit lane.slots for update skip locked
     ) as waiting
   ), chosen as (

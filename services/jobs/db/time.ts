@@ -13,7 +13,18 @@ export const clockShiftMs = (clock: Pick<Clock, 'now'>): number => {
 export const presentSql = (parameter: number): string =>
   `(clock_timestamp() + $${parameter}::float8 * interval '1 millisecond')`;
 
-/** The same, taken once for a statement: only such a moment can be looked up in an index. */
+/**
+ * Whether the time in a column, which is never further ahead than `aheadMsMax`, has come, or is of before the database's clock went back. The
+ * parameter with this number is clockShiftMs.
+ */
+export const hasComeSql = (column: string, parameter: number, aheadMsMax: number): string =>
+  `(${column} <= ${presentSql(parameter)} or ${isOfBeforeSql(column, parameter, aheadMsMax)})`;
+
+/** Whether it is of before that. */
+export const isOfBeforeSql = (column: string, parameter: number, aheadMsMax: number): string =>
+  `${column} > ${presentSql(parameter)} + interval '${aheadMsMax} milliseconds'`;
+
+/** The current time, taken once for a statement: only such a moment can be looked up in an index. */
 export const momentSql = (parameter: number): string => `(select ${presentSql(parameter)})`;
 
 /** Whether a job has not expired, in SQL; the parameter with this number is clockShiftMs. To its owner an expired job is gone. */

@@ -4,7 +4,8 @@ import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 export const attemptsMax = 6;
 
 const backoffMsFirst = 1_000;
-const backoffMsMax = 60_000;
+/** The longest that a job waits for its next attempt, in milliseconds. */
+export const backoffMsMax = 60_000;
 
 /** Faults that pass by themselves. All others would recur. */
 const transientReasons: ReadonlySet<ErrorReason> = new Set([

@@ -142,7 +142,7 @@ test('the room of a job that failed while Billing was away is given back once it
     const bytes = Buffer.from(toBinary(JobHoldSchema, hold));
     await database.pool.query('update jobs set hold = $1, hold_expires_at = now() where id = $2', [bytes, id]);
   }
-  await database.pool.query(`update jobs set available_at = now() + interval '1 hour' where id = $1`, [waiting]);
+  await database.pool.query(`update jobs set available_at = now() + interval '1 minute' where id = $1`, [waiting]);
   const deps = workerDeps(database, () => Promise.reject(gatewayError(ErrorReason.INVALID_REQUEST, 'refused')));
   const settle = async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD }] });
   const worker = new JobWorker({ ...deps, billing: { ...deps.billing, settle } }, workerDefaults);

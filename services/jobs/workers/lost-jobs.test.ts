@@ -16,6 +16,7 @@ import { rowsOf } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
+import { dueStatement } from '../db/leases.ts';
 import { leaseMs } from '../db/take-jobs.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
@@ -114,6 +115,45 @@ describe('a worker that falls silent', () => {
     );
     await waitFor(async () => (await statuses())[4] === 1, { description: 'the end of the job' });
     await worker.close(1_000);
+  });
+});
+
+describe('after the database’s clock went back', () => {
+  const isDue = async () => (await database.query(dueStatement(0))).rows[0];
+
+  test('jobs that were queued before are run at once', async () => {
+    await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query(`update jobs set available_at = available_at + interval '1 hour'`);
+    expect(await isDue()).toMatchObject({ is_queued: true });
+    await using stack = new AsyncDisposableStack();
+    const worker = new JobWorker(
+      workerDeps(database, () => {}),
+      workerDefaults,
+    );
+    stack.defer(() => worker.close(1_000));
+    await waitFor(async () => (await completed()) === 2, { description: 'the end of both jobs' });
+  });
+
+  test('the jobs of a worker that had died before are run once a new lease would have lapsed, and a live one keeps its own', async () => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query(
+      `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, fence = 1, attempts = 1, started_at = now(),
+        lease_expires_at = now() + interval '1 hour'`,
+    );
+    expect(await isDue()).toMatchObject({ is_lapsed: true });
+    const clock = new ClockAhead();
+    await using stack = new AsyncDisposableStack();
+    const worker = new JobWorker(
+      workerDeps(database, () => {}, clock),
+      workerDefaults,
+    );
+    stack.defer(() => worker.close(1_000));
+    worker.reclaim();
+    await waitFor(async () => (await isDue())?.is_lapsed === false, { description: 'the lease to be of now' });
+    expect(await statuses()).toEqual({ [JobStatus.IN_PROGRESS]: 1 });
+    clock.aheadMs = leaseMs + 1_000;
+    worker.reclaim();
+    await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
   });
 });
 
