@@ -198,6 +198,7 @@ describe('refusals', () => {
     [{ messages: user('x'), stream: 'yes' }, 'stream'],
     [{ messages: user('x'), max_tokens: 1.5 }, 'max_tokens'],
     [{ messages: user('x'), max_tokens: 99_999 }, 'max_tokens'],
+    [{ messages: user('x'), max_completion_tokens: 99_999 }, 'max_completion_tokens'],
     [{ messages: user('x'), stop: [1] }, 'stop'],
     [{ messages: user('x'), tools: [{ type: 'function' }] }, 'tools'],
     [

@@ -15,10 +15,9 @@ export async function chatCompletions(call: Call): Promise<Answer> {
   const n = integerField(json, 'n', 1, 128) ?? 1;
   const stop = stopField(json);
   const tools = readTools(json);
-  const asked =
-    integerField(json, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ??
-    integerField(json, 'max_tokens', 1, Number.MAX_SAFE_INTEGER);
-  const tokensMax = outputLimit(asked, model.outputTokensMax);
+  const limitField = json.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens';
+  const asked = integerField(json, limitField, 1, Number.MAX_SAFE_INTEGER);
+  const tokensMax = outputLimit(asked, model.outputTokensMax, limitField);
 
   const prompt = await readChatPrompt(call, tools);
   checkContext(model.contextWindowTokens, prompt.tokens, asked ?? 1, 'messages');

@@ -23,7 +23,7 @@ export async function textCompletions(call: Call): Promise<Answer> {
   }
   const stop = stopField(json);
   const asked = integerField(json, 'max_tokens', 0, Number.MAX_SAFE_INTEGER) ?? tokensMaxDefault;
-  const tokensMax = outputLimit(asked, model.outputTokensMax);
+  const tokensMax = outputLimit(asked, model.outputTokensMax, 'max_tokens');
 
   const prompts = readInputs(json.prompt ?? '', 'prompt', promptsMax, tokens);
   let promptTokens = 0;

@@ -16,12 +16,12 @@ export function checkContext(windowTokens: number, promptTokens: number, outputT
   );
 }
 
-/** The most tokens of an answer; refuses a wish that exceeds the model. */
-export function outputLimit(asked: number | undefined, outputTokensMax: number): number {
+/** The most tokens of an answer; refuses a wish that exceeds the model, naming the field `param`. */
+export function outputLimit(asked: number | undefined, outputTokensMax: number, param: string): number {
   if (asked !== undefined && asked > outputTokensMax) {
     throw new Refusal(
-      `max_tokens is too large: ${asked}. This model supports at most ${outputTokensMax} completion tokens.`,
-      { param: 'max_tokens', code: 'invalid_value' },
+      `${param} is too large: ${asked}. This model supports at most ${outputTokensMax} completion tokens.`,
+      { param, code: 'invalid_value' },
     );
   }
   return asked ?? outputTokensMax;
