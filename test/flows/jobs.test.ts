@@ -15,14 +15,15 @@ import { waitFor } from '../support/wait-for.ts';
 
 const clock = new ClockAhead();
 
+/** For tokens of either kind. */
+const dollarPerMillion = { input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 1 };
+
 let bench: InferenceBench;
 const call = (method: string, path: string, token: string, body?: unknown) =>
   bench.gateway.call(method, path, token, body);
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
-  // A dollar per million tokens of either kind.
-  const price = { input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 1 };
-  await bench.admin('POST', '/prices', { model: 'sim-chat', ...price });
+  await bench.admin('POST', '/prices', { model: 'sim-chat', ...dollarPerMillion });
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
@@ -45,7 +46,8 @@ const inState = (id: string, status: string) =>
   waitFor(async () => (await job(id)).status === status, { description: `${id} being ${status}`, intervalMs: 5 });
 const cancel = (id: string) => call('POST', `/api/v1/jobs/${id}/cancel`, bench.session);
 
-const events = async (keyId: string): Promise<{ success: boolean; cost_usd: number; error_code: string | null }[]> =>
+type EventJson = { occurred_at: string; success: boolean; cost_usd: number; error_code: string | null };
+const events = async (keyId: string): Promise<EventJson[]> =>
   (await call('GET', `/api/v1/usage/history?limit=100&api_key_id=${keyId}`, bench.session)).json.data;
 /** All events of a key, once there are `count` of them. */
 const eventsOf = (keyId: string, count: number) =>
@@ -370,6 +372,25 @@ describe('what changes between submission and run', () => {
     const read = await call('GET', `/api/v1/jobs/${id}`, key.key);
     expect([read.status, read.json.error.code]).toEqual([403, 'ip_not_allowed']);
     await call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session);
+  });
+
+  test('the price is raised after the job has started: its charge is that of the time by which reports count it', async () => {
+    bench.session = await bench.gateway.login();
+    await bench.renew();
+    const id = await parked();
+    const raised = clock.now() + 20_000;
+    const price = { model: 'sim-chat', input_per_million_tokens_usd: 3, output_per_million_tokens_usd: 3 };
+    await bench.admin('POST', '/prices', { ...price, effective_from: new Date(raised).toISOString() });
+    unpark();
+    const { usage } = await ended(id);
+    const [event] = await eventsOf(bench.key.id, 1);
+    expect(Date.parse(event!.occurred_at)).toBeLessThan(raised);
+    expect(event!.cost_usd).toBe(usage.total_tokens / 1_000_000);
+    // What starts from then on costs the new price.
+    const { usage: later } = await ended((await submit()).json.id);
+    const [newest] = await eventsOf(bench.key.id, 2);
+    expect(newest!.cost_usd).toBe((3 * later.total_tokens) / 1_000_000);
+    await bench.admin('POST', '/prices', { model: 'sim-chat', ...dollarPerMillion });
   });
 
   test('the model is retired: the job fails with model_sunset', async () => {

@@ -2,6 +2,7 @@ import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { isUuidv7, uuidv7Ms } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
@@ -52,7 +53,7 @@ export const invoke = (deps: InvokeDeps) =>
     const asked = { name: call.model, operation, tenantId: caller.tenantId, constraints };
     let model = admitModel(deps.catalog, asked, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
-    const price = priceAt(model.prices, nowMs);
+    const price = priceAt(model.prices, datedMs(request, nowMs)) ?? priceAt(model.prices, nowMs);
     const admitting = admitCall(deps, request.hold, { caller, constraints, call, model, price });
     let admission: Admission;
     if (admitting instanceof Promise) {
@@ -150,6 +151,13 @@ function admitCall(deps: InvokeDeps, jobHold: JobHold | undefined, asked: HoldAs
 
 const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>
   jobId === '' ? null : { id: jobId, successId: eventId, unmeteredReasons };
+
+/**
+ * When reports count a call: a background job from its first start on, whose price it has however late it runs. A model made anew since has
+ * none of that time.
+ */
+const datedMs = ({ jobId, eventId }: InvokeRequest, nowMs: number): number =>
+  jobId === '' || !isUuidv7(eventId) ? nowMs : uuidv7Ms(eventId);
 
 /** A file path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

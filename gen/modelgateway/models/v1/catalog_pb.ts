@@ -80,7 +80,7 @@ export type CatalogModel = Message<"modelgateway.models.v1.CatalogModel"> & {
   deployments: Deployment[];
 
   /**
-   * The price in force when the snapshot was made and those which follow, by effective_from.
+   * All its prices, by effective_from: those of before too, which background jobs that started under them are charged.
    *
    * @generated from field: repeated modelgateway.models.v1.Price prices = 4;
    */
