@@ -79,6 +79,19 @@ test('a key without requests has no success rate: 0% would say that all of them 
   await close();
 });
 
+test('what a key cost is one menu away from its analytics, which show no money', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, keyPath());
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Requests and costs' }).click();
+  const requests = page.getByRole('table', { name: 'Requests' });
+  await requests.locator('td[data-label="Cost"]').first().waitFor();
+  expect(new Set(await requests.locator('td[data-label="Key"]').allTextContents())).toEqual(
+    new Set(['Checkout production']),
+  );
+  await close();
+});
+
 test('the model filter narrows tiles and chart, never the Usage by model table', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, keyPath());

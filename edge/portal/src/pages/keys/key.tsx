@@ -62,7 +62,11 @@ export function KeyPage({ parameters }: PageParameters) {
             )}
             <Menu
               trigger={<IconButton icon="more" label="More actions" />}
-              items={[{ label: 'Delete', icon: 'trash', danger: true, onSelect: () => setDialog('delete') }]}
+              items={[
+                { label: 'Requests and costs', icon: 'chart', href: `/usage?by=request&key=${id}` },
+                'line',
+                { label: 'Delete', icon: 'trash', danger: true, onSelect: () => setDialog('delete') },
+              ]}
             />
           </>
         )
