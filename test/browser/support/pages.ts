@@ -4,7 +4,7 @@ import type { World } from './world/index.ts';
 export type PageOfPortal = { name: string; path: string; as: 'nobody' | 'member' | 'owner' | 'operator' };
 
 export function pagesOf(
-  ids: Pick<World, 'invitationToken' | 'keyId' | 'invoiceId' | 'jobId' | 'model' | 'people'>,
+  ids: Pick<World, 'invitationToken' | 'keyId' | 'teammatesKeyId' | 'invoiceId' | 'jobId' | 'model' | 'people'>,
 ): readonly PageOfPortal[] {
   const model = encodeURIComponent(ids.model);
   return [
@@ -17,6 +17,7 @@ export function pagesOf(
     { name: 'keys', path: '/keys', as: 'owner' },
     { name: 'create-key', path: '/keys?create=1', as: 'owner' },
     { name: 'key', path: `/keys/${ids.keyId}`, as: 'owner' },
+    { name: 'teammates-key', path: `/keys/${ids.teammatesKeyId}`, as: 'owner' },
     { name: 'models', path: '/models', as: 'owner' },
     { name: 'model', path: `/models/${model}`, as: 'owner' },
     { name: 'playground', path: '/playground', as: 'owner' },

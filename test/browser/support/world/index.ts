@@ -15,6 +15,8 @@ export type World = {
   /** The owner's key with usage, with restrictions and five days left. */
   keyId: string;
   restrictedKeyId: string;
+  /** The admin's key, of the same name as the owner's. */
+  teammatesKeyId: string;
   invoiceId: string;
   invoiceNumber: string;
   /** Of the invitation that nobody has accepted yet. */
@@ -51,7 +53,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     key_type: 'management',
     scopes: ['usage:read_report', 'billing:read_current'],
   });
-  await create(admin.token, { name: 'Checkout production', spend_cap_usd: 25 });
+  const teammates = await create(admin.token, { name: 'Checkout production', spend_cap_usd: 25 });
   await create(admin.token, { name: 'Load test' });
   await create(member.token, { name: 'First steps' });
   await ok(gateway, 'POST', '/invitations', owner.token, { email: 'new.colleague@example.com', role: 'member' });
@@ -73,6 +75,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     invitationToken,
     keyId: checkout.id,
     restrictedKeyId: nightly.id,
+    teammatesKeyId: teammates.id,
     invoiceId,
     invoiceNumber,
     jobId: await runJobs(gateway, owner),
