@@ -4,6 +4,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { returnHold } from '../budget/return-hold.ts';
 import { bodyKinds, readBody } from '../db/bodies.ts';
 import { requeueJob, saveHold } from '../db/end-jobs.ts';
@@ -47,6 +48,7 @@ export class JobWorker {
   readonly #options: JobWorkerOptions;
   readonly #ends: EndBatches;
   readonly #room = new ModelRoom();
+  readonly #takings: RepeatedFailures;
   readonly #runs = new Map<string, Run>();
   readonly #heartbeat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | null = null;
@@ -62,6 +64,7 @@ export class JobWorker {
   constructor(deps: JobWorkerDeps, options: JobWorkerOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#takings = new RepeatedFailures('taking jobs from the queue', deps.logger);
     this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs });
     this.#heartbeat = setInterval(() => void this.keepLeases(), leaseMs / 3);
     this.#takeSoon();
@@ -165,8 +168,9 @@ export class JobWorker {
         this.#start(jobs);
         this.#isDue ||= isMore;
         this.#isBounded ||= isBounded;
+        this.#takings.succeeded();
       })
-      .catch((err) => this.#deps.logger.warn({ err }, 'jobs could not be taken from the queue; trying again'))
+      .catch((err) => this.#takings.failed(err, 'failed; trying again'))
       .finally(() => {
         this.#taking = null;
         this.#takeSoon();

@@ -14,11 +14,12 @@ import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { dueStatement } from '../db/leases.ts';
 import { leaseMs } from '../db/take-jobs.ts';
-import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 import { startJobWorker } from './start.ts';
 
@@ -308,4 +309,25 @@ test('a worker runs no job before it can hear that one is cancelled', async () =
   const worker = await starting;
   await waitFor(() => ran === 1, { description: 'the job to run' });
   await worker.close();
+});
+
+test('a worker that once cannot take jobs, as on a busy machine, warns nobody, and warns once it cannot again', async () => {
+  await using proxy = await startPostgresProxy(url);
+  const { lines, logger } = logCollector();
+  const behind = await openJobsDatabase(proxy.url);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => behind.close());
+  await proxy.set({ kind: 'refuse' });
+  const worker = new JobWorker({ ...workerDeps(behind, () => {}), logger }, workerDefaults);
+  const failures = () => lines.filter(({ msg }) => String(msg).startsWith('taking jobs from the queue'));
+  await waitFor(() => failures().length === 1, { description: 'the first failure' });
+  expect(failures()).toMatchObject([{ level: 20 }]);
+  worker.wake();
+  await waitFor(() => failures().length === 2, { description: 'the second' });
+  expect(failures()[1]).toMatchObject({ level: 40, failures: 2 });
+  await proxy.set({ kind: 'pass' });
+  worker.wake();
+  await waitFor(() => failures().length === 3, { description: 'success' });
+  expect(failures()[2]!.msg).toBe('taking jobs from the queue works again');
+  await worker.close(1_000);
 });

@@ -16,6 +16,7 @@ import {
 } from '../../../test/support/keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { keepHouse } from '../workers/housekeeping.ts';
 import { openLeaseKeeper } from './lease-keeper.ts';
@@ -331,6 +332,26 @@ test('a Keys process without a database extends a lease only if nobody can have 
   await keeper.close();
   expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
+});
+
+test('a database that is late once, as on a busy machine, is no warning; one that does not answer again is', async () => {
+  const { lines, logger } = logCollector();
+  let isAway = false;
+  const query: ServiceDatabase['query'] = (asked) =>
+    isAway ? Promise.reject(new Error('away')) : database.query(asked);
+  const clock = new ManualClock(0);
+  const keeper = await openLeaseKeeper({ database: { query, service: 'keys' }, clock, logger, beatMs: 3_600_000 });
+  const beat = () => keeper.settleLapsed().catch(() => {});
+  const warnings = () => lines.filter(({ level }) => Number(level) >= 40);
+  isAway = true;
+  await beat();
+  expect([keeper.isInTouch, warnings()]).toEqual([false, []]);
+  await beat();
+  expect(warnings()).toMatchObject([{ msg: expect.stringContaining('edges go on with the keys they know') }]);
+  isAway = false;
+  await waitFor(() => beat().then(() => keeper.isInTouch), { description: 'the database to be back' });
+  expect(lines.at(-1)).toMatchObject({ level: 30, msg: 'the database works again' });
+  await keeper.close();
 });
 
 test('nobody waits for an edge that has left', async () => {

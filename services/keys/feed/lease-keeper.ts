@@ -5,6 +5,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Acknowledgement, acknowledge, dropWatcher, leaseMs } from '#shared/leased-feed/leases.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { dropLapsed, noteDeadNeighbours, noteGone, noteInTouch } from './keepers.ts';
 
 /**
@@ -52,6 +53,7 @@ export async function openLeaseKeeper(options: {
   const keeperId = uuidv7();
   const keeper = { id: keeperId, outageMs: outageMsMax };
   const grants = new Map<string, Grant>();
+  const failures = new RepeatedFailures('the database', logger);
   /** The database's last answer: its time, and when it came, both in milliseconds. */
   let contact: { databaseMs: number; heardMs: number } | null = null;
   let isInTouch = true;
@@ -71,11 +73,10 @@ export async function openLeaseKeeper(options: {
       contact = { databaseMs: answer.atMs, heardMs: systemClock.monotonic() };
       if (!answer.counted) throw new Error('the database answered too late');
       for (const [edgeId, grant] of grants) if (extendedEdgeIds.includes(edgeId)) grant.isExtended = false;
-      if (!isInTouch) logger.info('the database is back: it records the leases of edges again');
+      failures.succeeded();
       isInTouch = true;
     } catch (err) {
-      if (isInTouch)
-        logger.warn({ err }, 'the database is out of reach: edges go on with the keys they know for at most a minute');
+      failures.failed(err, 'does not answer Keys: edges go on with the keys they know for at most a minute');
       isInTouch = false;
     }
     for (const [edgeId, grant] of grants) if (nowMs > grant.recordedMs + outageMsMax) grants.delete(edgeId);
