@@ -48,6 +48,26 @@ test('what a vanished edge held is free once it can no longer report calls, and 
   expect(await heldNow()).toBe(0n);
 });
 
+test('what an edge held that vanished before the database’s clock went back is free as soon as it would have been', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const key = { spendCapNanoUsd: 100n * costMax };
+  const vanished = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
+  await vanished.hold(caller, key, costMax);
+  const isHeld = async () => {
+    const held = 'select from spend where tenant_id = $1 and held_nano_usd > 0';
+    return (await billing.deps.database.pool.query(held, [caller.tenantId])).rowCount! > 0;
+  };
+  billing.travel(-3_600_000);
+  await tidyLeases(billing.deps);
+  billing.travel(timeToLiveMs + lateMs - 10_000);
+  await tidyLeases(billing.deps);
+  expect(await isHeld()).toBe(true);
+  billing.travel(10_000);
+  await tidyLeases(billing.deps);
+  expect(await isHeld()).toBe(false);
+});
+
 test('even if nobody asks, what a vanished edge held is freed, as is what it had used once no charge can come any more', async () => {
   await using billing = await startTestBilling();
   const { tenantId, userId, apiKeyId } = someone();

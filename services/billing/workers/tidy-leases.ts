@@ -10,6 +10,8 @@ import { type BudgetKey, changeHeld, SpendSums } from '../leasing/spend.ts';
 
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
+/** What is stored after the time was looked up, but before a statement runs, is a little ahead. */
+const aheadMsMax = 10_000;
 
 /** Lets overdue leases lapse and deletes old ones; a demand for room does the former itself. */
 export async function tidyLeases({
@@ -17,6 +19,7 @@ export async function tidyLeases({
   databaseNow,
 }: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<void> {
   const now = new Date(await databaseNow(database.pool));
+  await turnBack(database, now);
   const { rows: overdue } = await database.query<BudgetRow>({
     name: 'budgets-with-overdue-leases',
     text: `
@@ -39,6 +42,18 @@ export async function tidyLeases({
   for (const row of old) {
     await sqlTransaction(database, async (sql) => forgetLeases(sql, budgetOf(row), row.ids, await databaseNow(sql)));
   }
+}
+
+/** A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now. */
+async function turnBack(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
+  await database.query({
+    name: 'turn-back-leases',
+    text: `
+      update leases set settled_at = $1, expires_at = expires_at - (settled_at - $1) where id in (
+        select id from leases where state = ${LeaseState.HELD} and settled_at > $1::timestamptz + interval '${aheadMsMax} milliseconds'
+        for update skip locked)`,
+    values: [now],
+  });
 }
 
 type BudgetRow = { tenant_id: string; kind: BudgetKind; subject_id: string; period_start: string };
