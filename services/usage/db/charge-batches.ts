@@ -9,7 +9,10 @@ export type ChargeBatch = { id: string; events: readonly UsageEvent[] };
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/** The oldest batches that have been in the outbox for a while, together at most `eventsMax` events unless the first alone has more. */
+/**
+ * The oldest batches that have been in the outbox for a while, together at most `eventsMax` events unless the first alone has more. Those of
+ * the future are of before the database's clock went back.
+ */
 export async function leftBehind(
   database: Database,
   { olderThanMs, eventsMax }: { olderThanMs: number; eventsMax: number },
@@ -17,7 +20,9 @@ export async function leftBehind(
   const { rows } = await database.query<EventRow & { batch_id: string }>({
     name: 'charge-batches-left',
     text: `with oldest as (
-        select * from charge_batches where stored_at <= now() - $1 * interval '1 millisecond' order by id limit 100
+        select * from charge_batches
+        where stored_at <= now() - $1 * interval '1 millisecond' or stored_at > now() + interval '10 seconds'
+        order by id limit 100
       ),
       counted as (
         select *, sum(cardinality(event_ids)) over (order by id) as events_so_far, row_number() over (order by id) as place

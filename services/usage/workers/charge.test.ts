@@ -88,15 +88,21 @@ test('many small batches left by an outage are passed on together', async () => 
   expect(billing.calls()).toBe(1);
 });
 
-test('what a dead process left behind is passed on by another within seconds, without anything new', async () => {
-  const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(500) }));
-  await usage.client.record({ events }, asService());
-  await database.query({ text: `update charge_batches set stored_at = now() - interval '5 seconds'` });
-  const billing = forgetfulBilling(0);
-  const worker = startChargeWorker({ database, billing, metrics, logger });
-  await waitFor(() => billing.charged.size === events.length, { description: 'the charge' });
-  await worker.close();
-});
+test.each([
+  ['5 seconds ago', "now() - interval '5 seconds'"],
+  ['before the database’s clock went back', "now() + interval '1 hour'"],
+])(
+  'what a dead process left behind %s is passed on by another within seconds, without anything new',
+  async (_, storedAt) => {
+    const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(500) }));
+    await usage.client.record({ events }, asService());
+    await database.query({ text: `update charge_batches set stored_at = ${storedAt}` });
+    const billing = forgetfulBilling(0);
+    const worker = startChargeWorker({ database, billing, metrics, logger });
+    await waitFor(() => billing.charged.size === events.length, { description: 'the charge' });
+    await worker.close();
+  },
+);
 
 test.each([
   ['while Billing answers', 0],
