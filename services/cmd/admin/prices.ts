@@ -19,7 +19,7 @@ export const priceCommands: readonly AdminCommand[] = [
   {
     name: 'prices list',
     usage: '[--model name]',
-    summary: 'Lists the prices in force, and those that follow.',
+    summary: 'Lists prices: past ones, those in force, and those that follow.',
     options: { model: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const entries = await catalogModels(models, textOption(args, 'model'), asOperator);

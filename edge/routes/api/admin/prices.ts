@@ -47,7 +47,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List prices',
-        description: 'Prices in force, and those that follow.',
+        description: 'Past prices, those in force, and those that follow.',
         response: { 200: pageOf(priceSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },
