@@ -122,7 +122,7 @@ describe('a worker that falls silent', () => {
 describe('after the database’s clock went back', () => {
   const isDue = async () => (await database.query(dueStatement(0))).rows[0];
 
-  test('jobs that were queued before are run at once', async () => {
+  test('jobs that waited for another attempt are run at once', async () => {
     await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query(`update jobs set available_at = available_at + interval '1 hour'`);
     expect(await isDue()).toMatchObject({ is_queued: true });

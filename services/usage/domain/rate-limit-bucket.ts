@@ -32,21 +32,28 @@ function grantConcurrent(wanted: number, limit: number, others: readonly number[
 
 type LimitsPerMinute = Pick<RateLimits, 'requestsPerMinute' | 'tokensPerMinute'>;
 
-/** A subject's buckets over all replicas: the levels of grantFrom, under those limits. */
+/** A subject's buckets over all replicas: the levels of grantFrom, and under which limits they were filled, on average. */
 export type BucketLevels = LimitsPerMinute & { requestsMs: number; tokensMs: number };
 
 export const emptyBuckets: BucketLevels = { requestsMs: 0, tokensMs: 0, requestsPerMinute: 0, tokensPerMinute: 0 };
 
-/** The levels of the same buckets under the limits now in force. */
+/**
+ * The levels of the same buckets under the limits now in force. Of a lowered limit they keep by which they were filled: a replica that has
+ * not heard of a change yet would otherwise raise it again with each report, and empty the bucket.
+ */
 export const levelsUnder = (
   { requestsPerMinute, tokensPerMinute }: LimitsPerMinute,
   levels: BucketLevels,
 ): BucketLevels => ({
   requestsMs: levelUnder(requestsPerMinute, levels.requestsMs, levels.requestsPerMinute),
   tokensMs: levelUnder(tokensPerMinute, levels.tokensMs, levels.tokensPerMinute),
-  requestsPerMinute,
-  tokensPerMinute,
+  requestsPerMinute: Math.max(requestsPerMinute, levels.requestsPerMinute),
+  tokensPerMinute: Math.max(tokensPerMinute, levels.tokensPerMinute),
 });
+
+/** The limit by which a bucket was filled, on average, once `limit` has filled it from `levelMs` to `nextMs`. */
+const filledBy = (limit: number, levelMs: number, nextMs: number, before: number): number =>
+  nextMs > levelMs ? Math.round((levelMs * before + (nextMs - levelMs) * limit) / nextMs) : before;
 
 /**
  * What a replica is granted of a subject, and the resulting levels of the buckets, grants included. They have leaked up to now; `others` is
@@ -78,7 +85,17 @@ export function grantDemand(
       requestsFill: requests.levelMs / minuteMs,
       tokensFill: tokens.levelMs / minuteMs,
     },
-    levels: { ...levels, requestsMs: requests.levelMs, tokensMs: tokens.levelMs },
+    levels: {
+      requestsMs: requests.levelMs,
+      tokensMs: tokens.levelMs,
+      requestsPerMinute: filledBy(
+        limits.requestsPerMinute,
+        levels.requestsMs,
+        requests.levelMs,
+        levels.requestsPerMinute,
+      ),
+      tokensPerMinute: filledBy(limits.tokensPerMinute, levels.tokensMs, tokens.levelMs, levels.tokensPerMinute),
+    },
     concurrent,
   };
 }

@@ -116,6 +116,33 @@ test('of a raised limit only what was used is gone, not the time that it takes u
   expect((await ask(10_000, 8_000n)).tokens).toBe(8_000n);
 });
 
+test('replicas that disagree about a limit, since one has not heard of a change yet, let no more through than the larger one', async () => {
+  const changed = { kind: RateLimitSubjectKind.API_KEY, id: testId(66) };
+  const ask = async (replicaId: string, tokensPerMinute: number) => {
+    const demands = [{ subject: changed, limits: { ...limits, tokensPerMinute }, tokens: BigInt(tokensPerMinute) }];
+    return Number((await usage.client.quota({ replicaId, demands }, asService())).shares[0]!.tokens);
+  };
+  let granted = 0;
+  for (let round = 0; round < 5; round += 1) granted += (await ask(first, 10_000)) + (await ask(second, 100));
+  // A minute's worth, and what has leaked out meanwhile.
+  expect(granted).toBeLessThan(11_000);
+});
+
+test('of a limit that is lowered and raised again, what was used before is still gone', async () => {
+  const changed = { kind: RateLimitSubjectKind.API_KEY, id: testId(67) };
+  const ask = async (tokensPerMinute: number, tokens: bigint, tokensSettled = 0n) => {
+    const demands = [{ subject: changed, limits: { ...limits, tokensPerMinute }, tokens, tokensSettled }];
+    return Number((await usage.client.quota({ replicaId: first, demands }, asService())).shares[0]!.tokens);
+  };
+  expect(await ask(10_000, 4_000n)).toBe(4_000);
+  // Ten minutes of this limit, a tenth of one of the next.
+  expect(await ask(100, 0n, 1_000n)).toBe(0);
+  const left = await ask(10_000, 10_000n);
+  // But for the average's rounding, and what has leaked out meanwhile.
+  expect(left).toBeGreaterThanOrEqual(4_990);
+  expect(left).toBeLessThan(5_900);
+});
+
 test('a clock of the database that goes back refuses nobody, and dead replicas do not live on', async () => {
   const other = { kind: RateLimitSubjectKind.API_KEY, id: testId(64) };
   const ask = { subject: other, limits, requests: 400, tokens: 40_000n, concurrentRequests: 46 };

@@ -7,7 +7,7 @@ export class NoteFilledLimits extends Migration {
       -- Empty again, as after a crash of the database: that gives a subject a minute's worth at most.
       truncate rate_limit_buckets;
       alter table rate_limit_buckets
-        -- The limits of which the levels say how long they take to let as much through.
+        -- The limits under which the levels were filled, on average.
         add column requests_per_minute integer not null,
         add column tokens_per_minute integer not null;
     `);
