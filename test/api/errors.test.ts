@@ -467,6 +467,19 @@ describe('a client that asks before it sends its body', () => {
     expect(await ask({ authorization: `Bearer ${key}` })).toEqual([true, 200, 'keep-alive']);
   });
 
+  test('but sends it at once keeps its connection', async () => {
+    // While it is looked up whose key it is, the body comes.
+    const { key: newKey } = await gateway.createKey(await gateway.login());
+    const head = `host: gateway\r\nauthorization: Bearer ${newKey}\r\n`;
+    const sent = JSON.stringify(body);
+    const post = `POST /v1/chat/completions HTTP/1.1\r\n${head}expect: 100-continue\r\ncontent-type: application/json\r\n`;
+    const raw = await rawRequest(
+      gateway.url,
+      `${post}content-length: ${sent.length}\r\n\r\n${sent}GET /v1/models HTTP/1.1\r\n${head}connection: close\r\n\r\n`,
+    );
+    expect(raw.match(/HTTP\/1\.1 2\d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+  });
+
   test.each<[what: string, status: number, headers: () => Record<string, string | number>]>([
     ['no key', 401, () => ({})],
     ['an invented key', 401, () => ({ authorization: `Bearer ${makeKeySecret(new Uint8Array(32).fill(7))}` })],
