@@ -231,6 +231,18 @@ test('registration is unavailable, whatever is sent', async () => {
   }
 });
 
+test('a password is as strong however its accents are typed', async () => {
+  await join(fixture, 'accented@example.com');
+  await call('POST', '/auth/password/forgot', undefined, { email: 'accented@example.com' });
+  const token = await tokenMailedTo(fixture, 'accented@example.com');
+  for (const weak of ['Mậtkhẩu1', 'Mật-hậ1']) {
+    for (const form of ['NFC', 'NFD']) {
+      const refused = await call('POST', '/auth/password/reset', undefined, { token, password: weak.normalize(form) });
+      expect([refused.status, refused.body?.error.code], `${weak} ${form}`).toEqual([400, 'weak_password']);
+    }
+  }
+});
+
 test('a forgotten password is reset with the mailed token, and asking for it reveals nothing', async () => {
   await join(fixture, 'forgetful@example.com');
   const known = await call('POST', '/auth/password/forgot', undefined, { email: 'forgetful@example.com' });

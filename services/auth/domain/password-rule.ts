@@ -19,7 +19,9 @@ export function requireStrongPassword(password: string, param: 'password' | 'new
   throw invalidRequest(param, `The password is too weak: it needs ${listed.format(lacks)}.`, 'weak_password');
 }
 
-function passwordLacks(password: string): string[] {
+function passwordLacks(typed: string): string[] {
+  // As it is hashed: an accent that comes after its letter is no character of its own.
+  const password = typed.normalize('NFC');
   const lacks = rules.filter(([pattern]) => !pattern.test(password)).map(([, name]) => name);
   return [...password].length < passwordLengthMin ? [`at least ${passwordLengthMin} characters`, ...lacks] : lacks;
 }

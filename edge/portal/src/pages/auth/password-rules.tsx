@@ -1,6 +1,6 @@
 import { Icon } from '../../ui/icons.tsx';
 
-/** The password rule of service.md (Invitation flow). */
+/** The password rule of service.md (Invitation flow), for accents in one piece with their letters. */
 const rules: readonly { text: string; met: (password: string) => boolean }[] = [
   { text: 'At least 8 characters', met: (password) => [...password].length >= 8 },
   { text: 'An upper-case letter', met: (password) => /\p{Lu}/u.test(password) },
@@ -9,10 +9,14 @@ const rules: readonly { text: string; met: (password: string) => boolean }[] = [
   { text: 'A special character', met: (password) => /[^\p{L}\p{N}\s]/u.test(password) },
 ];
 
-export const passwordMeetsRules = (password: string): boolean => rules.every(({ met }) => met(password));
+export const passwordMeetsRules = (typed: string): boolean => {
+  const password = typed.normalize('NFC');
+  return rules.every(({ met }) => met(password));
+};
 
 /** The password rules, each ticked once it is met. */
-export function PasswordRules({ password }: { password: string }) {
+export function PasswordRules({ password: typed }: { password: string }) {
+  const password = typed.normalize('NFC');
   return (
     <ul aria-label="Password rules" className="grid grid-cols-2 gap-x-4 gap-y-1 text-sm">
       {rules.map(({ text, met }) => (
