@@ -18,7 +18,7 @@ export async function heldRequest(
       authorization: `Bearer ${token}`,
       'content-type': contentType,
       'content-length': Buffer.byteLength(body),
-      // Node tells the client to continue at the same time as it passes the head to the edge.
+      // The edge asks for the body when it begins to read it.
       expect: '100-continue',
     },
   });
