@@ -398,3 +398,12 @@ test('a deleted key and a teammate’s key are shown by their names, two of one 
   await page.getByText('This key was deleted').waitFor();
   await close();
 });
+
+test('an admin is not told to deactivate the owner whose key it is, which the API refuses', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin, keyPath());
+  await page.getByText(`· ${users.owner.email}`).waitFor();
+  await page.getByText('Only an owner can have all calls with their keys refused').waitFor();
+  expect(await page.getByRole('link', { name: 'deactivate them' }).count()).toBe(0);
+  await close();
+});

@@ -11,7 +11,7 @@ import { Analytics } from './analytics/analytics.tsx';
 
 /** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
 export function OtherKey({ id }: { id: string }) {
-  const { userId } = useClaims();
+  const { userId, role } = useClaims();
   const report = useGet<KeyAnalytics>(`/usage/api-keys/${id}/analytics`, undefined, { keepPrevious: false });
   const key = report.data;
   const ownerId = key?.key_user_id ?? '';
@@ -50,7 +50,12 @@ export function OtherKey({ id }: { id: string }) {
         {(loaded) => (
           <>
             <Notice>
-              <Standing report={loaded} isTeammates={isTeammates} isOwnerActive={owner?.is_active !== false} />
+              <Standing
+                report={loaded}
+                isTeammates={isTeammates}
+                isOwnerActive={owner?.is_active !== false}
+                mayDeactivate={role === 'owner' || owner?.role !== 'owner'}
+              />
             </Notice>
             <Analytics keyId={id} />
           </>
@@ -64,15 +69,20 @@ type StandingProps = {
   report: Pick<KeyAnalytics, 'key_name' | 'key_deleted' | 'key_user_id'>;
   isTeammates: boolean;
   isOwnerActive: boolean;
+  /** Whether the user may deactivate the key's owner: an admin may not if that is an owner of the organization. */
+  mayDeactivate: boolean;
 };
 
 /** Why the key is not among one's own, and what can be done about it. */
-function Standing({ report: { key_name, key_deleted, key_user_id }, isTeammates, isOwnerActive }: StandingProps) {
+function Standing({ report, isTeammates, isOwnerActive, mayDeactivate }: StandingProps) {
+  const { key_name, key_deleted, key_user_id } = report;
   // The API does not tell a key that never existed from one that the user may not see.
   if (key_name === null)
     return 'None of your keys has this id. If there never was such a key, everything below is zero.';
   if (key_deleted === true || !isTeammates) return 'This key was deleted. What it was used for stays on record.';
   if (!isOwnerActive) return 'Its owner is deactivated, so every call with it is refused.';
+  if (!mayDeactivate)
+    return 'A teammate’s key, which only they can change or delete. Only an owner can have all calls with their keys refused at once, by deactivating them.';
   return (
     <>
       A teammate’s key, which only they can change or delete. To have all calls with their keys refused at once,{' '}
