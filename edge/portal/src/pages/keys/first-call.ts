@@ -29,8 +29,11 @@ const reads: readonly (readonly [Scope, (days: string) => string])[] = [
   ['budgets:read_own', () => '/api/v1/profile/cost-limit'],
 ];
 
+/** What is read for admins and owners alone, whatever the key's scopes. */
+const adminScopes: readonly Scope[] = ['usage:read_breakdown', 'billing:read_invoices'];
+
 /**
- * A first call of a key with curl, one that its scopes and models allow; it reads the secret from MODEL_GATEWAY_KEY. Null if the scopes
+ * A first call of a key with curl, one that its scopes, its models and the role of its owner allow; it reads the secret from MODEL_GATEWAY_KEY. Null if they
  * allow nothing that can be tried without further ado. `today` is a day as the API takes it.
  */
 export function firstCall(
@@ -38,6 +41,7 @@ export function firstCall(
   models: readonly Model[],
   origin: string,
   today: string,
+  isAdmin: boolean,
 ): string | null {
   const allowed = key.model_allowlist ?? [];
   const usable = allowed.length === 0 ? models : models.filter(({ id }) => allowed.includes(id));
@@ -45,7 +49,7 @@ export function firstCall(
     const model = modelToTry(usable.filter((one) => one.operations.includes(operation)));
     if (key.scopes.includes(scope) && model !== undefined) return snippet('curl', operation, model.id, origin);
   }
-  const read = reads.find(([scope]) => key.scopes.includes(scope));
+  const read = reads.find(([scope]) => key.scopes.includes(scope) && (isAdmin || !adminScopes.includes(scope)));
   if (read === undefined) return null;
   const path = read[1](`start_date=${today}&end_date=${today}`);
   return `curl '${origin}${path}' \\\n  -H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;

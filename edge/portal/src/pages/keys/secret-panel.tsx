@@ -1,4 +1,4 @@
-import { useGet } from '../../api/hooks.ts';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import { localToday } from '../../api/server-clock.ts';
 import type { CreatedKey, Model } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
@@ -17,7 +17,8 @@ type SecretPanelProps = {
 /** Shows a secret, the only time that it can be read, and a call to try it with. */
 export function SecretPanel({ created, onDone }: SecretPanelProps) {
   const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: created.key_type === 'inference' });
-  const call = firstCall(created, models.data?.data ?? [], window.location.origin, localToday());
+  const isAdmin = useIsAdmin();
+  const call = firstCall(created, models.data?.data ?? [], window.location.origin, localToday(), isAdmin);
   return (
     <div className="grid gap-4">
       <Notice tone="warn">
