@@ -125,8 +125,14 @@ test('the decimal points of amounts are aligned, in tables and among the totals 
 test('an invoice prints in black on white, without the header of phones and what is there to be pressed, whatever theme its reader chose', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript("localStorage.setItem('theme', 'dark')");
+  await page.route(`**/documents/invoices/${portal.world.invoiceId}/transactions?*`, async (route) => {
+    const response = await route.fetch();
+    const { data, pagination } = await response.json();
+    await route.fulfill({ response, json: { data, pagination: { ...pagination, total_pages: 2, has_next: true } } });
+  });
   await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
   await page.getByRole('table', { name: 'Line items' }).waitFor();
+  await page.getByRole('button', { name: 'Next page' }).waitFor();
   const scheme = () => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
   expect(await scheme()).toBe('dark');
   await page.setViewportSize({ width: 794, height: 1123 });
@@ -134,13 +140,14 @@ test('an invoice prints in black on white, without the header of phones and what
   await page.emulateMedia({ media: 'print' });
   expect(await scheme()).toBe('light');
   for (const pressed of [
-    page.getByRole('button', { name: /^(Open navigation|Export requests|PDF of .*|CSV of this page)$/ }),
+    page.getByRole('button', { name: /^(Open navigation|Export requests|PDF of .*|CSV of this page|Next page)$/ }),
     page.getByRole('link', { name: 'Invoices' }),
   ]) {
     expect(await pressed.count()).toBe(0);
   }
   expect(await page.getByRole('table', { name: 'Line items' }).isVisible()).toBe(true);
   expect(await page.getByText('pending').isVisible()).toBe(true);
+  expect(await page.getByText('Page 1 of 2').isVisible()).toBe(true);
   await close();
 });
 

@@ -20,7 +20,7 @@ export function Pager({ pagination, onPage }: { pagination: Pagination; onPage: 
       <span className="tabular">
         Page {formatCount(page)} of {formatCount(total_pages)} · {formatCount(total)} in total
       </span>
-      <span className="flex gap-1">
+      <span className="flex gap-1 print:hidden">
         <IconButton icon="left" label="Previous page" disabled={!has_prev} onClick={() => onPage(page - 1)} />
         <IconButton icon="right" label="Next page" disabled={!has_next} onClick={() => onPage(page + 1)} />
       </span>
