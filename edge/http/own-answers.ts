@@ -60,20 +60,14 @@ export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListe
 function askWhenRead(this: Server, request: IncomingMessage, response: ServerResponse): void {
   const { shouldKeepAlive } = response;
   response.shouldKeepAlive = false;
-  let isAsked = false;
-  const ask = () => {
-    if (isAsked || response.headersSent) return;
-    isAsked = true;
-    response.shouldKeepAlive = shouldKeepAlive;
-    response.writeContinue();
+  request.read = (size) => {
+    request.read = IncomingMessage.prototype.read;
+    if (!response.headersSent) {
+      response.shouldKeepAlive = shouldKeepAlive;
+      response.writeContinue();
+    }
+    return request.read(size);
   };
-  request._read = (size) => {
-    request._read = IncomingMessage.prototype._read;
-    ask();
-    request._read(size);
-  };
-  // A body that came unasked is not read from the connection any more; Node keeps only connections that were asked.
-  request.once('end', ask);
   this.emit('request', request, response);
 }
 
