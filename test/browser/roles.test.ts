@@ -53,6 +53,8 @@ test('an admin invites, changes roles but makes no owner, and sees everyone’s 
   await signIn(page, portal.url, users.admin);
   expect(await links(page)).toEqual([...everybody, 'Members', 'Audit log']);
   await page.goto(`${portal.url}/organization`);
+  for (const name of [`Role of ${users.owner.email}`, `Deactivate ${users.owner.email}`])
+    await expect.poll(() => page.getByLabel(name).isDisabled()).toBe(true);
   await page.getByRole('button', { name: 'Invite someone' }).click();
   await dialog(page).getByLabel('Email').fill('nobody');
   await dialog(page).getByRole('button', { name: 'Send invitation' }).click();

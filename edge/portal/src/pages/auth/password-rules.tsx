@@ -5,7 +5,7 @@ const rules: readonly { text: string; met: (password: string) => boolean }[] = [
   { text: 'At least 8 characters', met: (password) => [...password].length >= 8 },
   { text: 'An upper-case letter', met: (password) => /\p{Lu}/u.test(password) },
   { text: 'A lower-case letter', met: (password) => /\p{Ll}/u.test(password) },
-  { text: 'A digit', met: (password) => /\d/.test(password) },
+  { text: 'A digit', met: (password) => /\p{Nd}/u.test(password) },
   { text: 'A special character', met: (password) => /[^\p{L}\p{N}\s]/u.test(password) },
 ];
 

@@ -29,6 +29,8 @@ export function Members() {
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);
   const [asked, setAsked] = useState<{ member: Member; question: Question } | null>(null);
+  /** Whether only an owner can change them: nobody else adds or removes owners. */
+  const isBeyond = (member: Member): boolean => member.role === 'owner' && claims.role !== 'owner';
   const columns: readonly Column<Member>[] = [
     {
       name: 'Member',
@@ -52,8 +54,7 @@ export function Members() {
         <Select
           aria-label={`Role of ${member.email}`}
           value={member.role}
-          // Only an owner can add or remove owners.
-          disabled={member.role === 'owner' && claims.role !== 'owner'}
+          disabled={isBeyond(member)}
           // Choosing in a list is not a decision yet: an arrow key chooses as well.
           onChange={(chosen) => {
             const isOwn = member.id === claims.userId;
@@ -85,7 +86,7 @@ export function Members() {
         <Button
           size="small"
           aria-label={`${member.is_active ? 'Deactivate' : 'Reactivate'} ${member.email}`}
-          disabled={member.id === claims.userId}
+          disabled={member.id === claims.userId || isBeyond(member)}
           onClick={() =>
             member.is_active
               ? setAsked({ member, question: deactivation(member) })
