@@ -17,7 +17,7 @@ import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
 import { headProblem, newRequestId } from './headers.ts';
-import { answerUnparsable, refuseConnect, refuseExpectation } from './socket-errors.ts';
+import { answerUnparsable, refuseConnect, refuseExpectation, resetWhatIsCutOff } from './socket-errors.ts';
 
 /*
  * What Fastify and Node would refuse in shapes of their own gets an answer in the documented shape. A server needs all three of these, and
@@ -51,7 +51,8 @@ export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListe
   createServer({ requireHostHeader: false, ...options }, handler)
     .on('checkContinue', askWhenRead)
     .on('checkExpectation', refuseExpectation)
-    .on('connect', refuseConnect);
+    .on('connect', refuseConnect)
+    .on('connection', resetWhatIsCutOff);
 
 /**
  * Asks a client that waits for it for its body only once somebody reads that; Node would ask at once. What is refused before gets its answer

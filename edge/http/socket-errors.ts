@@ -48,6 +48,20 @@ export const refuseOnSocket = (socket: Duplex, status: string, message: string):
 export const responseOn = (socket: Duplex & { _httpMessage?: ServerResponse | null }): ServerResponse | null =>
   socket._httpMessage ?? null;
 
+/**
+ * To HTTP/1.0 the end of the connection is the end of the answer (RFC 9112 section 6.3): one that is cut off would look whole, so its
+ * connection is reset instead of closed.
+ */
+export function resetWhatIsCutOff(socket: Socket): void {
+  const { destroy } = socket;
+  socket.destroy = (error) => {
+    socket.destroy = destroy;
+    const response = responseOn(socket);
+    const isCutOff = response?.headersSent && !response.writableFinished;
+    return isCutOff && response.req.httpVersion === '1.0' ? socket.resetAndDestroy() : socket.destroy(error);
+  };
+}
+
 /** Where an earlier request is being answered, the refusal would become part of that answer, so the connection is only closed. */
 function answerOnSocket(socket: Duplex, status: string, error: GatewayError): void {
   if (responseOn(socket)?.headersSent) {

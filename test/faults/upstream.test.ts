@@ -231,6 +231,23 @@ describe('an answer that breaks', () => {
   });
 });
 
+test('speech that breaks off does not look whole to HTTP/1.0 clients, such as some proxies', async () => {
+  const { hostname, port } = new URL(gateway.url);
+  const body = JSON.stringify({ model: 'sim-speech', voice: 'alloy', input: 'Hi '.repeat(100) });
+  simulator.next({ fault: { kind: 'cut', afterChunks: 1 } });
+  const proxy = connect(Number(port), hostname).setEncoding('latin1');
+  const head = ['POST /v1/audio/speech HTTP/1.0', `authorization: Bearer ${bench.key.key}`];
+  head.push('content-type: application/json', `content-length: ${body.length}`);
+  proxy.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  let answer = '';
+  const read = async () => {
+    for await (const piece of proxy) answer += piece;
+  };
+  await expect(read()).rejects.toMatchObject({ code: 'ECONNRESET' });
+  expect(answer).toMatch(/^HTTP\/1.1 200 /);
+  await lastEvent('upstream_error');
+});
+
 test('an answer with a byte order mark before it is read, and charged as reported', async () => {
   const choices = [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }];
   const usage = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
