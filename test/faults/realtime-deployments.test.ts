@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { WebSocketServer } from 'ws';
+import { type WebSocket, WebSocketServer } from 'ws';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { sessionUpdate, talksOfTests } from '../support/realtime-client.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../support/several-addresses.ts';
@@ -106,5 +106,24 @@ test('a session to which its upstream said nothing says nothing about it', async
   session.socket.terminate();
   await ended('mute', 'abandoned');
   for (const client of sockets.clients) client.terminate();
+  server.close();
+});
+
+test.each([
+  ['lost', 'the connection broke off', (upstream: WebSocket) => upstream.terminate()],
+  ['closed', 'closed with 1012 service restart', (upstream: WebSocket) => upstream.close(1012, 'service restart')],
+])('operators read that the connection of a running session was %s', async (model, reason, end) => {
+  const server = createServer((_request, response) => response.end('{"data":[]}'));
+  const sockets = new WebSocketServer({ server });
+  await deploy(model, await listening(server));
+  const accepted = once(sockets, 'connection') as Promise<[WebSocket]>;
+  const session = await openWith(model);
+  const [upstream] = await accepted;
+  await once(upstream, 'message');
+  end(upstream);
+  await session.event('error');
+  await ended(model, 'failed');
+  const told = logLines.find((line) => line.includes(`"${model}"`) && line.includes('a session was ended'));
+  expect(told).toContain(`a session was ended: ${reason}"`);
   server.close();
 });

@@ -88,7 +88,7 @@ export type UpstreamFailure = {
 export type SocketHandler = {
   onOpen(): void;
   onText(text: string): void;
-  /** The socket is closed; `reason` is for the log only. */
+  /** The socket is closed; `reason` is for the log only, and says little of a socket that never opened: a probe says why. */
   onClose(reason: string): void;
 };
 

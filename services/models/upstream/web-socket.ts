@@ -43,20 +43,16 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
     headers: options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` },
     dispatcher,
   });
-  let failure = 'the connection was not accepted';
   socket.addEventListener('open', () => {
     if (!over) handler.onOpen();
   });
   socket.addEventListener('message', ({ data }) => {
     if (!over && typeof data === 'string') handler.onText(data);
   });
-  socket.addEventListener('error', (event) => {
-    failure = (event as { message?: string }).message || failure;
-  });
   socket.addEventListener('close', ({ code, reason }) => {
     clearTimeout(cutOff);
     void dispatcher.destroy();
-    if (end()) handler.onClose(code === 1006 ? failure : `closed with ${code} ${reason}`);
+    if (end()) handler.onClose(code === 1006 ? 'the connection broke off' : `closed with ${code} ${reason}`);
   });
   return {
     send(text) {
