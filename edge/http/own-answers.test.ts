@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { serverOfOwnAnswers } from './own-answers.ts';
@@ -38,6 +38,20 @@ test('an answer whose connection is cut off does not look whole to HTTP/1.0 clie
     response.socket!.destroy();
   });
   await expect(unsent).rejects.toMatchObject(broken);
+});
+
+test('the connection of an HTTP/1.0 client that has ended its side is closed, whatever cuts off the answer', async () => {
+  const server = serverOfOwnAnswers({}, ({ socket }, response) => {
+    socket.once('end', () => response.destroy());
+    response.write(piece);
+  }).listen(0, '127.0.0.1');
+  const accepted = once(server, 'connection') as Promise<[Socket]>;
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.end('GET / HTTP/1.0\r\n\r\n').resume();
+  const [socket] = await accepted;
+  await once(socket, 'close');
+  server.close();
 });
 
 test('a whole answer of any length reaches HTTP/1.0 clients', async () => {

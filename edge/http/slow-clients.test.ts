@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -8,6 +9,7 @@ import { afterEach, expect, test } from 'vitest';
 import { startTestGateway } from '../../test/support/gateway.ts';
 import { edgeServer } from '../../test/support/routes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
+import { serverOfOwnAnswers } from './own-answers.ts';
 import { attendSlowClients, headTimeouts, type Patience, patience } from './slow-clients.ts';
 
 /** A fiftieth of the real one. */
@@ -34,7 +36,8 @@ async function* pieces() {
 let accepted: Socket[];
 
 async function start() {
-  const app = fastify({ http: headTimeouts(short), bodyLimit: long.length });
+  const serverFactory = (handler: RequestListener) => serverOfOwnAnswers(headTimeouts(short), handler);
+  const app = fastify({ serverFactory, bodyLimit: long.length });
   attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
   app.addContentTypeParser('text/held', async (_request: unknown, body: Readable) => {
@@ -140,6 +143,17 @@ test('a client that reads its answer slowly gets all of it, and its connection i
   slow.write(get('/late'));
   const length = slow.bytesRead;
   await waitFor(() => slow.bytesRead > length, { description: 'the late answer' });
+});
+
+test('an answer that a shutdown first spares and then cuts off does not look whole to HTTP/1.0 clients', async () => {
+  const open = await start();
+  const slow = open('GET /long HTTP/1.0\r\n\r\n').pause();
+  await waitFor(() => accepted[0]?.writableLength, { description: 'an answer that waits for its reader' });
+  open.server.closeIdleConnections();
+  expect(accepted[0]!.destroyed).toBe(false);
+  open.server.closeAllConnections();
+  slow.resume();
+  await expect(once(slow, 'close')).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
 test('a client that is refused an upgrade cannot keep its connection', async () => {

@@ -95,10 +95,10 @@ function attendStalled(socket: Socket, stalledMs: number): void {
 function sparing(server: Server, unread: () => Socket[]): void {
   const closeIdleConnections = server.closeIdleConnections.bind(server);
   server.closeIdleConnections = () => {
-    const spared = unread();
+    const spared = unread().map((socket) => ({ socket, destroy: socket.destroy }));
     // Node's closeIdleConnections takes no exceptions.
-    for (const socket of spared) socket.destroy = () => socket;
+    for (const { socket } of spared) socket.destroy = () => socket;
     closeIdleConnections();
-    for (const socket of spared) Reflect.deleteProperty(socket, 'destroy');
+    for (const { socket, destroy } of spared) socket.destroy = destroy;
   };
 }

@@ -50,14 +50,14 @@ export const responseOn = (socket: Duplex & { _httpMessage?: ServerResponse | nu
 
 /**
  * To HTTP/1.0 the end of the connection is the end of the answer (RFC 9112 section 6.3): one that is cut off would look whole, so its
- * connection is reset instead of closed.
+ * connection is reset instead of closed. Not after its client has ended its side: Node ends the other then, and what is ending cannot be reset.
  */
 export function resetWhatIsCutOff(socket: Socket): void {
   const { destroy } = socket;
   socket.destroy = (error) => {
     socket.destroy = destroy;
     const response = responseOn(socket);
-    const isCutOff = response?.headersSent && !response.writableFinished;
+    const isCutOff = socket.writable && response?.headersSent && !response.writableFinished;
     return isCutOff && response.req.httpVersion === '1.0' ? socket.resetAndDestroy() : socket.destroy(error);
   };
 }
