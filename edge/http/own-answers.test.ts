@@ -40,6 +40,14 @@ test('an answer whose connection is cut off does not look whole to HTTP/1.0 clie
   await expect(unsent).rejects.toMatchObject(broken);
 });
 
+test('an answer that is as long as it says, such as a refusal whose body is still coming, is whole wherever its connection ends', async () => {
+  const answer = answerTo10((response) => {
+    response.setHeader('content-length', piece.length);
+    response.write(piece, () => response.destroy());
+  });
+  expect(await answer).toMatch(/\r\n\r\na line\r\n$/);
+});
+
 test('the connection of an HTTP/1.0 client that has ended its side is closed, whatever cuts off the answer', async () => {
   const server = serverOfOwnAnswers({}, ({ socket }, response) => {
     socket.once('end', () => response.destroy());

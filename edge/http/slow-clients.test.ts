@@ -147,7 +147,7 @@ test('a client that reads its answer slowly gets all of it, and its connection i
 
 test('an answer that a shutdown first spares and then cuts off does not look whole to HTTP/1.0 clients', async () => {
   const open = await start();
-  const slow = open('GET /long HTTP/1.0\r\n\r\n').pause();
+  const slow = open('GET /stream HTTP/1.0\r\n\r\n').pause();
   await waitFor(() => accepted[0]?.writableLength, { description: 'an answer that waits for its reader' });
   open.server.closeIdleConnections();
   expect(accepted[0]!.destroyed).toBe(false);

@@ -49,8 +49,9 @@ export const responseOn = (socket: Duplex & { _httpMessage?: ServerResponse | nu
   socket._httpMessage ?? null;
 
 /**
- * To HTTP/1.0 the end of the connection is the end of the answer (RFC 9112 section 6.3): one that is cut off would look whole, so its
- * connection is reset instead of closed. Not after its client has ended its side: Node ends the other then, and what is ending cannot be reset.
+ * To HTTP/1.0 the end of the connection is the end of an answer that does not say its length (RFC 9112 section 6.3): one that is cut off would
+ * look whole, so its connection is reset instead of closed. Not after its client has ended its side: Node ends the other then, and what is
+ * ending cannot be reset.
  */
 export function resetWhatIsCutOff(socket: Socket): void {
   const { destroy } = socket;
@@ -58,7 +59,8 @@ export function resetWhatIsCutOff(socket: Socket): void {
     socket.destroy = destroy;
     const response = responseOn(socket);
     const isCutOff = socket.writable && response?.headersSent && !response.writableFinished;
-    return isCutOff && response.req.httpVersion === '1.0' ? socket.resetAndDestroy() : socket.destroy(error);
+    const looksWhole = isCutOff && response.req.httpVersion === '1.0' && !response.hasHeader('content-length');
+    return looksWhole ? socket.resetAndDestroy() : socket.destroy(error);
   };
 }
 
