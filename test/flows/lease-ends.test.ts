@@ -68,6 +68,22 @@ test('what an edge held that vanished before the database’s clock went back is
   expect(await isHeld()).toBe(false);
 });
 
+test('what an edge has kept since the database’s clock went back stays held, though others want room of it', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const present = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
+  await present.hold(caller, { spendCapNanoUsd: 100n * costMax }, costMax);
+  billing.travel(-3_600_000);
+  const { pool } = billing.deps.database;
+  // As a settlement leaves a lease from which room is wanted: it ends later, but does not count as settled.
+  await pool.query(`update leases set expires_at = expires_at - interval '1 hour' where tenant_id = $1`, [
+    caller.tenantId,
+  ]);
+  await tidyLeases(billing.deps);
+  const held = 'select from spend where tenant_id = $1 and held_nano_usd > 0';
+  expect((await pool.query(held, [caller.tenantId])).rowCount).toBeGreaterThan(0);
+});
+
 test('even if nobody asks, what a vanished edge held is freed, as is what it had used once no charge can come any more', async () => {
   await using billing = await startTestBilling();
   const { tenantId, userId, apiKeyId } = someone();

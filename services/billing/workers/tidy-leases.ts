@@ -44,12 +44,14 @@ export async function tidyLeases({
   }
 }
 
-/** A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now. */
+/** A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now, unless it was kept since. */
 async function turnBack(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
   await database.query({
     name: 'turn-back-leases',
     text: `
-      update leases set settled_at = $1, expires_at = expires_at - (settled_at - $1) where id in (
+      update leases set settled_at = $1,
+        expires_at = case when expires_at > settled_at then expires_at - (settled_at - $1) else expires_at end
+      where id in (
         select id from leases where state = ${LeaseState.HELD} and settled_at > $1::timestamptz + interval '${aheadMsMax} milliseconds'
         for update skip locked)`,
     values: [now],
