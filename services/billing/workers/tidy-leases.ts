@@ -44,7 +44,10 @@ export async function tidyLeases({
   }
 }
 
-/** A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now, unless it was kept since. */
+/**
+ * A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now. One that was kept since,
+ * while its room was wanted, has an end of now already.
+ */
 async function turnBack(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
   await database.query({
     name: 'turn-back-leases',
