@@ -134,6 +134,25 @@ test('signing in again brings every tab back to where it was', async () => {
   await close();
 });
 
+test('whoever signs in where somebody else has signed out begins at the overview, in every tab, not where the other one was', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/health');
+  const other = await page.context().newPage();
+  await other.goto(`${portal.url}/operator/plans`);
+  await other.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
+  await page.getByRole('button', { name: /Otto Operator/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByLabel('Password').fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  for (const tab of [page, other]) {
+    await tab.getByRole('button', { name: /Mia Member/ }).waitFor();
+    await expect.poll(() => tab.getByRole('heading', { level: 1 }).textContent()).toBe('Hello, Mia');
+  }
+  await close();
+});
+
 test('a tab never switches to another person unnoticed: it is reloaded as whoever signed in last, and its pending requests are dropped', async () => {
   const { page, close } = await openPage(browser);
   const { operator } = portal.world.people;

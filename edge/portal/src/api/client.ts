@@ -17,7 +17,8 @@ export type Role = 'member' | 'admin' | 'owner';
 
 type SessionState =
   | { status: 'starting' }
-  | { status: 'signed-out' }
+  /** `userId`: who was signed in here before, since the page was loaded; null if nobody was. */
+  | { status: 'signed-out'; userId: string | null }
   | { status: 'unreachable' }
   | { status: 'signed-in'; claims: Claims }
   /** Ended unexpectedly: the page of the user who was signed in waits for them, out of sight. */
@@ -67,7 +68,7 @@ export function createApi(): Api {
   // The tabs share one cookie: they tell each other who signs in, and, as null, that somebody signs out.
   const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
   tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
-    if (userId === null) setSession({ status: 'signed-out' });
+    if (userId === null) setSession(signedOut());
     // If several tabs ask at once, the gateway answers all of them with the same pair of tokens (decisions.md, Auth).
     else if (isAnother(userId)) window.location.reload();
     else if (session.status === 'signed-out' || session.status === 'ended') refresh().catch(() => {});
@@ -75,6 +76,10 @@ export function createApi(): Api {
 
   const changed = () => {
     for (const listener of listeners) listener();
+  };
+  const signedOut = (): SessionState => {
+    const before = session.status === 'signed-out' ? session.userId : null;
+    return { status: 'signed-out', userId: 'claims' in session ? session.claims.userId : before };
   };
   const setSession = (next: SessionState) => {
     if (next.status !== 'signed-in') accessToken = null;
@@ -108,7 +113,7 @@ export function createApi(): Api {
   };
   /** Records that the session is over; returns the error to throw. */
   const end = (): ApiError => {
-    setSession('claims' in session ? { status: 'ended', claims: session.claims } : { status: 'signed-out' });
+    setSession('claims' in session ? { status: 'ended', claims: session.claims } : signedOut());
     return sessionEnded();
   };
   const setReached = (next: boolean) => {
@@ -180,7 +185,7 @@ export function createApi(): Api {
       try {
         await refresh();
       } catch (error) {
-        setSession({ status: isTransient(error) ? 'unreachable' : 'signed-out' });
+        setSession(isTransient(error) ? { status: 'unreachable' } : signedOut());
       }
     },
     signIn: async (email, password) => {
@@ -192,10 +197,10 @@ export function createApi(): Api {
     },
     signOut: async () => {
       await authorizedFetch('/api/v1/auth/logout', timely({ method: 'POST' }));
-      setSession({ status: 'signed-out' });
+      setSession(signedOut());
       tabs?.postMessage(null);
     },
-    forget: () => setSession({ status: 'signed-out' }),
+    forget: () => setSession(signedOut()),
     session: () => session,
     reachable: () => reached,
     onTheirWay: new Map(),

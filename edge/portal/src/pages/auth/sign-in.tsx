@@ -22,10 +22,15 @@ export function SignIn() {
   const query = new URLSearchParams(window.location.search);
   // When shown over another page it stands in for a session that ended there, and leads nowhere.
   const next = window.location.pathname === '/sign-in' ? safeNext(query.get('next')) : null;
-  const signedIn = session.status === 'signed-in';
+  const before = useRef<string | null>(null);
+  if (session.status === 'signed-out') before.current = session.userId;
+  const userId = session.status === 'signed-in' ? session.claims.userId : null;
   useEffect(() => {
-    if (signedIn && next !== null) navigate(next, { replace: true });
-  }, [signedIn, next]);
+    if (userId === null || next === null) return;
+    // Where somebody else was when they signed out may be nobody else's to see.
+    const isAnother = before.current !== null && before.current !== userId;
+    navigate(isAnother ? '/' : next, { replace: true });
+  }, [userId, next]);
 
   const submit = async () => {
     if (running.current) return;
