@@ -202,6 +202,28 @@ test.each([
   await close();
 });
 
+test('an invitation opened where somebody is signed in says who will be signed out, and is as quiet as ever where nobody is', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const email = 'second.account@example.com';
+  await portal.gateway.call('POST', '/api/v1/invitations', portal.world.people.owner.token, { email, role: 'member' });
+  const address = `${portal.url}/accept-invite?token=${await mailedTo(email)}`;
+  const warning = page.getByText('signs you out');
+  await page.goto(address);
+  await page.getByLabel('First name').waitFor();
+  expect(await warning.count()).toBe(0);
+  await signIn(page, portal.url, users.member, '/keys');
+  await page.goto(address);
+  await warning.getByText(users.member.email).waitFor();
+  await page.getByLabel('First name').fill('Sam');
+  await page.getByLabel('Last name').fill('Second');
+  await page.getByRole('textbox', { name: 'Password' }).fill('abcdefgH1!');
+  await page.getByRole('button', { name: 'Accept invitation' }).click();
+  await page.getByText('Welcome!').waitFor();
+  expect(await page.getByLabel('Email').inputValue()).toBe(email);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
 test('an invitation says to what and whom it is, and ticks each password rule as it is met; a spent one is refused before anybody types', async () => {
   const { page, close } = await openPage(browser);
   const address = `${portal.url}/accept-invite?token=${await mailedTo('new.colleague@example.com')}`;

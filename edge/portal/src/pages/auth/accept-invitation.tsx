@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { useAction, useGet } from '../../api/hooks.ts';
-import type { InvitedTo } from '../../api/types.ts';
+import { useAction, useGet, useSession } from '../../api/hooks.ts';
+import type { InvitedTo, Profile } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Email } from '../../ui/email.tsx';
@@ -83,6 +83,7 @@ function AcceptForm({ token, invitation: { email, organization: joined } }: { to
     });
   return (
     <Form onSubmit={submit}>
+      <SignsOut />
       <FormError error={accept.error} fields={fields} />
       <div className="grid grid-cols-2 gap-3">
         <TextField
@@ -139,5 +140,17 @@ function AcceptForm({ token, invitation: { email, organization: joined } }: { to
         Accept invitation
       </Button>
     </Form>
+  );
+}
+
+/** Tells whoever is signed in here that accepting signs them out: what they are typing in another tab would be lost. */
+function SignsOut() {
+  const isSignedIn = useSession().status === 'signed-in';
+  const profile = useGet<Profile>('/profile', undefined, { enabled: isSignedIn });
+  if (!isSignedIn || profile.data === undefined) return null;
+  return (
+    <Notice tone="warn">
+      You are signed in as <Email address={profile.data.email} />. Accepting signs you out, in every tab.
+    </Notice>
   );
 }
