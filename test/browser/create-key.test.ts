@@ -43,6 +43,19 @@ test('a created key shows its secret once, and a double click creates one key', 
   await close();
 });
 
+test('a reload while a new secret is shown leads to the list with the key in it, not to another empty form', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?type=inference&create=1');
+  await dialog(page).getByLabel('Name').fill('made before the reload');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await page.locator('[data-secret]').waitFor();
+  await page.reload();
+  await row(page, 'made before the reload').waitFor();
+  expect(await dialog(page).count()).toBe(0);
+  expect(page.url()).toBe(`${portal.url}/keys?type=inference`);
+  await close();
+});
+
 test('the second click of a double click does not dismiss the secret that the first one brought, though a button appears under it', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.admin, '/keys?create=1');

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { defaultScopes } from '#shared/scopes.ts';
 import { useAction, useIsAdmin } from '../../api/hooks.ts';
 import type { CreatedKey, KeyType } from '../../api/types.ts';
@@ -16,6 +16,10 @@ import { SecretPanel } from './secret-panel.tsx';
 
 export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
   const [created, setCreated] = useState<CreatedKey | null>(null);
+  // The form is done with: a reload must not open another one.
+  useEffect(() => {
+    if (open && created !== null) onClose();
+  }, [open, created, onClose]);
   const close = () => {
     setCreated(null);
     onClose();
