@@ -13,7 +13,13 @@ import {
   transactionJson,
   transactionSchema,
 } from '../billing/billing-json.ts';
-import { invoiceFormatSchema, invoiceFormats, invoiceQuery, invoiceQuerySchema, sendPdf } from '../billing/invoices.ts';
+import {
+  answerInvoice,
+  invoiceFormatSchema,
+  invoiceFormats,
+  invoiceQuery,
+  invoiceQuerySchema,
+} from '../billing/invoices.ts';
 import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
@@ -62,14 +68,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
         querystring: invoiceFormatSchema,
       },
     },
-    async (request, reply) => {
-      const named = invoiceNamed(request.params);
-      if (request.query.format === 'pdf') {
-        return sendPdf(reply, await billing.renderInvoicePdf(named, asCaller(request)));
-      }
-      const { invoice } = await billing.getInvoice(named, asCaller(request));
-      return invoiceWithLinesJson(invoice!);
-    },
+    async (request, reply) => answerInvoice(billing, invoiceNamed(request.params), request, reply),
   );
 
   app.get(

@@ -1,6 +1,7 @@
-import type { FastifyReply } from 'fastify';
+import type { Client } from '@connectrpc/connect';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
-import type { RenderInvoicePdfResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
@@ -44,11 +45,22 @@ export const invoiceFormats = {
     'application/pdf': { schema: Type.Unsafe<Buffer>(Type.String({ format: 'binary' })) },
   },
 };
-export const sendPdf = (reply: FastifyReply, { pdf, fileName }: RenderInvoicePdfResponse) =>
-  reply
+
+/** Answers with an invoice, of `tenantId` or else of the caller's own organization, in the format that the query names. */
+export async function answerInvoice(
+  billing: Pick<Client<typeof BillingService>, 'getInvoice' | 'renderInvoicePdf'>,
+  named: { invoiceId: string; tenantId?: string },
+  request: FastifyRequest<{ Querystring: Static<typeof invoiceFormatSchema> }>,
+  reply: FastifyReply,
+) {
+  const options = asCaller(request);
+  if (request.query.format !== 'pdf') return invoiceWithLinesJson((await billing.getInvoice(named, options)).invoice!);
+  const { pdf, fileName } = await billing.renderInvoicePdf(named, options);
+  return reply
     .type('application/pdf')
     .header('content-disposition', `attachment; filename="${fileName}"`)
     .send(Buffer.from(pdf));
+}
 
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */
 export const invoiceRoutes: Routes = (app, { billing }) => {
@@ -83,14 +95,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
         response: { 200: invoiceFormats },
       },
     },
-    async (request, reply) => {
-      const { invoice_id: invoiceId } = request.params;
-      if (request.query.format === 'pdf') {
-        return sendPdf(reply, await billing.renderInvoicePdf({ invoiceId }, asCaller(request)));
-      }
-      const { invoice } = await billing.getInvoice({ invoiceId }, asCaller(request));
-      return invoiceWithLinesJson(invoice!);
-    },
+    async (request, reply) => answerInvoice(billing, { invoiceId: request.params.invoice_id }, request, reply),
   );
 
   app.get(
