@@ -2,7 +2,7 @@ import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryC
 import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
 import type { Api, Claims, Query } from './client.ts';
 import { ApiError, isTransient } from './error.ts';
-import type { List } from './types.ts';
+import type { List, Member } from './types.ts';
 
 export const ApiContext = createContext<Api | null>(null);
 
@@ -32,6 +32,12 @@ export function useClaims(): Claims {
 
 export function useIsAdmin(): boolean {
   return useClaims().role !== 'member';
+}
+
+/** Tells which members the user may change: only an owner adds, changes or removes owners. */
+export function useMayChange(): (member: Pick<Member, 'role'>) => boolean {
+  const isOwner = useClaims().role === 'owner';
+  return (member) => isOwner || member.role !== 'owner';
 }
 
 /** How soon a page asks again for what could not be read, in milliseconds. */

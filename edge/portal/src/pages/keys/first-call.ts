@@ -33,8 +33,8 @@ const reads: readonly (readonly [Scope, (days: string) => string])[] = [
 const adminScopes: readonly Scope[] = ['usage:read_breakdown', 'billing:read_invoices'];
 
 /**
- * A first call of a key with curl, one that its scopes, its models and the role of its owner allow; it reads the secret from MODEL_GATEWAY_KEY. Null if they
- * allow nothing that can be tried without further ado. `today` is a day as the API takes it.
+ * A first call of a key with curl, one that its scopes, its models and the role of its owner allow; it reads the secret from
+ * MODEL_GATEWAY_KEY. Null if they allow nothing that can be tried without further ado. `today` is a day as the API takes it.
  */
 export function firstCall(
   key: Pick<ApiKey, 'scopes' | 'model_allowlist'>,

@@ -1,4 +1,4 @@
-import { useClaims, useGet } from '../../api/hooks.ts';
+import { useClaims, useGet, useMayChange } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, Member } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
@@ -11,7 +11,8 @@ import { Analytics } from './analytics/analytics.tsx';
 
 /** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
 export function OtherKey({ id }: { id: string }) {
-  const { userId, role } = useClaims();
+  const { userId } = useClaims();
+  const mayChange = useMayChange();
   const report = useGet<KeyAnalytics>(`/usage/api-keys/${id}/analytics`, undefined, { keepPrevious: false });
   const key = report.data;
   const ownerId = key?.key_user_id ?? '';
@@ -54,7 +55,7 @@ export function OtherKey({ id }: { id: string }) {
                 report={loaded}
                 isTeammates={isTeammates}
                 isOwnerActive={owner?.is_active !== false}
-                mayDeactivate={role === 'owner' || owner?.role !== 'owner'}
+                mayDeactivate={owner === undefined || mayChange(owner)}
               />
             </Notice>
             <Analytics keyId={id} />

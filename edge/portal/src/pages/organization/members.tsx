@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Query, Role } from '../../api/client.ts';
-import { useAction, useClaims, useGet } from '../../api/hooks.ts';
+import { useAction, useClaims, useGet, useMayChange } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
 import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
@@ -23,14 +23,13 @@ type Question = { title: string; description: string; act: string; changes: Chan
 
 export function Members() {
   const claims = useClaims();
+  const mayChange = useMayChange();
   const [page, setPage] = usePageParameter();
   const search = useSearch();
   const query = { page, limit: 20, search };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);
   const [asked, setAsked] = useState<{ member: Member; question: Question } | null>(null);
-  /** Whether only an owner can change them: nobody else adds or removes owners. */
-  const isBeyond = (member: Member): boolean => member.role === 'owner' && claims.role !== 'owner';
   const columns: readonly Column<Member>[] = [
     {
       name: 'Member',
@@ -54,7 +53,7 @@ export function Members() {
         <Select
           aria-label={`Role of ${member.email}`}
           value={member.role}
-          disabled={isBeyond(member)}
+          disabled={!mayChange(member)}
           // Choosing in a list is not a decision yet: an arrow key chooses as well.
           onChange={(chosen) => {
             const isOwn = member.id === claims.userId;
@@ -86,7 +85,7 @@ export function Members() {
         <Button
           size="small"
           aria-label={`${member.is_active ? 'Deactivate' : 'Reactivate'} ${member.email}`}
-          disabled={member.id === claims.userId || isBeyond(member)}
+          disabled={member.id === claims.userId || !mayChange(member)}
           onClick={() =>
             member.is_active
               ? setAsked({ member, question: deactivation(member) })
