@@ -9,6 +9,8 @@ export type GatewayErrorDetails = {
   param?: string;
   /** What operators read in the log; never shown to a client. */
   internal?: string;
+  /** What operators find beside it in the log, by the log's names; never shown to a client. */
+  logged?: Readonly<Record<string, string | undefined>>;
   /** How long a client should wait before it tries again, in milliseconds. */
   retryAfterMs?: number;
   /** When the budget that refused the request resets, in milliseconds since the Unix epoch. */

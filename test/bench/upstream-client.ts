@@ -93,6 +93,7 @@ function clients(origin: string): Record<'undici' | 'own', Client> {
         {
           operation: Operation.CHAT_COMPLETIONS,
           path,
+          requestId: '',
           contentType: 'application/json',
           body: [request],
           headTimeoutMs: 60_000,

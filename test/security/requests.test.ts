@@ -83,13 +83,22 @@ describe('between the client and the upstream', () => {
       'x-forwarded-for': '203.0.113.7',
       'openai-organization': 'org',
       'x-api-key': 'k',
+      'x-client-request-id': 'theirs',
     });
     const headers = JSON.stringify(received.headers);
-    for (const secret of [key, 'a=b', '203.0.113.7', 'org-', 'x-api-key']) expect(headers).not.toContain(secret);
+    for (const secret of [key, 'a=b', '203.0.113.7', 'org-', 'x-api-key', 'theirs'])
+      expect(headers).not.toContain(secret);
     expect(Object.keys(received.headers).sort()).toEqual(
-      ['accept', 'accept-encoding', 'authorization', 'connection', 'content-length', 'content-type', 'host'].filter(
-        (name) => received.headers[name] !== undefined,
-      ),
+      [
+        'accept',
+        'accept-encoding',
+        'authorization',
+        'connection',
+        'content-length',
+        'content-type',
+        'host',
+        'x-client-request-id',
+      ].filter((name) => received.headers[name] !== undefined),
     );
   });
 

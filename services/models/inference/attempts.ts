@@ -29,6 +29,9 @@ const attemptsMax = 3;
 /** How long to wait for an error's body, in milliseconds: its status already says what to do. */
 const errorBodyMsMax = 2_000;
 
+/** Of an upstream's name for a request; OpenAI's have 36 characters. */
+const requestIdMax = 255;
+
 /** Tries the deployments of a model until one answers with success. Nothing is tried again after the first byte. */
 export class Attempts implements CancelListener {
   /** The most that the call can be charged on its upstream's word. */
@@ -45,6 +48,8 @@ export class Attempts implements CancelListener {
   /** How long the call may take: as long as the longest of its attempts may, since clients wait for one call. */
   #totalTimeoutMs = 0;
   #running: Running | null = null;
+  /** The head of the current attempt's answer. */
+  #head: UpstreamHead | null = null;
 
   /** `operation` is what the upstream is asked for, where that differs from what the call is metered as. */
   constructor(
@@ -61,6 +66,15 @@ export class Attempts implements CancelListener {
     this.#signal = signal;
     this.#operation = operation;
     signal.addEventListener('abort', this);
+  }
+
+  /** Where the call was sent last, as operators find it in the log. */
+  get trace() {
+    return {
+      model: this.#model.name,
+      deployment: this.#metered.event.deploymentId || undefined,
+      upstreamRequestId: this.#head?.header('x-request-id')?.slice(0, requestIdMax),
+    };
   }
 
   /** The caller has left. */
@@ -138,6 +152,7 @@ export class Attempts implements CancelListener {
     const timer = setTimeout(() => exchange.expire(), Math.min(totalTimeoutMs, leftMs));
     const running = { exchange, timer, run: deployment.start(), deployment, refusesStreamOptions };
     this.#running = running;
+    this.#head = null;
     this.#metered.deploymentId = deployment.id;
     this.usageBound.deployment = deployment.id;
     exchange.attach(
@@ -145,6 +160,7 @@ export class Attempts implements CancelListener {
         {
           operation: this.#operation,
           path: pathOf(this.#operation),
+          requestId: this.#metered.event.requestId,
           contentType: this.#call.contentType,
           body: this.#call.bodyFor({ upstreamModel: deployment.upstreamModel, refusesStreamOptions }),
           headTimeoutMs: deployment.headTimeoutMs,
@@ -175,6 +191,7 @@ export class Attempts implements CancelListener {
       }
       if (event.kind !== 'head') continue;
       const { head } = event;
+      this.#head = head;
       const reader = hasAnswer(head) ? this.#call.reader(head, this.usageBound) : null;
       if (reader !== null && (reader.isAnswer === undefined || (await this.#isAnswer(reader, exchange)))) {
         return { kind: 'answered', reader, head };

@@ -12,7 +12,7 @@ import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
-import { failureOf, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import { failureOf, logBroken, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import type { AnswerRoom } from './answer-room.ts';
 import { Attempts } from './attempts.ts';
@@ -30,7 +30,7 @@ export type InvokeDeps = {
   budgets: Pick<Budgets, 'hold' | 'holdOfJob'>;
   journal: MeteringJournal;
   clock: Clock;
-  logger: Pick<Logger, 'warn'>;
+  logger: Pick<Logger, 'info' | 'warn'>;
   tools: CallTools;
   answerRoom: AnswerRoom;
 };
@@ -99,8 +99,11 @@ export const invoke = (deps: InvokeDeps) =>
         yield part;
         if (part.end !== undefined) break;
       }
+      // What its last event told the client no error tells the log.
+      if (delivery.failure !== null) logBroken(deps.logger, metered, delivery.failure.error, attempts.trace);
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+      error.details.logged = attempts.trace;
       if (delivery !== null) await delivery.abandon(error);
       else await metered.end({ ...failureOf(error), used: noMeasures });
       throw error;

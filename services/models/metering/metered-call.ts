@@ -1,7 +1,7 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode, statusOf } from '#shared/error-table.ts';
-import type { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { type ErrorReason, type GatewayError, reasonName } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { endpointOf } from '#shared/operations.ts';
@@ -64,11 +64,23 @@ export function logDisbelieved(
   { event }: Pick<MeteredCall, 'event'>,
   { deployment, reported }: DisbelievedReport,
 ): void {
-  const { model, requestId: request } = event;
+  const { model, requestId } = event;
   logger.warn(
-    { model, deployment, request, reported, charged: allMeasures(event) },
+    { model, deployment, requestId, reported, charged: allMeasures(event) },
     'an upstream reported more usage than its call can have had: what the gateway counted is charged',
   );
+}
+
+/** Logs why a stream broke off: after its first words, an error is an event of it, and for its RPC a success. */
+export function logBroken(
+  logger: Pick<Logger, 'info'>,
+  { event }: Pick<MeteredCall, 'event'>,
+  { reason, details }: GatewayError,
+  trace: object,
+): void {
+  const { requestId, tenantId, userId, apiKeyId } = event;
+  const fields = { requestId, tenantId, userId, apiKeyId: apiKeyId || undefined, ...trace };
+  logger.info({ ...fields, reason: reasonName(reason), internal: details.internal }, 'a stream broke off');
 }
 
 /** One admitted call on its way through the journal: begun at construction, ended exactly once. */

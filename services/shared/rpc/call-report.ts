@@ -54,6 +54,7 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
         ...callFields(call, latencyMs),
         reason: reasonName(error.reason),
         internal: error.details.internal,
+        ...error.details.logged,
       };
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
       // The caller has left, as followers of a stream eventually do.

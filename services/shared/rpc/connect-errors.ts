@@ -6,9 +6,9 @@ import { rpcCodeOf } from '../error-table.ts';
 import { cancelled, ErrorReason, GatewayError, gatewayError, hasReason, internalError } from '../errors.ts';
 import { messageOf } from '../message-of.ts';
 
-/** The part of an error that may leave the process: everything but the internal text, the cause and the original stack. */
+/** The part of an error that may leave the process: everything but what is for operators, the cause and the original stack. */
 export function publicPart(error: GatewayError): GatewayError {
-  const { internal: _internal, cause: _cause, ...details } = error.details;
+  const { internal: _internal, logged: _logged, cause: _cause, ...details } = error.details;
   const kept = Object.entries(details).filter(([, value]) => value !== undefined && value !== '');
   return gatewayError(error.reason, error.message, Object.fromEntries(kept));
 }

@@ -7,8 +7,10 @@ import { ResponseParser } from './response-parser.ts';
 
 /** A request ready to be sent. */
 type OutgoingRequest = {
-  /** The head up to the value of Content-Length, which is its last header. Latin1. */
+  /** The head up to the value of Content-Length. Latin1. */
   headStart: string;
+  /** The rest of it, with the end of that line. Latin1. */
+  headEnd: string;
   body: readonly BodyPiece[];
   headTimeoutMs: number;
   idleTimeoutMs: number;
@@ -170,9 +172,9 @@ export class Connection {
   send(): void {
     if (this.#phase !== 'ready') return;
     this.#phase = 'head';
-    const { headStart, body, headTimeoutMs } = this.#exchange.request;
+    const { headStart, headEnd, body, headTimeoutMs } = this.#exchange.request;
     const length = bodyLength(body);
-    const head = `${headStart}${length}\r\n\r\n`;
+    const head = headStart + length + headEnd;
     this.#deadlineIn(headTimeoutMs);
     if (!body.every((piece) => piece instanceof Uint8Array)) {
       this.#socket.write(head, 'latin1');

@@ -67,6 +67,7 @@ function call(client: Http1Pool, options: Options = {}, onData?: (exchange: Upst
     {
       operation: Operation.CHAT_COMPLETIONS,
       path: '/chat/completions',
+      requestId: '',
       contentType: 'application/json',
       body: [Buffer.from('{}')],
       headTimeoutMs: 60_000,

@@ -55,8 +55,11 @@ export class Http1Pool implements ConnectionOwner {
   /** Starts one exchange. Never throws; no callback comes before this has returned. */
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange {
     const headStart = this.#headStart(request);
-    const { body, headTimeoutMs, idleTimeoutMs } = request;
-    const exchange = new Exchange({ headStart, body, headTimeoutMs, idleTimeoutMs }, handler);
+    const { requestId, body, headTimeoutMs, idleTimeoutMs } = request;
+    // A caller of the RPC may give none, or one that no header can carry.
+    const isNamed = requestId !== '' && fieldValue.test(requestId);
+    const headEnd = isNamed ? `\r\nx-client-request-id: ${requestId}\r\n\r\n` : '\r\n\r\n';
+    const exchange = new Exchange({ headStart, headEnd, body, headTimeoutMs, idleTimeoutMs }, handler);
     if (!fieldValue.test(request.contentType) || !fieldValue.test(this.#options.apiKey ?? '')) {
       // Text that would end its header early (RFC 9112 section 11.1).
       const failure = { kind: 'refused', message: 'a header value with characters that none may have' } as const;

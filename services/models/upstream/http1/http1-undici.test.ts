@@ -60,6 +60,7 @@ const byOwn = (): Promise<Seen> =>
       {
         operation: Operation.CHAT_COMPLETIONS,
         path: '/x',
+        requestId: '',
         contentType: 'application/json',
         body: [Buffer.from('{}')],
         headTimeoutMs: 60_000,
