@@ -1,5 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService, Role } from '#shared/rpc/caller.ts';
@@ -60,20 +61,27 @@ describe('other services', () => {
     expect(await principal()).toBeUndefined();
   });
 
-  test('describe one organization’s keys, including deleted ones', async () => {
+  test('describe one organization’s keys, including ended and deleted ones', async () => {
     const caller = sessionOf();
     const { key } = await keys.createKey({ name: 'described' }, as(caller));
     const live = await keys.createKey({ name: 'live' }, as(caller));
     const foreign = await keys.createKey({ name: 'foreign' }, as(sessionOf()));
+    const revoked = await keys.createKey({ name: 'revoked' }, as(caller));
+    const expired = await keys.createKey({ name: 'expired', expiresAt: timestampFromMs(startMs + 1) }, as(caller));
     await keys.deleteKey({ keyId: key!.id }, as(caller));
+    await keys.revokeKey({ keyId: revoked.key!.id }, operator);
+    clock.advance(1);
+    const keyIds = [key, live.key, revoked.key, expired.key, foreign.key].map((one) => one!.id);
     const answer = await keys.describeKeys(
-      { tenantId: caller.tenantId, keyIds: [key!.id, live.key!.id, foreign.key!.id, uuidv7()] },
+      { tenantId: caller.tenantId, keyIds: [...keyIds, uuidv7()] },
       asService('usage'),
     );
     const { userId } = caller;
     expect(answer.keys.toSorted((a, b) => (a.keyId < b.keyId ? -1 : 1))).toMatchObject([
-      { keyId: key!.id, userId, name: 'described', deleted: true },
-      { keyId: live.key!.id, userId, name: 'live', deleted: false },
+      { keyId: key!.id, userId, name: 'described', deleted: true, status: KeyStatus.UNSPECIFIED },
+      { keyId: live.key!.id, userId, name: 'live', deleted: false, status: KeyStatus.ACTIVE },
+      { keyId: revoked.key!.id, userId, name: 'revoked', deleted: false, status: KeyStatus.REVOKED },
+      { keyId: expired.key!.id, userId, name: 'expired', deleted: false, status: KeyStatus.EXPIRED },
     ]);
   });
 

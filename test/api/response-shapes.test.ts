@@ -261,6 +261,7 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
       key_id: 'uuid',
       key_name: 'string',
       key_deleted: 'boolean',
+      key_status: 'string',
       key_preview: 'string',
       key_user_id: 'uuid',
       granularity: 'string',

@@ -1,3 +1,4 @@
+import type { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { UsageDeps } from '../deps.ts';
 
@@ -6,7 +7,7 @@ const keysPerLookUp = 1_000;
 /** How long a report waits for names, in milliseconds: the report matters more. */
 const waitMs = 1_000;
 
-type KeyLabel = { name: string; deleted: boolean; preview: string; userId: string };
+type KeyLabel = { name: string; deleted: boolean; status: KeyStatus; preview: string; userId: string };
 
 /** What reports call keys, by their ids. */
 export type KeyLabels = ReadonlyMap<string, KeyLabel>;
@@ -26,8 +27,8 @@ export async function keyLabels(
       const asked = { tenantId, keyIds: ids.slice(at, at + keysPerLookUp) };
       // As a service: the caller's right to see this usage was checked, and people may not look up others' keys.
       const { keys: described } = await keys.describeKeys(asked, { ...asService('usage'), signal });
-      for (const { keyId, name, deleted, keyPreview: preview, userId } of described) {
-        labels.set(keyId, { name, deleted, preview, userId });
+      for (const { keyId, name, deleted, status, keyPreview: preview, userId } of described) {
+        labels.set(keyId, { name, deleted, status, preview, userId });
       }
     }
   } catch {

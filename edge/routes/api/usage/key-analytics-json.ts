@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox';
+import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { operationName } from '#shared/operations.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
+import { keyStatuses } from '../api-keys/key-fields.ts';
 import { keyGranularities } from './granularities.ts';
 import { measuresSchema, rangeJson, rangeSchema } from './measures-json.ts';
 
@@ -65,6 +67,7 @@ export const keyAnalyticsSchema = Type.Object(
       }),
     ),
     key_deleted: orNull(Type.Boolean({ description: 'Null if `key_name` is.' })),
+    key_status: orNull({ ...keyStatuses.schema, description: 'Null if `key_name` is, and for a deleted key.' }),
     key_preview: orNull(Type.String({ description: 'Null if `key_name` is.' })),
     key_user_id: orNull(Type.String({ format: 'uuid', description: 'Whose key it is. Null if `key_name` is.' })),
     granularity: keyGranularities.schema,
@@ -101,6 +104,7 @@ export const keyAnalyticsJson = (analytics: KeyAnalytics): Static<typeof keyAnal
   key_id: analytics.keyId,
   key_name: analytics.key?.name ?? null,
   key_deleted: analytics.key?.deleted ?? null,
+  key_status: keyStatuses.name(analytics.key?.status ?? KeyStatus.UNSPECIFIED),
   key_preview: analytics.key?.preview ?? null,
   key_user_id: analytics.key?.userId ?? null,
   granularity: keyGranularities.name(analytics.granularity),

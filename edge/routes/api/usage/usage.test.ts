@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { DescribeKeysResponseSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { keyId, testEvent, testId, userId } from '../../../../services/usage/fixtures/test-events.ts';
@@ -202,16 +203,25 @@ test('key analytics contain volume and no cost, and zeros have the same bytes fo
   });
   expect(report.series).toHaveLength(7);
   expect(JSON.stringify(report)).not.toContain('cost');
-  expect(report).toMatchObject({ key_name: null, key_deleted: null, key_preview: null, key_user_id: null });
-  describeKeys = async () =>
-    create(DescribeKeysResponseSchema, { keys: [{ keyId, userId, name: 'known', keyPreview: 'sk-proj-a...b' }] });
+  expect(report).toMatchObject({
+    key_name: null,
+    key_deleted: null,
+    key_status: null,
+    key_preview: null,
+    key_user_id: null,
+  });
+  const known = { keyId, userId, name: 'known', keyPreview: 'sk-proj-a...b' };
+  describeKeys = async () => create(DescribeKeysResponseSchema, { keys: [{ ...known, status: KeyStatus.REVOKED }] });
   expect(await json(`/usage/api-keys/${keyId}/analytics`)).toEqual({
     ...report,
     key_name: 'known',
     key_deleted: false,
+    key_status: 'revoked',
     key_preview: 'sk-proj-a...b',
     key_user_id: userId,
   });
+  describeKeys = async () => create(DescribeKeysResponseSchema, { keys: [{ ...known, deleted: true }] });
+  expect(await json(`/usage/api-keys/${keyId}/analytics`)).toMatchObject({ key_deleted: true, key_status: null });
   expect(await json(`/usage/api-keys/${keyId}/analytics?model_name=another`)).toMatchObject({
     totals: { requests: 0 },
     by_model: [{ model: 'small-chat', requests: 1 }],
