@@ -72,9 +72,7 @@ export function createKeyRefreshes(deps: {
   const retrying = startRecurringWork({
     name: 'telling Keys about users and organizations',
     everyMs: retryMs,
-    // Keys may be away for long; the calls that wait for it fail, and report it.
-    round: () =>
-      deliver().catch((err) => logger.debug({ err }, 'Keys could not be told about users and organizations yet')),
+    round: deliver,
     logger,
   });
 
