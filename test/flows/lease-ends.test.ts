@@ -11,6 +11,7 @@ import { tidyLeases } from '../../services/billing/workers/tidy-leases.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import { timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
+import { rowsOf } from '../support/postgres.ts';
 
 const costMax = 1_000_000n;
 const someone = () => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() });
@@ -143,6 +144,21 @@ test('even if nobody asks, what a vanished edge held is freed, as is what it had
   await tidyLeases(billing.deps);
   expect(await heldNow()).toEqual([0n, 0n]);
   expect((await billing.deps.database.pool.query('select from leases')).rowCount).toBe(0);
+});
+
+test('an organization whose overdue leases cannot be freed holds up no other’s', async () => {
+  await using billing = await startTestBilling();
+  const callers = [someone(), someone(), someone()];
+  for (const caller of callers) {
+    const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: costMax }];
+    await billing.billing.lease({ holderId: uuidv7(), ...caller, costMaxNanoUsd: costMax, demands }, service);
+  }
+  const broken = callers[0]!.tenantId;
+  await rowsOf(billing.database.url, `alter table billing.spend add check (tenant_id <> '${broken}') not valid`);
+  billing.travel(timeToLiveMs + lateMs);
+  await expect(tidyLeases(billing.deps)).rejects.toThrow('1 of 3');
+  const held = 'select tenant_id from spend where held_nano_usd > 0';
+  expect((await billing.deps.database.pool.query(held)).rows).toEqual([{ tenant_id: broken }]);
 });
 
 test('a slice admits nothing after the end of its day: calls of the new day count there', async () => {

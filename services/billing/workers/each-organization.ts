@@ -27,6 +27,6 @@ export async function eachOrganization<Row extends { tenant_id: string }>(
       logger.error({ err, tenantId: row.tenant_id }, 'a Billing worker failed for an organization');
     }
   }
-  if (failed > 0) throw new Error(`it failed for ${failed} of ${rows.length} organizations`);
+  if (failed > 0) throw new Error(`it failed ${failed} of ${rows.length} times`);
   return done;
 }

@@ -1,5 +1,4 @@
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { heldBy } from '../domain/lease.ts';
@@ -7,6 +6,7 @@ import { lockBudget, readTerms } from '../leasing/budget.ts';
 import { asLapsed } from '../leasing/lapse.ts';
 import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from '../leasing/lease-row.ts';
 import { type BudgetKey, changeHeld, SpendSums } from '../leasing/spend.ts';
+import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
@@ -14,12 +14,11 @@ const leasesPerRun = 10_000;
 const aheadMsMax = 10_000;
 
 /** Lets overdue leases lapse and deletes old ones; a demand for room does the former itself. */
-export async function tidyLeases({
-  database,
-  databaseNow,
-}: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<void> {
+export async function tidyLeases(deps: WorkerDeps): Promise<void> {
+  const { database, databaseNow } = deps;
   const now = new Date(await databaseNow(database.pool));
   await turnBack(database, now);
+  await forgetSettled(database, now);
   const { rows: overdue } = await database.query<BudgetRow>({
     name: 'budgets-with-overdue-leases',
     text: `
@@ -27,10 +26,6 @@ export async function tidyLeases({
       where state = ${LeaseState.HELD} and expires_at <= $1 limit ${budgetsPerRun}`,
     values: [now],
   });
-  for (const row of overdue) {
-    await sqlTransaction(database, async (sql) => lapseLeases(sql, budgetOf(row), await databaseNow(sql)));
-  }
-  await forgetSettled(database, now);
   const { rows: old } = await database.query<BudgetRow & { ids: string[] }>({
     name: 'budgets-with-old-leases',
     text: `
@@ -39,9 +34,11 @@ export async function tidyLeases({
       group by tenant_id, kind, subject_id, period_start`,
     values: [now],
   });
-  for (const row of old) {
-    await sqlTransaction(database, async (sql) => forgetLeases(sql, budgetOf(row), row.ids, await databaseNow(sql)));
-  }
+  await eachOrganization<BudgetRow & { ids?: string[] }>(deps, [...overdue, ...old], async (sql, row) => {
+    const nowMs = await databaseNow(sql);
+    if (row.ids) return forgetLeases(sql, budgetOf(row), row.ids, nowMs);
+    return lapseLeases(sql, budgetOf(row), nowMs);
+  });
 }
 
 /**
@@ -75,13 +72,14 @@ async function lockRow(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void
   await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, nowMs, nowMs);
 }
 
-async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void> {
+async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<number> {
   await lockRow(sql, budget, nowMs);
   const overdue = await lockOverdueLeases(sql, [budget], nowMs);
   await changeLeases(
     sql,
     overdue.map((before) => ({ before, after: asLapsed(before, nowMs) })),
   );
+  return overdue.length;
 }
 
 /** Old leases that occupy nothing, which is most of them, change no budget; and those given up before they were granted have none. */
@@ -98,7 +96,7 @@ async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, n
 }
 
 /** Whatever an old lease still occupies was never charged in all that time, and never will be. */
-async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<void> {
+async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<number> {
   await lockRow(sql, budget, nowMs);
   const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
   const freed = new SpendSums();
@@ -108,6 +106,7 @@ async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[],
     text: 'delete from leases where id = any($1::uuid[])',
     values: [leases.map(({ id }) => id)],
   });
+  return leases.length;
 }
 
 const isOld = (nowMs: number) => (lease: LeaseRow) => lease.state !== LeaseState.HELD && lease.expiresAtMs <= nowMs;
