@@ -139,7 +139,7 @@ export const adminModelSchema = Type.Object(
   {
     ...platformModelSchema.properties,
     deployments: Type.Array(deploymentSchema),
-    prices: Type.Array(priceSchema, { description: 'The price in force, and those that will follow.' }),
+    prices: Type.Array(priceSchema, { description: 'All its prices, by when they take effect; those of before too.' }),
     granted_tenant_ids: Type.Array(idSchema, { description: 'The organizations to which a private model is granted.' }),
   },
   { $id: 'CatalogModel' },
