@@ -3,7 +3,6 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { LeasedFeed } from '#shared/leased-feed/leased-feed.ts';
-import type { Logger } from '#shared/logger.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
 import type { AuthEvent } from './feed/auth-events.ts';
 import type { KeyRefreshes } from './feed/key-refreshes.ts';
@@ -16,7 +15,6 @@ import type { SigningKeys } from './tokens/signing-keys.ts';
 export type AuthDeps = {
   database: ServiceDatabase;
   clock: Clock;
-  logger: Logger;
   /** Issuer of tokens and origin of links in mails, without a trailing slash. */
   publicUrl: string;
   signingKeys: SigningKeys;

@@ -93,7 +93,6 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
     implementation: authService({
       database,
       clock,
-      logger,
       publicUrl,
       signingKeys,
       secretBox,
