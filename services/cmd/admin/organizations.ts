@@ -1,11 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import type { Organization } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { accountJson } from '../../../edge/routes/api/admin/plans.ts';
 import { planJson } from '../../../edge/routes/api/billing/billing-json.ts';
+import { organizationStatuses } from '../../../edge/routes/api/user-json.ts';
 import {
   type AdminCommand,
   argument,
+  choice,
   existingOrganization,
   idempotencyKeyOf,
   idempotencyOptions,
@@ -17,12 +19,6 @@ import {
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
-const statuses: ReadonlyMap<string, OrganizationStatus> = new Map([
-  ['', OrganizationStatus.UNSPECIFIED],
-  ['active', OrganizationStatus.ACTIVE],
-  ['suspended', OrganizationStatus.SUSPENDED],
-]);
-
 export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations list',
@@ -30,9 +26,11 @@ export const organizationCommands: readonly AdminCommand[] = [
     summary: 'Lists organizations, newest first.',
     options: { ...pageOptions, status: { type: 'string' }, search: { type: 'string' } },
     async run({ auth, asOperator }, args) {
-      const status = statuses.get(textOption(args, 'status'));
-      if (status === undefined) throw new UsageError('--status must be active or suspended');
-      const request = { page: pageOf(args), status, search: textOption(args, 'search') };
+      const request = {
+        page: pageOf(args),
+        status: organizationStatuses.value(choice(args, 'status', organizationStatuses.names)),
+        search: textOption(args, 'search'),
+      };
       const { organizations, page } = await auth.adminListOrganizations(request, asOperator);
       return { output: organizations.map(shown), page };
     },
@@ -158,7 +156,7 @@ function quotaOf(text: string): MessageInitShape<typeof KeyQuotaSchema> {
 const shown = (organization: Organization) => ({
   id: organization.id,
   name: organization.name,
-  status: organization.status === OrganizationStatus.SUSPENDED ? 'suspended' : 'active',
+  status: organizationStatuses.name(organization.status),
   created_at: timeText(organization.createdAt),
   reason: organization.suspensionReason,
 });

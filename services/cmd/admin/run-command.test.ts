@@ -221,7 +221,7 @@ test.each([
   [['organizations', 'suspend'], "organization's id is missing"],
   [['organizations', 'list', '--unknown'], 'Unknown option'],
   [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],
-  [['organizations', 'list', '--status', 'constructor'], '--status must be active or suspended'],
+  [['organizations', 'list', '--status', 'constructor'], '--status must be one of active, suspended'],
   [['organizations', 'rename', 'id', 'New', 'Name'], '`Name` is one argument too many'],
   [['audit', 'verify', 'an-organization'], '`an-organization` is one argument too many'],
   [['organizations', 'key-quota', 'id', '3', '4'], '`4` is one argument too many'],
