@@ -2,7 +2,7 @@ import { dialectNamed, operationsNamed } from '../../../edge/routes/api/admin/ca
 import { platformModelJson } from '../../../edge/routes/v1/models.ts';
 import { type AdminCommand, argument, textOption } from './command.ts';
 
-/** In milliseconds; the upstream is asked what each of its models can do. */
+/** In milliseconds; once an upstream has listed its models, which may take it 8 s, they have yet to be stored. */
 const registrationTimeoutMs = 60_000;
 
 export const upstreamCommands: readonly AdminCommand[] = [
