@@ -1,28 +1,23 @@
-import { randomBytes } from 'node:crypto';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { type CreateKeyRequest, CreateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
-import type { KeyPepper } from '#shared/env.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { keyDigest, keyPreview } from '#shared/key-secret.ts';
+import { keyPreview } from '#shared/key-secret.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, type Change } from '../db/changes.ts';
-import { DigestEntity } from '../db/digest.entity.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import { countKeys } from '../db/key.repository.ts';
 import { findQuota, lockOwner } from '../db/owners.ts';
-import { notePepper } from '../db/peppers.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
-import { derivedSecret } from '../domain/derived-secret.ts';
 import { requireFutureExpiry } from '../domain/key-lifecycle.ts';
 import { effectiveQuota, requireQuota } from '../domain/key-quota.ts';
 import { chooseScopes, keyTypeName } from '../domain/key-scopes.ts';
-import { namedSecret, secretName } from './issued-secret.ts';
+import { addSecret, makeSecret, namedSecret, secretName } from './issued-secret.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'peppers' | 'clock'>;
@@ -50,25 +45,23 @@ export const createKey =
         const draft = draftKey(request, owner.role, nowMs);
         requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
 
-        const pepper = peppers[0]!;
-        const salt = randomBytes(32);
-        const secret = derivedSecret(salt, pepper);
+        const made = makeSecret(peppers);
         const key = em.create(KeyEntity, {
           ...draft,
           id: uuidv7(),
           tenantId: caller.tenantId,
           userId: caller.userId,
-          preview: keyPreview(secret),
+          preview: keyPreview(made.secret),
           createdAt: new Date(nowMs),
           revokedAt: null,
           deletedAt: null,
           lastUsedAt: null,
         });
         await em.flush();
-        await addDigest(em, key, secret, pepper, nowMs);
+        await addSecret(em, key, made, nowMs);
         await recordCreation(em, key, caller, nowMs);
         changes.push({ kind: 'key_changed', tenantId: key.tenantId, keyId: key.id });
-        return secretName(key, salt, pepper, null);
+        return secretName(key, made, null);
       });
       const issued = await namedSecret(em, caller, name, peppers, nowMs);
       if (changes.length > 0) await appendChanges(em, changes);
@@ -91,25 +84,6 @@ function draftKey(request: CreateKeyRequest, role: Role, nowMs: number) {
     spendCapNanoUsd: request.constraints?.spendCapNanoUsd ?? null,
     expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),
   };
-}
-
-/** Lets a secret open a key; shared with rotation. */
-export async function addDigest(
-  em: SqlEntityManager,
-  key: Pick<KeyRow, 'tenantId' | 'id'>,
-  secret: string,
-  pepper: KeyPepper,
-  nowMs: number,
-): Promise<void> {
-  await notePepper(em, pepper);
-  em.create(DigestEntity, {
-    tenantId: key.tenantId,
-    keyId: key.id,
-    digest: keyDigest(secret, pepper),
-    pepperVersion: pepper.version,
-    createdAt: new Date(nowMs),
-    expiresAt: null,
-  });
 }
 
 const recordCreation = (em: SqlEntityManager, key: KeyRow, caller: Caller, nowMs: number): Promise<void> =>

@@ -1,17 +1,46 @@
+import { randomBytes } from 'node:crypto';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { KeyPepper } from '#shared/env.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
+import { DigestEntity } from '../db/digest.entity.ts';
 import { isLiveSecret } from '../db/digests.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import type { KeyOwner } from '../db/key.repository.ts';
+import { notePepper } from '../db/peppers.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
+
+/** A new secret, and what it was derived from. */
+type MadeSecret = { secret: string; salt: Buffer; pepper: KeyPepper };
+
+export function makeSecret(peppers: readonly KeyPepper[]): MadeSecret {
+  const [pepper, salt] = [peppers[0]!, randomBytes(32)];
+  return { secret: derivedSecret(salt, pepper), salt, pepper };
+}
+
+/** Lets a secret open a key. */
+export async function addSecret(
+  em: SqlEntityManager,
+  { tenantId, id: keyId }: KeyRow,
+  { secret, pepper }: MadeSecret,
+  nowMs: number,
+): Promise<void> {
+  await notePepper(em, pepper);
+  em.create(DigestEntity, {
+    tenantId,
+    keyId,
+    digest: keyDigest(secret, pepper),
+    pepperVersion: pepper.version,
+    createdAt: new Date(nowMs),
+    expiresAt: null,
+  });
+}
 
 /** What is kept of a new secret under an Idempotency-Key: with it and the pepper the secret can be returned again. */
 type IssuedSecret = { keyId: string; salt: string; pepperVersion: number; previousEndsAtMs: number | null };
 
 /** The name of a secret made for a key; earlier ones are valid until `previousEndsAt`, or end at once. */
-export const secretName = (key: KeyRow, salt: Buffer, pepper: KeyPepper, previousEndsAt: Date | null): string =>
+export const secretName = (key: KeyRow, { salt, pepper }: MadeSecret, previousEndsAt: Date | null): string =>
   JSON.stringify({
     keyId: key.id,
     salt: salt.toString('hex'),

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { RotateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -16,11 +15,9 @@ import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import { lockOwner } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { derivedSecret } from '../domain/derived-secret.ts';
 import { graceEnd, requireRoomForSecret } from '../domain/grace-period.ts';
 import { requireNotRevoked } from '../domain/key-lifecycle.ts';
-import { addDigest } from './create-key.ts';
-import { namedSecret, secretName } from './issued-secret.ts';
+import { addSecret, makeSecret, namedSecret, secretName } from './issued-secret.ts';
 import { keyMessage } from './key-message.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'feed' | 'peppers' | 'clock'>;
@@ -47,11 +44,9 @@ export const rotateKey =
         const previousPreview = key.preview;
         const { endsAt, changes: retired } = await retireSecrets(em, key, gracePeriodMs, nowMs);
 
-        const pepper = peppers[0]!;
-        const salt = randomBytes(32);
-        const secret = derivedSecret(salt, pepper);
-        key.preview = keyPreview(secret);
-        await addDigest(em, key, secret, pepper, nowMs);
+        const made = makeSecret(peppers);
+        key.preview = keyPreview(made.secret);
+        await addSecret(em, key, made, nowMs);
         await recordAuditEvent(em, {
           tenantId: key.tenantId,
           type: 'api_key_rotated',
@@ -62,7 +57,7 @@ export const rotateKey =
           after: { key_preview: key.preview, previous_secret_expires_at: endsAt?.toISOString() ?? null },
         });
         changes.push(...retired);
-        return secretName(key, salt, pepper, endsAt);
+        return secretName(key, made, endsAt);
       });
       const issued = await namedSecret(em, caller, name, peppers, nowMs);
       return { ...issued, version: changes.length === 0 ? await currentVersion(em) : await appendChanges(em, changes) };
