@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { randomHex } from '#shared/ids.ts';
+import { prefixedId } from '#shared/ids.ts';
 
 /** The value of a new `x-request-id`; every answer has one. */
-export const newRequestId = (): string => `req_${randomHex()}`;
+export const newRequestId = (): string => prefixedId('req_');
 
 /**
  * Whether a header, named in lower case, occurs twice in a request. Node silently keeps the first of the two, where a proxy in front may

@@ -16,12 +16,6 @@ function takeRandom(): number {
   return randomUsed - idBytes;
 }
 
-/** 128 random bits as 32 hexadecimal digits, for ids that need no order. */
-export function randomHex(): string {
-  const start = takeRandom();
-  return random.toString('hex', start, start + idBytes);
-}
-
 /** The id that is being made. */
 const bytes = Buffer.alloc(idBytes);
 let lastMs = 0;
@@ -35,7 +29,10 @@ const setBackMsMax = 10_000;
  * than ten seconds: continuing would then misdate events for as long (section 6.2 leaves it open). Ids of rows and events are v7, so
  * indexes grow at their end and an event's partition can be read from its id.
  */
-export function uuidv7(): string {
+export const uuidv7 = (): string => uuidOfHex(uuidv7Hex());
+
+/** The same without dashes. */
+function uuidv7Hex(): string {
   const start = takeRandom();
   random.copy(bytes, 0, start, start + idBytes);
   const nowMs = Date.now();
@@ -48,7 +45,7 @@ export function uuidv7(): string {
     sequence = 0;
   }
   // Written into the drawn bytes and converted to text in one go: the package's own conversion costs as much as the rest of a call's ids.
-  return uuidOfHex(v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex'));
+  return v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex');
 }
 
 /** The UUID with these 32 hexadecimal digits. */
@@ -79,7 +76,7 @@ export function uuidv7After(last: string | null): string {
 }
 
 /** A new id in OpenAI's form: a prefix such as `chatcmpl-`, and a UUIDv7 without dashes. */
-export const prefixedId = (prefix: string): string => prefix + uuidv7().replaceAll('-', '');
+export const prefixedId = (prefix: string): string => prefix + uuidv7Hex();
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 

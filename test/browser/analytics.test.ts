@@ -329,6 +329,32 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
+test('a request is found by its id, of whatever day and key, and one that is not there says where was searched', async () => {
+  const { url, gateway } = portal;
+  const session = await gateway.login(users.member);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  const { headers } = await gateway.call('POST', '/v1/chat/completions', session, chat);
+  const requestId = headers.get('x-request-id')!;
+  const history = `/api/v1/usage/history?request_id=${requestId}`;
+  await waitFor(async () => (await gateway.call('GET', history, session)).json.data.length === 1, {
+    description: 'the call in the usage',
+  });
+
+  const { page, close } = await openPage(browser);
+  // A range and a model without this request.
+  await signIn(page, url, users.member, '/usage?by=request&start=2026-01-01&end=2026-01-02&model=other');
+  await page.getByText('No requests match these filters').waitFor();
+  await page.getByLabel('Request id').fill(` ${requestId} `);
+  await page.getByRole('button', { name: /^Request of/ }).click();
+  await page.getByRole('dialog').getByText(requestId).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Request id').fill('req_0');
+  await page.getByText('Searched: your own requests.').waitFor();
+  await page.getByLabel('Request id').fill('');
+  await page.getByText('No requests match these filters').waitFor();
+  await close();
+});
+
 test('a deleted key and a teammate’s key are shown by their names, two of one name also by their previews, and an admin finds whose a key is by its preview, and its analytics', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);

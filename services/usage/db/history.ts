@@ -18,6 +18,8 @@ type EventQuery = {
   endMs: number | null;
   /** Only calls that succeeded, or only those that failed; all if undefined. */
   success: boolean | undefined;
+  /** Only what was called under it; all if missing or empty. */
+  requestId?: string;
 };
 
 /** A page of events, newest first, and how many there are in all, on one snapshot: newer events push none off the page. */
@@ -41,18 +43,24 @@ export async function listEvents(
   query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
-  const outcome = query.success === undefined ? '' : `and success = ${parameters.add(query.success, 'boolean')}`;
-  const where = `${narrowing(parameters, query.subject, query.filter)} ${outcome}`;
-  const start = parameters.add(firstIdAt(query.startMs), 'uuid');
-  const end = parameters.add(firstIdAt(query.endMs), 'uuid');
+  const where = listed(parameters, query);
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
   const { rows } = await client.query<EventRow>({
-    text: `select * from events where ${where} and id >= ${start} and id < ${end}
-      order by id desc limit ${limit} offset ${offset}`,
+    text: `select * from events where ${where} order by id desc limit ${limit} offset ${offset}`,
     values: parameters.values,
   });
   return rows;
+}
+
+/** The conditions on listed events. */
+function listed(parameters: Parameters, query: EventQuery & { startMs: number; endMs: number }): string {
+  const conditions = [narrowing(parameters, query.subject, query.filter)];
+  if (query.success !== undefined) conditions.push(`success = ${parameters.add(query.success, 'boolean')}`);
+  if (query.requestId) conditions.push(`request_id = ${parameters.add(query.requestId, 'text')}`);
+  conditions.push(`id >= ${parameters.add(firstIdAt(query.startMs), 'uuid')}`);
+  conditions.push(`id < ${parameters.add(firstIdAt(query.endMs), 'uuid')}`);
+  return conditions.join(' and ');
 }
 
 /** A UTC midnight after all events. */
@@ -62,16 +70,21 @@ const weekMs = 7 * 86_400_000;
 
 /**
  * The number of events, and a range, to the week, outside which there are none. The roll-ups have both without reading events, as ranges
- * consist of whole days.
+ * consist of whole days; what was called under a request id they do not know, but it is little.
  */
 async function countEvents(
   client: Client,
   query: EventQuery,
 ): Promise<{ total: number; startMs: number; endMs: number }> {
   const parameters = new Parameters();
-  const where = narrowing(parameters, query.subject, query.filter);
   const startMs = Math.max(query.startMs ?? 0, await keptFromMs(client));
   const endMs = Math.max(startMs, query.endMs ?? farFutureMs);
+  if (query.requestId) {
+    const text = `select count(*) as total from events where ${listed(parameters, { ...query, startMs, endMs })}`;
+    const { rows } = await client.query<{ total: string }>({ text, values: parameters.values });
+    return { total: Number(rows[0]!.total), startMs, endMs };
+  }
+  const where = narrowing(parameters, query.subject, query.filter);
   const all = query.success === undefined;
   const counted = all ? 'requests' : query.success ? 'successful_requests' : 'requests - successful_requests';
   const { text, parts } = rolledUp(parameters, {

@@ -25,6 +25,7 @@ beforeAll(async () => {
       testEvent(testNowMs - (batch * 1_000 + index) * 240_000, {
         tenantId: testId(index % 20),
         apiKeyId: index % 20 === 1 ? keyId : testId(100 + (index % 40)),
+        requestId: `req_${batch * 1_000 + index}`,
       }),
     );
     await usage.client.record({ events }, asService());
@@ -108,6 +109,13 @@ test('a few failed calls are found without reading those that succeeded', async 
   const plan = await planOf((database) => listEvents(database, { ...query, limit: 25, offset: 0 }));
   expect(plan).toMatch(/Index Scan/);
   expect(plan).not.toMatch(/Seq Scan|success/);
+});
+
+test('a call is found by its request id without reading any other', async () => {
+  const query = { subject: { tenantId, userId: null }, filter: undefined, success: undefined, requestId: 'req_1' };
+  const plan = await planOf((database) => listEvents(database, { ...query, ...range, limit: 25, offset: 0 }));
+  expect(plan).toMatch(/Index .* events_\d+_\d+_request_id/);
+  expect(plan).not.toContain('Seq Scan');
 });
 
 test('a model’s events are read only where it was used, and none of a model that was not', async () => {

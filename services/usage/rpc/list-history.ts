@@ -19,6 +19,7 @@ export const listHistory =
       subject,
       filter: request.filter,
       success: request.success,
+      requestId: request.requestId,
       startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
       endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
     };

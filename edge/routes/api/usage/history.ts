@@ -27,6 +27,9 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           success: Type.Optional(
             Type.Boolean({ description: 'Only calls that succeeded, or only those that failed; all by default.' }),
           ),
+          request_id: Type.Optional(
+            Type.String({ maxLength: 255, description: 'Only the call whose answer had this `x-request-id`.' }),
+          ),
           limit: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),
@@ -44,6 +47,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
         {
           ...readCalls(query),
           success: query.success,
+          requestId: query.request_id,
           limit,
           offset: readOffset(query, limit),
         },

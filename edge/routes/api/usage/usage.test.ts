@@ -77,6 +77,21 @@ test('only calls that succeeded, or only those that failed, are listed', async (
   expect((await edge.get('/usage/history?success=maybe')).status).toBe(400);
 });
 
+test('a call is found by the x-request-id of its answer, whatever else is there', async () => {
+  const found = async (query: string) => {
+    const { data, pagination } = await json(`/usage/history?${query}`);
+    expect(pagination.total).toBe(data.length);
+    return data.map((event: { request_id: string }) => event.request_id);
+  };
+  expect(await found('request_id=req_a')).toEqual(['req_a']);
+  expect(await found('request_id=req_a&success=true&model=small-chat')).toEqual(['req_a']);
+  expect(await found('request_id=req_a&success=false')).toEqual([]);
+  expect(await found('request_id=req_a&end_date=2020-01-01')).toEqual([]);
+  expect(await found('request_id=req_unknown')).toEqual([]);
+  // Without a value it narrows nothing, as other parameters.
+  expect(await found('request_id=')).toHaveLength(2);
+});
+
 test('the current month, under both paths', async () => {
   const current = await json('/usage/current');
   expect(current).toMatchObject({

@@ -10,6 +10,7 @@ import { AddWeeklyRollups } from './0008-add-weekly-rollups.ts';
 import { DropMonthsByName } from './0009-drop-months-by-name.ts';
 import { FindFailedEvents } from './0010-find-failed-events.ts';
 import { NoteFilledLimits } from './0011-note-filled-limits.ts';
+import { FindRequests } from './0012-find-requests.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -24,4 +25,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0009-drop-months-by-name', class: DropMonthsByName },
   { name: '0010-find-failed-events', class: FindFailedEvents },
   { name: '0011-note-filled-limits', class: NoteFilledLimits },
+  { name: '0012-find-requests', class: FindRequests },
 ];

@@ -12,6 +12,7 @@ import { Select } from '../../ui/field.tsx';
 import { NameParts } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
+import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { RequestDialog, RequestStatus } from './request-dialog.tsx';
@@ -45,6 +46,7 @@ export const failedRequests = (): string =>
     model: null,
     key: null,
     endpoint: null,
+    search: null,
     page: null,
   });
 
@@ -66,9 +68,10 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
   const [key, setKey] = useSearchParameter('key', '');
   const [endpoint, setEndpoint] = useSearchParameter('endpoint', '');
   const [outcome, setOutcome] = useSearchParameter(outcomeParameter, '');
+  const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
   const isNarrowed = [model, key, endpoint, outcome].some((filter) => filter !== '');
-  const events = useGet<List<UsageEvent>>('/usage/history', {
+  const filters = {
     start_date: range.start,
     end_date: range.end,
     timezone: localTimeZone(),
@@ -76,6 +79,10 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
     api_key_id: key,
     endpoint,
     success: outcome === '' ? undefined : outcome === 'success',
+  };
+  const events = useGet<List<UsageEvent>>('/usage/history', {
+    // One that is looked up may be of any day, model and key.
+    ...(requestId === '' ? filters : { request_id: requestId }),
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
@@ -122,6 +129,7 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
           description="Calls that reached a model. One that was refused before, for its key, its model or a limit, is not listed; its answer says why."
           action={
             <div className="flex flex-wrap items-center gap-2">
+              <SearchBox label="Request id" />
               <Narrowing
                 label="Model"
                 all="All models"
@@ -165,7 +173,12 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
             columns={columns}
             rowKey={(event) => event.id}
             empty={
-              isNarrowed ? (
+              requestId !== '' ? (
+                <EmptyState icon="search" title="No request has this id">
+                  {scope === 'tenant' ? 'Searched: everyone in your organization.' : 'Searched: your own requests.'} A
+                  request that was refused before it reached a model is not listed.
+                </EmptyState>
+              ) : isNarrowed ? (
                 <EmptyState icon="search" title="No requests match these filters" />
               ) : (
                 <EmptyState icon="pulse" title="No requests in this range">
@@ -207,7 +220,7 @@ function Narrowing({ label, all, value, onChange, values, nameOf = String }: Nar
   return (
     <Select
       aria-label={label}
-      className="max-w-48"
+      className="max-w-44"
       value={value}
       onChange={onChange}
       choices={[{ value: '', label: all }, ...offered.map((one) => ({ value: one, label: nameOf(one) }))]}
