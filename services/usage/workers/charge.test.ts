@@ -12,7 +12,7 @@ import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixture
 import { createUsageMetrics } from '../metrics.ts';
 import { startChargeWorker } from './charge.ts';
 
-const { logger, lines } = logCollector();
+const { logger, lines } = logCollector('info');
 const registry = new Registry();
 const metrics = createUsageMetrics(registry);
 let usage: TestUsage;
@@ -25,6 +25,15 @@ afterAll(async () => {
   await database.close();
   await usage[Symbol.asyncDispose]();
 });
+
+/** Makes what is in the outbox as old as what a dead process left there. */
+const leaveBehind = (storedAt = "now() - interval '5 seconds'") =>
+  database.query({ text: `update charge_batches set stored_at = ${storedAt}` });
+
+async function batchesLeft(): Promise<number> {
+  const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
+  return Number(rows[0]!.left);
+}
 
 /** A Billing that charges each id once and loses its first answers. */
 function forgetfulBilling(answersLost: number) {
@@ -59,16 +68,13 @@ test('every event with a cost or a lease reaches Billing, even when answers are 
   };
   expect(await waiting()).toEqual({ batches: 2, seconds: expect.toSatisfy((seconds) => seconds > 0) });
   const billing = forgetfulBilling(2);
+  await leaveBehind();
   const worker = startChargeWorker({ database, billing, metrics, logger });
-  await expect(worker.drain()).rejects.toThrow('lost');
-  await worker.drain().catch(() => {});
-  await worker.drain();
+  await waitFor(async () => (await batchesLeft()) === 0, { description: 'an empty outbox' });
   await worker.close();
 
   expect(new Set(billing.charged.keys())).toEqual(new Set([...costly, leased].map(({ id }) => id)));
   expect(billing.charged.get(leased.id)).toMatchObject({ id: leased.id, leaseIds: leased.leaseIds });
-  const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
-  expect(rows[0]?.left).toBe(0n);
   expect(await waiting()).toEqual({ batches: 0, seconds: 0 });
   const refused = lines.filter(({ msg }) => msg === 'Billing refused a usage event for good: it is not charged');
   expect(refused).not.toHaveLength(0);
@@ -81,8 +87,9 @@ test('many small batches left by an outage are passed on together', async () => 
     await usage.client.record({ events }, asService());
   }
   const billing = forgetfulBilling(0);
+  await leaveBehind();
   const worker = startChargeWorker({ database, billing, metrics, logger });
-  await worker.drain();
+  await waitFor(async () => (await batchesLeft()) === 0, { description: 'an empty outbox' });
   await worker.close();
   expect(billing.charged.size).toBe(90);
   expect(billing.calls()).toBe(1);
@@ -96,7 +103,7 @@ test.each([
   async (_, storedAt) => {
     const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(500) }));
     await usage.client.record({ events }, asService());
-    await database.query({ text: `update charge_batches set stored_at = ${storedAt}` });
+    await leaveBehind(storedAt);
     const billing = forgetfulBilling(0);
     const worker = startChargeWorker({ database, billing, metrics, logger });
     await waitFor(() => billing.charged.size === events.length, { description: 'the charge' });
@@ -118,11 +125,7 @@ test.each([
     await sqlTransaction(database, (client) => storeEvents(client, batch.events, batch));
     worker.add(batch);
   }
-  const left = async () =>
-    Number(
-      (await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' })).rows[0]!.left,
-    );
-  await waitFor(async () => (await left()) === 0, { timeoutMs: 10_000, description: 'an empty outbox' });
+  await waitFor(async () => (await batchesLeft()) === 0, { timeoutMs: 10_000, description: 'an empty outbox' });
   await worker.close();
   const sent = batches.flatMap(({ events }) => events.map(({ id }) => id));
   expect([...billing.charged.keys()]).toEqual(sent);
@@ -141,7 +144,29 @@ test('an outage of Billing is logged once when it begins and once when it is ove
     .slice(before)
     .filter(({ msg }) => msg !== 'Billing refused a usage event for good: it is not charged');
   expect(told).toMatchObject([
-    { level: 40, msg: 'usage events could not be passed to Billing; they wait in the outbox' },
-    { level: 30, msg: 'Billing accepts usage events again', failures: 3 },
+    { level: 40, msg: 'passing usage events to Billing failed; it will be retried' },
+    { level: 30, msg: 'passing usage events to Billing works again', failures: 3 },
   ]);
+});
+
+test('a close while Billing is silent waits for the call under way, however long that has lasted, and for no other', async () => {
+  const events = [testEvent(testNowMs, { tenantId: testId(600) })];
+  await usage.client.record({ events }, asService());
+  await leaveBehind();
+  const answers: PromiseWithResolvers<never>[] = [];
+  const charge = () => {
+    const answer = Promise.withResolvers<never>();
+    answers.push(answer);
+    return answer.promise;
+  };
+  const worker = startChargeWorker({ database, billing: { charge }, metrics, logger });
+  await waitFor(() => answers.length === 1, { description: 'the call' });
+  const askedMs = performance.now();
+  // By now outboxes would have been looked at three more times.
+  await waitFor(() => performance.now() - askedMs > 3_500, { description: 'time to pass' });
+  const closed = worker.close();
+  answers[0]!.reject(new Error('no answer in time'));
+  await closed;
+  expect(answers).toHaveLength(1);
+  await database.query({ text: 'delete from charge_batches' });
 });

@@ -2,6 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { type ChargeBatch, forgetCharged, leftBehind } from '../db/charge-batches.ts';
 import type { UsageMetrics } from '../metrics.ts';
@@ -16,11 +17,7 @@ export type ChargeDeps = {
 /** Takes batches as they are stored. */
 export type ChargeQueue = { add(batch: ChargeBatch): void };
 
-type ChargeWorker = ChargeQueue & {
-  /** Hands on everything that waits; rejects when Billing or the database is out of reach, without losing anything. */
-  drain(): Promise<void>;
-  close(): Promise<void>;
-};
+type ChargeWorker = ChargeQueue & { close(): Promise<void> };
 
 /** The most events in one call to Billing. */
 const eventsMax = 1_000;
@@ -43,25 +40,21 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
   const options = { ...asService('usage'), timeoutMs };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
-  let isCharging = false;
-  /** Failures since Billing last answered. */
-  let failures = 0;
-  let isClosed = false;
+  /** False while a round runs, which sees to what has come at its end, and since one failed, until the next has not. */
+  let isReady = true;
+  let lookedMs = Number.NEGATIVE_INFINITY;
   let gathering: NodeJS.Timeout | undefined;
-  let turn: Promise<void> = Promise.resolve();
 
   async function charge(batches: readonly ChargeBatch[]): Promise<void> {
     const events = batches.flatMap((batch) => batch.events);
-    if (events.length > 0) {
-      const { refused } = await billing.charge({ events }, options);
-      for (const { eventId, reason } of refused) {
-        metrics.chargeRefused();
-        const event = events.find(({ id }) => id === eventId);
-        logger.error(
-          { eventId, reason, tenantId: event?.tenantId, event },
-          'Billing refused a usage event for good: it is not charged',
-        );
-      }
+    const { refused } = await billing.charge({ events }, options);
+    for (const { eventId, reason } of refused) {
+      metrics.chargeRefused();
+      const event = events.find(({ id }) => id === eventId);
+      logger.error(
+        { eventId, reason, tenantId: event?.tenantId, event },
+        'Billing refused a usage event for good: it is not charged',
+      );
     }
     await forgetCharged(database, batches);
   }
@@ -76,82 +69,67 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
     return waiting.slice(0, fitting === -1 ? undefined : Math.max(1, fitting));
   }
 
-  async function chargeNext(): Promise<void> {
-    const batches = nextInMemory();
-    if (batches.length === 0) return;
-    await charge(batches);
-    waiting = waiting.slice(batches.length);
-    for (const batch of batches) eventsWaiting -= batch.events.length;
-  }
-
-  /** Makes sure that waiting events are handed on soon, or at once when they fill a call. */
-  function wake(): void {
-    if (failures > 0 || isClosed || isCharging) return;
-    gathering ??= setTimeout(start, gatherMs);
-    if (eventsWaiting >= eventsMax) start();
-  }
-
-  function start(): void {
-    clearTimeout(gathering);
-    gathering = undefined;
-    isCharging = true;
-    attempt(async () => {
-      try {
-        do await chargeNext();
-        while (eventsWaiting >= eventsMax);
-      } finally {
-        isCharging = false;
-      }
-      if (waiting.length > 0) wake();
-    });
-  }
-
-  async function drainAll(olderThanMs: number): Promise<void> {
-    while (waiting.length > 0) await chargeNext();
-    for (;;) {
-      const batches = await leftBehind(database, { olderThanMs, eventsMax });
-      if (batches.length === 0) return;
+  /** Charges what is in memory, call by call, until fewer events than `eventsMin` are left. */
+  async function chargeWaiting(eventsMin: number): Promise<void> {
+    while (waiting.length > 0) {
+      const batches = nextInMemory();
       await charge(batches);
+      waiting = waiting.slice(batches.length);
+      for (const batch of batches) eventsWaiting -= batch.events.length;
+      if (eventsWaiting < eventsMin) return;
     }
   }
 
-  /** One after the other: two at once would send the same events. */
-  function inTurn(work: () => Promise<void>): Promise<void> {
-    const mine = turn.then(work);
-    turn = mine.catch(() => {});
-    return mine;
+  async function round(signal: AbortSignal): Promise<void> {
+    clearTimeout(gathering);
+    gathering = undefined;
+    isReady = false;
+    const nowMs = performance.now();
+    const isLook = nowMs - lookedMs >= lookMs;
+    // Before a look everything: what has waited here for long would be found in the outbox as well.
+    await chargeWaiting(isLook ? 0 : eventsMax);
+    if (isLook) {
+      lookedMs = nowMs;
+      while (!signal.aborted) {
+        const batches = await leftBehind(database, { olderThanMs: leftBehindAfterMs, eventsMax });
+        if (batches.length === 0) break;
+        await charge(batches);
+      }
+    }
+    isReady = true;
+    wakeSoon();
   }
 
-  function attempt(work: () => Promise<void>): void {
-    inTurn(work).then(
-      () => {
-        if (failures > 0) logger.info({ failures }, 'Billing accepts usage events again');
-        failures = 0;
-      },
-      (err) => {
-        if (failures === 0)
-          logger.warn({ err }, 'usage events could not be passed to Billing; they wait in the outbox');
-        failures += 1;
-      },
-    );
+  const work = startRecurringWork({
+    name: 'passing usage events to Billing',
+    everyMs: lookMs,
+    firstAfterMs: lookMs,
+    round,
+    logger,
+  });
+
+  /** Makes sure that waiting events are handed on soon, or at once when they fill a call. */
+  function wakeSoon(): void {
+    if (!isReady || waiting.length === 0) return;
+    gathering ??= setTimeout(work.wake, gatherMs);
+    if (eventsWaiting >= eventsMax) work.wake();
   }
 
-  const timer = setInterval(() => attempt(() => drainAll(leftBehindAfterMs)), lookMs).unref();
   return {
     add(batch) {
       if (eventsWaiting + batch.events.length > eventsInMemoryMax) return;
       waiting.push(batch);
       eventsWaiting += batch.events.length;
-      wake();
+      wakeSoon();
     },
-    drain: () => inTurn(() => drainAll(0)),
     async close() {
-      clearInterval(timer);
+      await work.close();
       clearTimeout(gathering);
-      // What is not taken now waits in the outbox.
-      if (failures === 0 && !isClosed) attempt(() => drainAll(leftBehindAfterMs));
-      isClosed = true;
-      await turn;
+      if (!isReady) return;
+      isReady = false;
+      await chargeWaiting(0).catch((err) => {
+        logger.warn({ err }, 'the last usage events could not be passed to Billing; they wait in the outbox');
+      });
     },
   };
 }
