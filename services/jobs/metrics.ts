@@ -7,8 +7,7 @@ type JobOutcome = 'completed' | 'failed' | 'cancelled';
 
 /** What /metrics shows about jobs. */
 export type JobMetrics = {
-  /** Jobs ended. */
-  ended(outcome: JobOutcome, count?: number): void;
+  ended(outcome: JobOutcome): void;
   /** A job started for the first time, this long after its submission. */
   started(waitedMs: number): void;
   /** An attempt failed and will be repeated. */
@@ -46,7 +45,7 @@ export function createJobMetrics(registry: Registry): JobMetrics {
     });
   });
   return {
-    ended: (outcome, count = 1) => outcomes.inc({ outcome }, count),
+    ended: (outcome) => outcomes.inc({ outcome }),
     started: (waitedMs) => wait.observe(Math.max(0, waitedMs) / 1000),
     retried: () => retries.inc(),
   };

@@ -116,19 +116,30 @@ export function endLargeJob(
   });
 }
 
-/** Puts a job back into the queue, to be taken again after a while, unless the worker no longer holds it. */
+/**
+ * Puts a job back into the queue, to be taken again after a while, unless the worker no longer holds it. `hasStarted` is false for one for
+ * which nobody has made a call yet.
+ */
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,
-  next: { delayMs: number; countsAsAttempt: boolean },
+  next: { delayMs: number; countsAsAttempt: boolean; hasStarted?: boolean },
   shiftMs: number,
 ): Promise<void> {
   await database.query({
     name: 'jobs-requeue',
     text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, attempts = attempts - $5,
-        available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
+        started_at = case when $7 then started_at end, available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
       where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
-    values: [job.tenantId, job.id, job.fence, next.delayMs, next.countsAsAttempt ? 0 : 1, shiftMs],
+    values: [
+      job.tenantId,
+      job.id,
+      job.fence,
+      next.delayMs,
+      next.countsAsAttempt ? 0 : 1,
+      shiftMs,
+      next.hasStarted ?? true,
+    ],
   });
 }
 

@@ -30,6 +30,8 @@ export type TakenJob = {
   attempts: number;
   createdMs: number;
   startedMs: number;
+  /** Whether a call may have been made for it before. */
+  hasStartedBefore: boolean;
   /** Milliseconds until it fails for having taken too long; negative if that has passed. */
   leftMs: number;
   costMaxNanoUsd: bigint;
@@ -79,13 +81,13 @@ const take = `
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[]) with ordinality
       as lane (tenant_id, subject_id, model, slots, place)
     cross join lateral (
-      select jobs.tenant_id, jobs.id, jobs.body_bytes from jobs
+      select jobs.tenant_id, jobs.id, jobs.body_bytes, jobs.started_at from jobs
       where jobs.status = ${JobStatus.QUEUED} and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
         and jobs.model = lane.model and ${hasComeSql('jobs.available_at', 7, backoffMsMax)}
       order by jobs.id limit lane.slots for update skip locked
     ) as waiting
   ), chosen as (
-    select tenant_id, id from (
+    select tenant_id, id, started_at from (
       select *, sum(body_bytes) over (order by turn, place) - body_bytes as bytes_before
       from (
         select *, row_number() over (partition by tenant_id order by round, place) as turn
@@ -103,11 +105,12 @@ const take = `
     on conflict (tenant_id) do update set served_at = excluded.served_at
   )
   update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = $6, fence = fence + 1, attempts = attempts + 1,
-    started_at = coalesce(started_at, ${presentSql(7)}),
+    started_at = coalesce(chosen.started_at, ${presentSql(7)}),
     lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
   returning jobs.tenant_id, jobs.id, subject_id, caller, operation, model, content_type, request, body_bytes, fence,
-    attempts, created_at, started_at, cost_max_nano_usd, cost_min_nano_usd, hold,
+    attempts, created_at, jobs.started_at, chosen.started_at is not null as has_started_before,
+    cost_max_nano_usd, cost_min_nano_usd, hold,
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
@@ -184,6 +187,7 @@ type TakenRow = {
   attempts: number;
   created_at: Date;
   started_at: Date;
+  has_started_before: boolean;
   cost_max_nano_usd: bigint;
   cost_min_nano_usd: bigint;
   hold: Buffer;
@@ -204,6 +208,7 @@ const takenJob = (row: TakenRow): TakenJob => ({
   attempts: row.attempts,
   createdMs: row.created_at.getTime(),
   startedMs: row.started_at.getTime(),
+  hasStartedBefore: row.has_started_before,
   leftMs: row.left_ms,
   costMaxNanoUsd: row.cost_max_nano_usd,
   costMinNanoUsd: row.cost_min_nano_usd,

@@ -7,9 +7,10 @@ import {
   SettleResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
@@ -360,6 +361,37 @@ test('a model that briefly had no room gets more and more calls at a time afterw
   clearInterval(look);
   await worker.close(1_000);
   expect(most).toBeGreaterThanOrEqual(8);
+});
+
+test('a job starts with the first call that its model has room for, not when it is refused one', async () => {
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const seen = async () => (await database.pool.query('select status, created_at, started_at from jobs')).rows[0]!;
+  const waits: number[] = [];
+  const eventIds: string[] = [];
+  let isFull = true;
+  const deps = workerDeps(database, ({ eventId }) => {
+    eventIds.push(eventId);
+    if (isFull) throw gatewayError(ErrorReason.NO_CAPACITY, 'full');
+  });
+  const metrics = { ...deps.metrics, started: (waitedMs: number) => waits.push(waitedMs) };
+  const worker = new JobWorker({ ...deps, metrics }, workerDefaults);
+  const look = setInterval(() => worker.wake(), 100);
+  for (const refusals of [1, 2]) {
+    await waitFor(() => eventIds.length === refusals, { description: 'a refusal' });
+    await waitFor(() => worker.running === 0, { description: 'the end of the run' });
+    expect(await seen()).toMatchObject({ status: JobStatus.QUEUED, started_at: null });
+  }
+  const [{ now }] = (await database.pool.query('select clock_timestamp() as now')).rows;
+  isFull = false;
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+  clearInterval(look);
+  await worker.close(1_000);
+  const { created_at, started_at } = await seen();
+  const startedMs = started_at.getTime();
+  expect(startedMs).toBeGreaterThanOrEqual(now.getTime());
+  // Priced and reported as of then.
+  expect(uuidv7Ms(eventIds[2]!)).toBe(startedMs);
+  expect(waits).toEqual([startedMs - created_at.getTime()]);
 });
 
 test('a worker that stops returns unfinished jobs, and another continues at once', async () => {

@@ -185,7 +185,6 @@ export class JobWorker {
       const caller = callers.get(callerId) ?? currentCaller(this.#deps, job.caller);
       callers.set(callerId, caller);
       caller.catch(() => {});
-      if (job.fence === 1n) this.#deps.metrics.started(job.startedMs - job.createdMs);
       const body = async () => job.request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
       // If a job came back to this same worker, its former run ends first.
       const former = this.#runs.get(job.id);
@@ -220,7 +219,10 @@ export class JobWorker {
   async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {
     const outcome = await runJob(this.#deps, job, inputs, leave.signal);
     if (outcome.kind === 'refused') this.#room.refused(job.model, performance.now());
-    else this.#room.passed(job.model);
+    else {
+      this.#room.passed(job.model);
+      if (!job.hasStartedBefore) this.#deps.metrics.started(job.startedMs - job.createdMs);
+    }
     await this.#conclude(job, outcome);
   }
 
@@ -241,7 +243,12 @@ export class JobWorker {
       }
       case 'refused':
         await returnTurn(database, job.tenantId);
-        await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
+        await requeueJob(
+          database,
+          job,
+          { delayMs: 0, countsAsAttempt: false, hasStarted: job.hasStartedBefore },
+          this.#shiftMs(),
+        );
         return;
       case 'left':
         // The process ends: another worker may continue at once. Jobs that this worker no longer holds are not changed.

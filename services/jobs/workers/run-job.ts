@@ -120,7 +120,7 @@ async function heldRoom(
     spendCapNanoUsd: caller.constraints.spendCapNanoUsd,
     costMaxNanoUsd: job.costMaxNanoUsd,
     costMinNanoUsd: job.costMinNanoUsd,
-    usageEventId: job.fence > 1n ? successEventId(job.id, job.startedMs) : '',
+    usageEventId: job.hasStartedBefore ? successEventId(job.id, job.startedMs) : '',
   });
   if (!hadRoom && anew.leases.length === 0) return job.hold;
   let isSaved = false;
