@@ -38,6 +38,7 @@ const unlimitedWithoutBillingMs = 60_000;
 const retryMs = 1_000;
 /** How long a budget counts as near its limit after a central hold or a refusal. */
 const nearMs = 1_000;
+/** How long Billing is waited for, however often it is asked. */
 const rpcTimeoutMs = 3_000;
 const viewsBeforeSweep = 20_000;
 
@@ -230,7 +231,7 @@ export class Budgets {
     cost: bigint,
     options: { costMin: bigint; sliceOf: bigint; attempts: number },
   ): Promise<LeaseResponse> {
-    const nowMs = this.#now();
+    const askedMs = this.#now();
     const request = {
       holderId: this.#holderId,
       tenantId,
@@ -242,7 +243,7 @@ export class Budgets {
         kind: view.kind,
         leaseId: uuidv7(),
         limitNanoUsd,
-        sliceNanoUsd: view.nearUntilMs > nowMs ? 0n : options.sliceOf * view.sliceCalls,
+        sliceNanoUsd: view.nearUntilMs > askedMs ? 0n : options.sliceOf * view.sliceCalls,
       })),
       timeToLive: { seconds: BigInt(timeToLiveMs / 1000) },
     };
@@ -251,13 +252,14 @@ export class Budgets {
         return await this.#billing.lease(request, {
           // Billing logs a refusal as well.
           contextValues: callerContext({ ...serviceCaller('inference'), requestId }),
-          timeoutMs: rpcTimeoutMs,
+          timeoutMs: askedMs + rpcTimeoutMs - this.#now(),
         });
       } catch (error) {
         const isRefused = refusingKind(error) !== undefined;
         // The answer may have been lost: asking with the same ids returns the same leases. What is not asked for again is given back,
         // including what an earlier attempt may still be granted.
-        if (!isRefused && attempt < options.attempts) continue;
+        const hasTime = this.#now() < askedMs + rpcTimeoutMs;
+        if (!isRefused && hasTime && attempt < options.attempts) continue;
         if (!isRefused || attempt > 1) this.#release(request.demands.map(({ leaseId }) => leaseId));
         throw outOfReachIfLate(error);
       }
