@@ -263,6 +263,25 @@ describe('a session that the gateway splits into utterances', () => {
     await bench.event({ success: true, model: 'files', audio_seconds: 1 });
   });
 
+  test('reads a transcript of a file with a byte order mark before it', async () => {
+    const model = 'files-marked';
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', {
+      model,
+      base_url: bench.simulator.url,
+      upstream_model: 'sim-transcribe',
+    });
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    await session.event('session.updated');
+    const usage = { type: 'tokens', input_tokens: 9, output_tokens: 2, total_tokens: 11 };
+    bench.simulator.next({ instead: { status: 200, body: `\ufeff${JSON.stringify({ text: 'Hello.', usage })}` } });
+    session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect(await session.event(completed)).toMatchObject({ transcript: 'Hello.', usage });
+    await bench.event({ model, success: true, input_tokens: 9, output_tokens: 2 });
+  });
+
   test.each([
     [400, { error: { message: 'Too noisy', code: 'noise' } }, 400, 'invalid_request_error', 'noise'],
     [429, {}, 429, 'requests', 'rate_limit_exceeded'],

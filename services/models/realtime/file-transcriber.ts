@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
 import { Attempts } from '../inference/attempts.ts';
@@ -113,7 +114,7 @@ async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise
     } else if (event.kind === 'failed') {
       throw exchangeError(event.failure);
     } else if (event.kind === 'end') {
-      return Buffer.concat(pieces);
+      return withoutMark(Buffer.concat(pieces));
     }
   }
 }
