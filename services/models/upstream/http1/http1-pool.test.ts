@@ -150,6 +150,34 @@ describe('a connection', () => {
     expect(old.sockets).toHaveLength(1);
   });
 
+  test('that was made together with others is not given up together with all of them', async () => {
+    const count = 20;
+    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\nkeep-alive: timeout=600\r\n\r\n';
+    let held: Socket[] = [];
+    const served = await serve((socket) => {
+      held.push(socket);
+      if (held.length < count) return;
+      for (const waiting of held) waiting.write(answer);
+      held = [];
+    });
+    const client = pool(served.url);
+    const now = performance.now.bind(performance);
+    let laterMs = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs);
+    ended.push(() => clock.mockRestore());
+    /** How many connections there were in all, after calls on as many at once as there are. */
+    const madeAt = async (minutes: number): Promise<number> => {
+      laterMs = minutes * 60_000;
+      await Promise.all(Array.from({ length: count }, () => call(client).outcome));
+      return served.sockets.length;
+    };
+    expect([await madeAt(0), await madeAt(3.9)]).toEqual([count, count]);
+    const madeMeanwhile = await madeAt(4.5);
+    expect(madeMeanwhile).toBeGreaterThan(count);
+    expect(madeMeanwhile).toBeLessThan(2 * count);
+    expect(await madeAt(5)).toBe(2 * count);
+  });
+
   test('that its server half-closed while idle is not reused', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);

@@ -10,7 +10,7 @@ type Http1PoolOptions = {
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
   connectTimeoutMs: number;
-  /** How long a connection is used for further requests, in milliseconds. */
+  /** How long a connection is used for further requests at most, in milliseconds. */
   lifetimeMs?: number;
 };
 
@@ -117,7 +117,8 @@ export class Http1Pool implements ConnectionOwner {
     const connection = new Connection(
       this,
       exchange,
-      { connectTimeoutMs, lifetimeMs },
+      // Up to a fifth less: those made together, as after a start, are not made anew together.
+      { connectTimeoutMs, lifetimeMs: lifetimeMs * (1 - Math.random() / 5) },
       isTls ? 'secureConnect' : 'connect',
       (onRead) => {
         const options = {
