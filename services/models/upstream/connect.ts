@@ -22,7 +22,6 @@ export const connectUpstream =
     const upstream = createHttpUpstream({
       baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
       apiKey,
-      connectionsMax: settings.concurrencyLimit,
       connectTimeoutMs: settings.connectTimeoutMs,
     });
     return secretReference && apiKey === undefined ? withoutSecret(upstream, secretReference) : upstream;

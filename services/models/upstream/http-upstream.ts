@@ -15,8 +15,6 @@ type HttpUpstreamOptions = {
   baseUrl: string;
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
-  /** The most connections at the same time. */
-  connectionsMax: number;
   connectTimeoutMs: number;
 };
 
@@ -34,7 +32,6 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   const calls = new Http1Pool({ base, apiKey, connectTimeoutMs });
   // For everything but the calls themselves, which is rare and need not be fast.
   const pool = new Pool(base.origin, {
-    connections: options.connectionsMax,
     connect: { timeout: connectTimeoutMs },
     pipelining: 1,
     keepAliveTimeout: idleMsDefault,
