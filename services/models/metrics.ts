@@ -121,11 +121,8 @@ export function feedMetrics(registry: Registry, feeds: Readonly<Record<string, P
 }
 
 /** What became of usage events on their way from the journal to Usage. */
-export function shipperMetrics(
-  registry: Registry,
-  stats: () => Pick<ShipperStats, 'refusedEvents' | 'failedCalls'>,
-): void {
-  const counter = (name: string, help: string, of: 'refusedEvents' | 'failedCalls'): void => {
+export function shipperMetrics(registry: Registry, stats: () => ShipperStats): void {
+  const counter = (name: string, help: string, of: keyof ShipperStats): void => {
     new Counter({
       name,
       help,
@@ -141,11 +138,7 @@ export function shipperMetrics(
     'Usage events that Usage refused for good: they are never charged, and kept only in the log.',
     'refusedEvents',
   );
-  counter(
-    'gateway_journal_failed_calls_total',
-    'Calls to Usage that stored no events; they are retried, except for events that it refused.',
-    'failedCalls',
-  );
+  counter('gateway_journal_failed_calls_total', 'Calls to Usage that failed; they are retried.', 'failedCalls');
 }
 
 /** The state of the journal, and of the room in budgets that this process holds. */

@@ -7,7 +7,6 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { inDataDir } from '#shared/start-error.ts';
@@ -175,27 +174,15 @@ function startShipping(deps: {
   registry: Registry;
 }): { close(): Promise<void> } {
   const { journal, directory, usage, clock, logger, registry } = deps;
-  let rejectedEvents = 0;
   const shipper = createShipper({
     journal,
     record: async (events, signal) => {
-      const told = events.map(usageEvent);
-      const { rejected } = await usage.record({ events: told }, { ...asService('inference'), signal });
-      rejectedEvents += rejected.length;
-      for (const { index, reason } of rejected) {
-        logger.error(
-          { event: told[index], reason },
-          'Usage refused an event for good: it is not charged, and kept only in this line',
-        );
-      }
+      const options = { ...asService('inference'), signal };
+      return (await usage.record({ events: events.map(usageEvent) }, options)).rejected;
     },
-    isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
     logger,
   });
-  shipperMetrics(registry, () => {
-    const { refusedEvents, failedCalls } = shipper.stats();
-    return { refusedEvents: refusedEvents + rejectedEvents, failedCalls };
-  });
+  shipperMetrics(registry, shipper.stats);
   const adopt = (): void => {
     for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
   };

@@ -93,8 +93,9 @@ const ship = (
     journal,
     async record(events, signal) {
       const caller = { contextValues: callerContext(serviceCaller('inference')) };
-      await usage.record({ events: events.map(usageEvent) }, { ...caller, signal });
+      const { rejected } = await usage.record({ events: events.map(usageEvent) }, { ...caller, signal });
       onStored(events);
+      return rejected;
     },
     logger,
   });

@@ -29,6 +29,7 @@ function usage() {
     if (state.away) throw new Error('connection refused');
     calls.push(events.length);
     for (const one of events) stored.set(one.id, one);
+    return [];
   };
   return { stored, calls, state, record };
 }
@@ -43,7 +44,6 @@ test('events are stored in batches of a thousand at most and leave an empty jour
   expect(calls).toEqual([1000, 1000, 500]);
   await shipper.close(1000);
   await journal.close();
-  expect(shipper.stats().shippedEvents).toBe(2500);
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
@@ -82,9 +82,10 @@ test('a call that stored and then failed is sent again, with the same events', a
   const shipper = createShipper({
     journal,
     record: async (events) => {
-      await record(events);
+      const refused = await record(events);
       sent.push(ids(events));
       if (sent.length === 1) throw new Error('connection reset after the commit');
+      return refused;
     },
     logger: testLogger(),
   });
@@ -96,26 +97,30 @@ test('a call that stored and then failed is sent again, with the same events', a
   await journal.close();
 });
 
-test('events that Usage refuses permanently are set aside one by one; the others are stored', async () => {
+test('events that Usage refuses for good are counted, and logged with the reason; the others are stored', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
   const { stored, record } = usage();
   const logger = testLogger();
-  const refusal = new Error('invalid argument');
   const shipper = createShipper({
     journal,
     record: async (events) => {
-      if (events.some(({ tokens }) => tokens === 7 || tokens === 90)) throw refusal;
-      await record(events);
+      const refused = events.flatMap(({ tokens }, index) =>
+        tokens === 7 || tokens === 90 ? [{ index, reason: `not ${tokens}` }] : [],
+      );
+      await record(events.filter((_, place) => refused.every(({ index }) => index !== place)));
+      return refused;
     },
-    isRefused: (error) => error === refusal,
     logger,
   });
   for (const number of numbers(100)) journal.end(`event-${number}`, event(number));
   await until(() => expect(journal.stats().pendingEvents).toBe(0));
   expect(stored.size).toBe(98);
-  expect(shipper.stats().refusedEvents).toBe(2);
-  expect(logger.lines.filter((line) => line.includes('event-7"') || line.includes('event-90"'))).toHaveLength(2);
+  expect(shipper.stats()).toEqual({ refusedEvents: 2, failedCalls: 0 });
+  for (const number of [7, 90]) {
+    const told = logger.lines.filter((line) => line.includes(`event-${number}"`));
+    expect(told).toEqual([expect.stringContaining(`not ${number}`)]);
+  }
   await shipper.close(1000);
   await journal.close();
 });
@@ -149,9 +154,11 @@ test('a close after which nothing is left does not say otherwise, though Usage w
   const journal = openTestJournal(folder.path);
   const logger = testLogger();
   let calls = 0;
-  const record = () => Promise.reject(new Error(++calls < 3 ? 'connection refused' : 'not an event'));
-  const isRefused = (error: unknown) => error instanceof Error && error.message === 'not an event';
-  const shipper = createShipper({ journal, record, isRefused, logger });
+  const record = async () => {
+    if (++calls < 3) throw new Error('connection refused');
+    return [{ index: 0, reason: 'not an event' }];
+  };
+  const shipper = createShipper({ journal, record, logger });
   await written(journal, event(1));
   await until(() => expect(shipper.stats().refusedEvents).toBe(1));
   await shipper.close(1000);
@@ -162,7 +169,7 @@ test('a close after which nothing is left does not say otherwise, though Usage w
 test('close gives up at its deadline, and the next process ships the rest', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);
-  const never = createShipper({ journal, record: () => new Promise<void>(() => {}), logger: testLogger() });
+  const never = createShipper({ journal, record: () => new Promise<never>(() => {}), logger: testLogger() });
   await written(journal, event(1));
   await never.close(20);
   await journal.close();
@@ -182,7 +189,7 @@ test('an answer of Usage after the deadline of close deletes nothing: by then th
   const unlink = vi.fn(fs.unlink);
   const journal = openTestJournal(folder.path, { segmentBytes: 1, files: filesWith({ unlink }) });
   const asked = Promise.withResolvers<void>();
-  const late = Promise.withResolvers<void>();
+  const late = Promise.withResolvers<[]>();
   const record = () => {
     asked.resolve();
     return late.promise;
@@ -193,7 +200,7 @@ test('an answer of Usage after the deadline of close deletes nothing: by then th
   await shipper.close(20);
   await journal.close();
   const [orphan] = adopt(folder.path);
-  late.resolve();
+  late.resolve([]);
   await new Promise(setImmediate);
   expect(unlink).not.toHaveBeenCalled();
   orphan!.release();

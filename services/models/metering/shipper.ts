@@ -6,15 +6,14 @@ import type { AdoptedJournal } from './orphans.ts';
 
 type ShipperOptions<Event> = {
   journal: EventSource<Event>;
-  /** Stores events; idempotent by event id. After a failure it is retried until `isRefused` says that this is useless. */
-  record(events: readonly Event[], signal: AbortSignal): Promise<void>;
-  /** Whether the events themselves are at fault (INVALID_ARGUMENT), so that a retry would fail forever. */
-  isRefused?(error: unknown): boolean;
+  /**
+   * Stores events; idempotent by event id, and retried after a failure. Resolves with the places of those that can never be stored, and why.
+   */
+  record(events: readonly Event[], signal: AbortSignal): Promise<readonly { index: number; reason: string }[]>;
   logger: Logger;
 };
 
 export type ShipperStats = {
-  shippedEvents: number;
   /** The number of events that Usage refused for good; each is in the log with all its fields. */
   refusedEvents: number;
   failedCalls: number;
@@ -39,7 +38,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   const { logger } = options;
   const closing = new AbortController();
   const giveUp = new AbortController();
-  const counts: ShipperStats = { shippedEvents: 0, refusedEvents: 0, failedCalls: 0 };
+  const counts: ShipperStats = { refusedEvents: 0, failedCalls: 0 };
   const running = new Set<Promise<void>>();
   const storing = new RepeatedFailures('storing events in Usage', logger);
 
@@ -47,37 +46,24 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   async function store(events: readonly Event[]): Promise<boolean> {
     for (let failures = 0; !giveUp.signal.aborted; failures += 1) {
       try {
-        await options.record(events, giveUp.signal);
-        counts.shippedEvents += events.length;
+        const refused = await options.record(events, giveUp.signal);
         storing.succeeded();
+        counts.refusedEvents += refused.length;
+        for (const { index, reason } of refused) {
+          logger.error(
+            { event: events[index], reason },
+            'Usage refused an event for good: it is not charged, and kept only in this line',
+          );
+        }
         return true;
       } catch (error) {
         counts.failedCalls += 1;
-        if (options.isRefused?.(error) === true) {
-          // Usage answers, so it is not away.
-          storing.succeeded();
-          return setAside(events, error);
-        }
         storing.failed(error, 'failed; they wait in the journal');
         const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
         await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
       }
     }
     return false;
-  }
-
-  /** Finds the faulty event by halving, so that one bad event neither delays nor loses the others. */
-  async function setAside(events: readonly Event[], error: unknown): Promise<boolean> {
-    if (events.length > 1) {
-      const middle = events.length >> 1;
-      return (await store(events.slice(0, middle))) && (await store(events.slice(middle)));
-    }
-    counts.refusedEvents += events.length;
-    logger.error(
-      { err: error, event: events[0] },
-      'Usage refused an event for good: it is not charged, and kept only in this line',
-    );
-    return true;
   }
 
   async function ship(source: EventSource<Event>): Promise<void> {

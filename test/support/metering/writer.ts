@@ -50,6 +50,7 @@ const shipper = createShipper<MeteredEvent>({
     answers.set(call, answer);
     process.send!({ call, events });
     await answer.promise.finally(() => answers.delete(call));
+    return [];
   },
   logger,
 });
