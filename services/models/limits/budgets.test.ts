@@ -20,8 +20,11 @@ function budgetsBy(lease: (timeoutMs: number, pass: (ms: number) => void) => Ret
     releaseHold: () => Promise.reject(new Error('nothing is given back here')),
   };
   const budgets = new Budgets({ billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
-  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
-  return { hold: async () => budgets.hold(caller, undefined, 1n), passedMs: () => nowMs };
+  const tenantId = uuidv7();
+  /** Holds for a call of a user of one organization, by default another one each time. */
+  const hold = async (userId = uuidv7(), constraints?: { spendCapNanoUsd: bigint }) =>
+    budgets.hold({ tenantId, userId, apiKeyId: uuidv7() }, constraints, 1n);
+  return { hold, pass, passedMs: () => nowMs };
 }
 
 test('while Billing is silent a call is refused within 3 s, as a job is: what did not answer for so long is not asked again', async () => {
@@ -31,6 +34,37 @@ test('while Billing is silent a call is refused within 3 s, as a job is: what di
   });
   await expect(hold()).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
   expect(passedMs()).toBe(3_000);
+});
+
+test('calls that wait for the answer to another about the same budget are refused with it, not one after the other', async () => {
+  let calls = 0;
+  const { hold, passedMs } = budgetsBy(async (timeoutMs, pass) => {
+    calls += 1;
+    await new Promise(setImmediate);
+    pass(timeoutMs);
+    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+  });
+  const held = await Promise.allSettled(Array.from({ length: 5 }, () => hold()));
+  expect(held).toEqual(
+    Array(5).fill({ status: 'rejected', reason: expect.objectContaining({ reason: ErrorReason.OVERLOADED }) }),
+  );
+  expect([calls, passedMs()]).toEqual([1, 3_000]);
+});
+
+test('a caller who had no limit a moment ago goes on, though the one whose answer it waits for cannot', async () => {
+  let isSilent = false;
+  const { hold, pass } = budgetsBy(async (timeoutMs, pass) => {
+    if (!isSilent) return create(LeaseResponseSchema, { leases: [{ unlimited: true }, { unlimited: true }] });
+    await new Promise(setImmediate);
+    pass(timeoutMs);
+    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+  });
+  const userId = uuidv7();
+  await hold(userId);
+  pass(10_000);
+  isSilent = true;
+  const [capped, free] = await Promise.allSettled([hold(uuidv7(), { spendCapNanoUsd: 1_000n }), hold(userId)]);
+  expect([capped.status, free.status]).toEqual(['rejected', 'fulfilled']);
 });
 
 test('if the connection to Billing breaks it is asked again at once, in what is left of the 3 s', async () => {

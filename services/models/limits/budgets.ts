@@ -3,7 +3,7 @@ import type { BillingService, LeaseResponse } from '#gen/modelgateway/billing/v1
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { CallerConstraints, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { FailureLogger } from '#shared/repeated-failures.ts';
 import { asService, type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
@@ -157,9 +157,11 @@ export class Budgets {
     // Another call that asks about the same budget may bring what this one needs; after two such waits the call asks for itself.
     for (let waits = 0; waits < 2; waits++) {
       const nowMs = this.#now();
-      const asking = needs.find((need) => need.view.asking !== null && !isCovered(need, cost, nowMs))?.view.asking;
+      const lacking = needs.filter((need) => !isCovered(need, cost, nowMs));
+      const asking = lacking.find(({ view }) => view.asking !== null)?.view.asking;
       if (asking == null) break;
-      await asking;
+      const failure = await asking;
+      if (failure !== undefined && !this.#mayGoOn(failure, lacking)) throw failure;
     }
     const nowMs = this.#now();
     const lacking = needs.filter((need) => !isCovered(need, cost, nowMs));
@@ -184,15 +186,18 @@ export class Budgets {
     // Far from a limit one call asks on behalf of all; near it each call needs its own hold, and nobody waits for another.
     const announced = lacking.filter(({ view }) => view.asking === null && view.nearUntilMs <= askedMs);
     const done = announce(announced);
+    let failure: unknown;
     try {
       await this.#giveBackSlices(lacking);
       const response = await this.#lease(caller, lacking, cost, { costMin, sliceOf: cost, attempts: 2 });
       return this.#accept(response, lacking, cost, askedMs);
     } catch (error) {
       if (this.#mayGoOn(error, lacking)) return { slices: [], central: [], allowed: null };
+      // Anything else is about this call.
+      if (hasReason(error, ErrorReason.OVERLOADED)) failure = error;
       throw error;
     } finally {
-      done();
+      done(failure);
     }
   }
 
@@ -372,13 +377,16 @@ function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
   return view.nearUntilMs <= nowMs && (usedNanoUsd + inFlightNanoUsd) * 2n > roomNanoUsd;
 }
 
-/** Tells other calls that an answer about these budgets is on its way; call the returned function when it has come. */
-function announce(needs: readonly Need[]): () => void {
-  const asking = Promise.withResolvers<void>();
+/**
+ * Tells other calls that an answer about these budgets is on its way; call the returned function when it has come, or with the failure when
+ * it will not.
+ */
+function announce(needs: readonly Need[]): (failure?: unknown) => void {
+  const asking = Promise.withResolvers<unknown>();
   for (const { view } of needs) view.asking = asking.promise;
-  return () => {
+  return (failure) => {
     for (const { view } of needs) view.asking = null;
-    asking.resolve();
+    asking.resolve(failure);
   };
 }
 
