@@ -257,7 +257,7 @@ export class Budgets {
         return await this.#billing.lease(request, {
           // Billing logs a refusal as well.
           contextValues: callerContext({ ...serviceCaller('inference'), requestId }),
-          timeoutMs: askedMs + rpcTimeoutMs - this.#now(),
+          timeoutMs: Math.ceil(askedMs + rpcTimeoutMs - this.#now()),
         });
       } catch (error) {
         const isRefused = refusingKind(error) !== undefined;
