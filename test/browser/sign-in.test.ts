@@ -64,6 +64,55 @@ test('a field left empty is complained about in plain words, at the first such f
   await close();
 });
 
+test('a password is shown while its button says so, and hidden again when the form is sent; the button sends nothing and is not printed', async () => {
+  const { page, close } = await openPage(browser);
+  const asked: string[] = [];
+  await page.route('**/api/v1/auth/login', (route) => {
+    asked.push(route.request().url());
+    return route.continue();
+  });
+  await page.goto(`${portal.url}/sign-in`);
+  await page.getByLabel('Email').fill(users.member.email);
+  const password = page.getByLabel('Password');
+  await password.fill('wrong');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  const hide = page.getByRole('button', { name: 'Hide password' });
+  expect(await hide.evaluate((button) => button.matches(':focus'))).toBe(true);
+  expect(await password.getAttribute('type')).toBe('text');
+  expect([await password.getAttribute('autocapitalize'), await password.getAttribute('spellcheck')]).toEqual([
+    'none',
+    'false',
+  ]);
+  await hide.press('Space');
+  expect(await password.getAttribute('type')).toBe('password');
+  const show = page.getByRole('button', { name: 'Show password' });
+  await show.click();
+  await page.emulateMedia({ media: 'print' });
+  expect(await hide.isVisible()).toBe(false);
+  await page.emulateMedia({ media: 'screen' });
+  expect(asked).toEqual([]);
+  await password.press('Enter');
+  await page.getByRole('alert').getByText('The email address or the password is wrong.').waitFor();
+  expect([await password.getAttribute('type'), await password.inputValue()]).toEqual(['password', 'wrong']);
+  await show.waitFor();
+  await close();
+});
+
+test.each([
+  ['member', '/settings', ['current password', 'new password']],
+  ['nobody', '/reset-password?token=some-token', ['new password']],
+] as const)('%s can see each password that is typed at %s', async (who, path, names) => {
+  const { page, close } = await openPage(browser);
+  if (who === 'nobody') await page.goto(portal.url + path);
+  else await signIn(page, portal.url, users[who], path);
+  for (const name of names) {
+    await page.getByRole('button', { name: `Show ${name}` }).click();
+    expect(await page.getByLabel(name).getAttribute('type')).toBe('text');
+  }
+  await close();
+});
+
 test('the session survives a reload thanks to the HttpOnly cookie, and no token is where a script can read it', async () => {
   const { page, close } = await openPage(browser);
   await signInByForm(page, portal.url, users.member);

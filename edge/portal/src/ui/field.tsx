@@ -3,7 +3,9 @@ import {
   type ReactNode,
   type SelectHTMLAttributes,
   type TextareaHTMLAttributes,
+  useEffect,
   useId,
+  useRef,
   useState,
 } from 'react';
 import type { ApiError } from '../api/error.ts';
@@ -73,26 +75,70 @@ type TextFieldProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & 
   label: ReactNode;
   hint?: ReactNode;
   error?: string | null;
+  /** At the end of the field, over it. */
+  button?: ReactNode;
   onChange: (value: string) => void;
 };
 
-export function TextField({ label, hint, error, onChange, className, ...rest }: TextFieldProps) {
+export function TextField({ label, hint, error, button, onChange, className, ...rest }: TextFieldProps) {
   const [missing, setMissing] = useState(false);
   return (
     <Field label={label} hint={hint} error={missing ? 'Fill this in.' : error}>
       {(ids) => (
-        <input
-          {...rest}
-          {...ids}
-          onInvalid={() => setMissing(true)}
-          onChange={(event) => {
-            setMissing(false);
-            onChange(event.target.value);
-          }}
-          className={classNames(control, 'h-9', className)}
-        />
+        <div className="relative">
+          <input
+            {...rest}
+            {...ids}
+            onInvalid={() => setMissing(true)}
+            onChange={(event) => {
+              setMissing(false);
+              onChange(event.target.value);
+            }}
+            className={classNames(control, 'h-9', className)}
+          />
+          {button}
+        </div>
       )}
     </Field>
+  );
+}
+
+type PasswordFieldProps = Omit<TextFieldProps, 'type' | 'button' | 'className' | 'label'> & { label: string };
+
+/**
+ * A password, with a button that shows it. Sending its form hides it again: browsers save, and offer to save, only what is hidden. While it
+ * is shown they must neither capitalize it nor send it to a spelling service.
+ */
+export function PasswordField({ label, ...rest }: PasswordFieldProps) {
+  const [shown, setShown] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const hide = () => setShown(false);
+    const form = button.current?.form;
+    form?.addEventListener('submit', hide);
+    return () => form?.removeEventListener('submit', hide);
+  }, []);
+  const action = shown ? 'Hide' : 'Show';
+  return (
+    <TextField
+      {...rest}
+      label={label}
+      type={shown ? 'text' : 'password'}
+      autoCapitalize="none"
+      spellCheck={false}
+      className="pr-15"
+      button={
+        <button
+          ref={button}
+          type="button"
+          onClick={() => setShown(!shown)}
+          className="absolute inset-y-0 right-0 rounded-md px-3 text-sm font-medium text-soft hover:text-ink focus-visible:-outline-offset-4 print:hidden"
+        >
+          <span key={action}>{action}</span>
+          <span className="sr-only"> {label.toLowerCase()}</span>
+        </button>
+      }
+    />
   );
 }
 

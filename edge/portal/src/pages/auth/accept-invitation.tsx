@@ -10,7 +10,7 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
-import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+import { NewPassword, passwordMeetsRules } from './new-password.tsx';
 import { Username } from './username.tsx';
 
 const fields = ['password', 'first_name', 'last_name', 'phone', 'organization_name'];
@@ -120,16 +120,12 @@ function AcceptForm({ token, invitation: { email, organization: joined } }: { to
         />
       )}
       <Username email={email} />
-      <TextField
+      <NewPassword
         label="Password"
-        type="password"
-        autoComplete="new-password"
-        required
         value={password}
         onChange={setPassword}
         error={fieldError(accept.error, 'password')}
       />
-      <PasswordRules password={password} />
       <Button
         type="submit"
         look="primary"

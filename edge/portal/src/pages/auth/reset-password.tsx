@@ -2,11 +2,11 @@ import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
 import { Button } from '../../ui/button.tsx';
-import { fieldError, TextField } from '../../ui/field.tsx';
+import { fieldError } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
-import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+import { NewPassword, passwordMeetsRules } from './new-password.tsx';
 import { emailInLink, Username } from './username.tsx';
 
 export function ResetPassword() {
@@ -30,17 +30,7 @@ export function ResetPassword() {
         <Form onSubmit={() => reset.run({ method: 'POST', path: '/auth/password/reset', body: { token, password } })}>
           <FormError error={reset.error} fields={['password']} />
           <Username email={email} />
-          <TextField
-            label="New password"
-            type="password"
-            autoComplete="new-password"
-            autoFocus
-            required
-            value={password}
-            onChange={setPassword}
-            error={fieldError(reset.error, 'password')}
-          />
-          <PasswordRules password={password} />
+          <NewPassword autoFocus value={password} onChange={setPassword} error={fieldError(reset.error, 'password')} />
           <Button
             type="submit"
             look="primary"

@@ -4,7 +4,7 @@ import { useApi, useSession } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
-import { fieldError, TextField } from '../../ui/field.tsx';
+import { fieldError, PasswordField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink } from './auth-frame.tsx';
@@ -86,9 +86,8 @@ export function SignIn() {
           onChange={setEmail}
           error={fieldError(error, 'email')}
         />
-        <TextField
+        <PasswordField
           label="Password"
-          type="password"
           autoComplete="current-password"
           autoFocus={known !== ''}
           required

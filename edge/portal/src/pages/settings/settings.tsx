@@ -7,13 +7,13 @@ import { Button } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { Email } from '../../ui/email.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { fieldError, TextField } from '../../ui/field.tsx';
+import { fieldError, PasswordField, TextField } from '../../ui/field.tsx';
 import { Form, FormError, useDraft } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { PasswordRules, passwordMeetsRules } from '../auth/password-rules.tsx';
+import { NewPassword, passwordMeetsRules } from '../auth/new-password.tsx';
 import { Username } from '../auth/username.tsx';
 
 export function Settings() {
@@ -141,23 +141,14 @@ function PasswordCard({ email }: { email: string }) {
       >
         <FormError error={change.error} fields={['current_password', 'new_password']} />
         <Username email={email} />
-        <TextField
+        <PasswordField
           label="Current password"
-          type="password"
           autoComplete="current-password"
           value={current}
           onChange={setCurrent}
           error={fieldError(change.error, 'current_password')}
         />
-        <TextField
-          label="New password"
-          type="password"
-          autoComplete="new-password"
-          value={password}
-          onChange={setPassword}
-          error={fieldError(change.error, 'new_password')}
-        />
-        <PasswordRules password={password} />
+        <NewPassword value={password} onChange={setPassword} error={fieldError(change.error, 'new_password')} />
         <div>
           <Button type="submit" pending={change.pending} disabled={current === '' || !passwordMeetsRules(password)}>
             Change password

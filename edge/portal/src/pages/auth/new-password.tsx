@@ -1,3 +1,4 @@
+import { PasswordField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icons.tsx';
 
 /** The password rule of service.md (Invitation flow), for accents in one piece with their letters. */
@@ -14,8 +15,26 @@ export const passwordMeetsRules = (typed: string): boolean => {
   return rules.every(({ met }) => met(password));
 };
 
+type NewPasswordProps = {
+  label?: string;
+  value: string;
+  onChange: (value: string) => void;
+  error: string | null;
+  autoFocus?: boolean;
+};
+
+/** A password to be set, with the rules for it. */
+export function NewPassword({ label = 'New password', ...rest }: NewPasswordProps) {
+  return (
+    <>
+      <PasswordField {...rest} label={label} autoComplete="new-password" required />
+      <PasswordRules password={rest.value} />
+    </>
+  );
+}
+
 /** The password rules, each ticked once it is met. */
-export function PasswordRules({ password: typed }: { password: string }) {
+function PasswordRules({ password: typed }: { password: string }) {
   const password = typed.normalize('NFC');
   return (
     <ul aria-label="Password rules" className="grid grid-cols-2 gap-x-4 gap-y-1 text-sm">
