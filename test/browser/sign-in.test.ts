@@ -165,7 +165,17 @@ test('signing out ends the session in every tab', async () => {
   await close();
 });
 
-test('signing in again brings every tab back to where it was', async () => {
+test('whoever opens an address without a session is asked to sign in to continue, not to go on with what they never began', async () => {
+  const { page, close } = await openPage(browser);
+  await page.goto(`${portal.url}/models`);
+  await page.getByText('Sign in to continue.', { exact: true }).waitFor();
+  await page.goto(`${portal.url}/sign-in`);
+  await page.getByLabel('Email').waitFor();
+  expect(await page.getByText('Sign in to continue').count()).toBe(0);
+  await close();
+});
+
+test('whoever signs out reads that they have, and signing in again brings every tab back to where it was', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/jobs');
   const other = await page.context().newPage();
@@ -173,7 +183,7 @@ test('signing in again brings every tab back to where it was', async () => {
   await other.getByRole('table', { name: 'API keys' }).waitFor();
   await page.getByRole('button', { name: /Mia Member/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
-  await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+  for (const tab of [page, other]) await tab.getByText('You are signed out.').waitFor();
   await page.getByLabel('Email').fill(users.member.email);
   await page.getByLabel('Password').fill(users.member.password);
   await page.getByRole('button', { name: 'Sign in' }).click();

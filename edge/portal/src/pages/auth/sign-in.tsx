@@ -32,6 +32,17 @@ export function SignIn() {
     navigate(isAnother ? '/' : next, { replace: true });
   }, [userId, next]);
 
+  // The pages that have led here after something was `done` say so below.
+  const hasSignedOut = before.current !== null && query.get('done') === null;
+  const reason =
+    next === null
+      ? 'Your session has ended. Sign in to continue where you left off.'
+      : hasSignedOut
+        ? 'You are signed out.'
+        : query.get('next') === null
+          ? null
+          : 'Sign in to continue.';
+
   const submit = async () => {
     if (running.current) return;
     running.current = true;
@@ -61,9 +72,7 @@ export function SignIn() {
       }
     >
       <Form onSubmit={() => void submit()}>
-        {(next === null || query.get('next') !== null) && error === null && (
-          <Notice>Sign in to continue where you left off.</Notice>
-        )}
+        {reason !== null && error === null && <Notice>{reason}</Notice>}
         {query.get('done') === 'accepted' && (
           <Notice tone="good">Welcome! Sign in with the address your invitation was sent to.</Notice>
         )}
