@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { dialog, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { ok } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -119,6 +120,19 @@ test('the decimal points of amounts are aligned, in tables and among the totals 
   await page.evaluate(`getSelection().selectAllChildren(document.querySelector('[aria-label="Line items"] tbody'))`);
   const copied = String(await page.evaluate('getSelection().toString()'));
   expect(copied.split(/\s+/)).toEqual(expect.arrayContaining(shown));
+  await close();
+});
+
+test('the credit left after a transaction is shown to the last digit, as its amount is', async () => {
+  const { people } = portal.world;
+  const credits = `/admin/organizations/${people.tenantId}/credits`;
+  const wallet = await ok(portal.gateway, 'GET', '/billing/wallet', people.owner.token);
+  await ok(portal.gateway, 'POST', credits, people.operator.token, { amount_usd: 0.123456789, description: 'Odd' });
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions');
+  const cells = row(page, 'Odd').locator('td[data-label="Amount"], td[data-label="Credit left"]');
+  await cells.first().waitFor();
+  expect(await cells.allTextContents()).toEqual(['$0.123456789', `$${(wallet.balance_usd + 0.123456789).toFixed(9)}`]);
   await close();
 });
 

@@ -108,5 +108,5 @@ const columns: readonly Column<Transaction>[] = [
     cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>,
   },
   { name: 'Amount', usd: (row) => row.amount_usd, exact: true },
-  { name: 'Balance', usd: (row) => row.balance_after_usd },
+  { name: 'Credit left', usd: (row) => row.balance_after_usd, exact: true },
 ];
