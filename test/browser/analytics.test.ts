@@ -425,6 +425,34 @@ test('a deleted key and a teammate’s key are shown by their names, two of one 
   await close();
 });
 
+test('the page of a teammate’s key says that it is active, expired or revoked, and how to stop it only while it works', async () => {
+  const { url, gateway, world } = portal;
+  const session = await gateway.login(users.member);
+  const made = (name: string, fields = {}) => gateway.createKey(session, { name, ...fields });
+  const expired = await made('Trial', { expires_at: new Date(Date.now() + 1_000).toISOString() });
+  const revoked = await made('Leaked');
+  const revocation = `/api/v1/admin/keys/${revoked.id}/revoke`;
+  expect((await gateway.call('POST', revocation, world.people.operator.token)).status).toBe(200);
+  const shownAs = [
+    [await made('In use'), 'Active', 'which only they can change or delete'],
+    [
+      revoked,
+      'Revoked',
+      'The platform’s operator has revoked this key of a teammate, so every call with it is refused.',
+    ],
+    [expired, 'Expired', 'This key of a teammate has expired, so every call with it is refused.'],
+  ] as const;
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.owner);
+  for (const [{ id }, status, sentence] of shownAs) {
+    await goWithin(page, `/keys/${id}`);
+    await page.getByText(sentence).waitFor();
+    await page.locator('main header').first().getByText(status, { exact: true }).waitFor();
+    expect(await page.getByRole('link', { name: 'deactivate them' }).count()).toBe(status === 'Active' ? 1 : 0);
+  }
+  await close();
+});
+
 test('an admin is not told to deactivate the owner whose key it is, which the API refuses', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, keyPath());

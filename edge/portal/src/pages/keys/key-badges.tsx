@@ -1,14 +1,25 @@
 import type { ReactNode } from 'react';
-import type { ApiKey } from '../../api/types.ts';
+import type { ApiKey, KeyAnalytics } from '../../api/types.ts';
 import { formatUsd } from '../../format/number.ts';
 import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 
+type StatusOfKey = NonNullable<KeyAnalytics['key_status']>;
+
+const statuses = {
+  active: <Status tone="good">Active</Status>,
+  expired: <Status tone="neutral">Expired</Status>,
+  revoked: <Status tone="danger">Revoked</Status>,
+} as const satisfies Record<StatusOfKey, ReactNode>;
+
 /** Active or Expired (service.md, API key: is_active), or Revoked by an operator. */
-export function KeyStatus({ apiKey }: { apiKey: ApiKey }) {
-  if (apiKey.revoked_at !== null) return <Status tone="danger">Revoked</Status>;
-  return apiKey.is_active ? <Status tone="good">Active</Status> : <Status tone="neutral">Expired</Status>;
+export const KeyStatus = ({ status }: { status: StatusOfKey }) => statuses[status];
+
+/** The status of one's own key. */
+export function statusOf({ revoked_at, is_active }: ApiKey): StatusOfKey {
+  if (revoked_at !== null) return 'revoked';
+  return is_active ? 'active' : 'expired';
 }
 
 /** Warns of keys that expire within 7 days, with the days left. */

@@ -12,7 +12,7 @@ import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Analytics } from './analytics/analytics.tsx';
-import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
+import { ExpiryBadge, KeyStatus, RestrictionBadges, statusOf } from './key-badges.tsx';
 import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
 import { OtherKey } from './other-key.tsx';
 
@@ -41,7 +41,7 @@ export function KeyPage({ parameters }: PageParameters) {
           <Status tone="danger">Deleted</Status>
         ) : (
           <>
-            <KeyStatus apiKey={apiKey} />
+            <KeyStatus status={statusOf(apiKey)} />
             <ExpiryBadge apiKey={apiKey} />
           </>
         )

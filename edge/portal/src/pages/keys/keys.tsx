@@ -17,7 +17,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CreateKeyDialog } from './create-key.tsx';
-import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
+import { ExpiryBadge, KeyStatus, RestrictionBadges, statusOf } from './key-badges.tsx';
 import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
 
 export function Keys() {
@@ -149,7 +149,7 @@ function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[]
       name: 'Restrictions',
       cell: (key) => <RestrictionBadges apiKey={key} none={<span className="text-faint">None</span>} />,
     },
-    { name: 'Status', sortBy: (key) => (key.is_active ? 0 : 1), cell: (key) => <KeyStatus apiKey={key} /> },
+    { name: 'Status', sortBy: (key) => (key.is_active ? 0 : 1), cell: (key) => <KeyStatus status={statusOf(key)} /> },
     {
       name: 'Last used',
       sortBy: (key) => key.last_used_at ?? '',

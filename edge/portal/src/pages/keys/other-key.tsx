@@ -8,6 +8,7 @@ import { Loaded } from '../../ui/failure.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Analytics } from './analytics/analytics.tsx';
+import { KeyStatus } from './key-badges.tsx';
 
 /** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
 export function OtherKey({ id }: { id: string }) {
@@ -25,7 +26,13 @@ export function OtherKey({ id }: { id: string }) {
       parent={
         isTeammates ? { name: 'Usage by key', href: '/usage?scope=tenant&by=key' } : { name: 'API keys', href: '/keys' }
       }
-      badge={key?.key_deleted === true && <Status tone="danger">Deleted</Status>}
+      badge={
+        key?.key_deleted === true ? (
+          <Status tone="danger">Deleted</Status>
+        ) : (
+          key?.key_status != null && <KeyStatus status={key.key_status} />
+        )
+      }
       description={
         key?.key_preview != null && (
           <>
@@ -67,7 +74,7 @@ export function OtherKey({ id }: { id: string }) {
 }
 
 type StandingProps = {
-  report: Pick<KeyAnalytics, 'key_name' | 'key_deleted' | 'key_user_id'>;
+  report: Pick<KeyAnalytics, 'key_name' | 'key_deleted' | 'key_status' | 'key_user_id'>;
   isTeammates: boolean;
   isOwnerActive: boolean;
   /** Whether the user may deactivate the key's owner: an admin may not if that is an owner of the organization. */
@@ -76,11 +83,14 @@ type StandingProps = {
 
 /** Why the key is not among one's own, and what can be done about it. */
 function Standing({ report, isTeammates, isOwnerActive, mayDeactivate }: StandingProps) {
-  const { key_name, key_deleted, key_user_id } = report;
+  const { key_name, key_deleted, key_status, key_user_id } = report;
   // The API does not tell a key that never existed from one that the user may not see.
   if (key_name === null)
     return 'None of your keys has this id. If there never was such a key, everything below is zero.';
   if (key_deleted === true || !isTeammates) return 'This key was deleted. What it was used for stays on record.';
+  if (key_status === 'revoked')
+    return 'The platform’s operator has revoked this key of a teammate, so every call with it is refused.';
+  if (key_status === 'expired') return 'This key of a teammate has expired, so every call with it is refused.';
   if (!isOwnerActive) return 'Its owner is deactivated, so every call with it is refused.';
   if (!mayDeactivate)
     return 'A teammate’s key, which only they can change or delete. Only an owner can have all calls with their keys refused at once, by deactivating them.';

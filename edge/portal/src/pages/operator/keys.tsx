@@ -4,7 +4,7 @@ import type { List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { usePageParameter } from '../../router/router.ts';
-import { Badge, Status } from '../../ui/badge.tsx';
+import { Badge } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -18,7 +18,7 @@ import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { RestrictionBadges } from '../keys/key-badges.tsx';
+import { KeyStatus, RestrictionBadges } from '../keys/key-badges.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
@@ -87,11 +87,7 @@ export function OperatorKeys() {
     },
     {
       name: 'Status',
-      cell: (key) => (
-        <Status tone={key.status === 'active' ? 'good' : key.status === 'revoked' ? 'danger' : 'neutral'}>
-          <span className="capitalize">{key.status}</span>
-        </Status>
-      ),
+      cell: (key) => <KeyStatus status={key.status} />,
     },
     {
       name: 'Last used',
