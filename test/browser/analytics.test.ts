@@ -453,6 +453,22 @@ test('the page of a teammate’s key says that it is active, expired or revoked,
   await close();
 });
 
+test('requests filtered by a key without any in their range name that key, whosever it is, without the names of all others being read', async () => {
+  const { url, gateway } = portal;
+  const unused = await gateway.createKey(await gateway.login(users.member), { name: 'Spare wheel' });
+  const { page, close } = await openPage(browser);
+  const lists: string[] = [];
+  page.on('request', (request) => {
+    if (new URL(request.url()).pathname === '/api/v1/api-keys') lists.push(request.url());
+  });
+  await signIn(page, url, users.owner, `/usage?by=request&scope=tenant&key=${unused.id}`);
+  await page.getByText('No requests match these filters').waitFor();
+  const filter = page.getByLabel('Key', { exact: true });
+  await expect.poll(() => filter.locator('option:checked').textContent()).toBe('Spare wheel');
+  expect(lists).toEqual([]);
+  await close();
+});
+
 test('an admin is not told to deactivate the owner whose key it is, which the API refuses', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, keyPath());

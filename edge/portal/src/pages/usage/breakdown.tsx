@@ -1,5 +1,5 @@
-import { useGet, useWholeList } from '../../api/hooks.ts';
-import type { ApiKey, Measures, TenantBreakdown, UsageSummary } from '../../api/types.ts';
+import { useGet } from '../../api/hooks.ts';
+import type { KeyAnalytics, Measures, TenantBreakdown, UsageSummary } from '../../api/types.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
@@ -23,14 +23,19 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
     enabled: isAdmin && (tab === 'user' || showsOwners),
   });
   const emails = new Map(users.data?.users.map(({ user_id, email }) => [user_id, email]));
-  const ownKeys = useWholeList<ApiKey>('/api-keys');
   const usedKeys = new Map(summary.data?.by_api_key.map((row) => [row.api_key_id, row]));
+  // The key by which the requests are filtered, if it has none in this range.
+  const [filteredKey] = useSearchParameter('key', '');
+  const unused = useGet<KeyAnalytics>(`/usage/api-keys/${filteredKey}/analytics`, undefined, {
+    enabled: filteredKey !== '' && summary.data !== undefined && !usedKeys.has(filteredKey),
+    keepPrevious: false,
+  });
   const keyName = (id: string | null): string => {
     if (id === null || id === '') return 'Playground and other sessions';
     const used = usedKeys.get(id);
-    if (used?.api_key_deleted === true) return `${used.api_key_name} (deleted)`;
-    // A key without usage in this range may still be the one that the requests are filtered by.
-    return used?.api_key_name ?? ownKeys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
+    const { key_name, key_deleted } = (id === filteredKey ? unused.data : undefined) ?? {};
+    const name = used?.api_key_name ?? key_name ?? `Key …${id.slice(-8)}`;
+    return (used?.api_key_deleted ?? key_deleted) ? `${name} (deleted)` : name;
   };
   const keysByName = Map.groupBy(usedKeys.keys(), keyName);
   /** As `keyName`, but keys of one name, as teammates may have, are told apart. */
