@@ -42,6 +42,32 @@ test('whoever changes one rate of a price leaves the others as they are, and cac
   await close();
 });
 
+test('a price and a limit are shown to their last digit, as they were set, and their forms begin with them in plain digits', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { operator, member } = portal.world.people;
+  const model = 'acme/odd-price';
+  await call('POST', '/api/v1/admin/models', operator.token, { name: model, operations: ['chat_completions'] });
+  const price = { input_per_million_tokens_usd: 0.125, per_request_usd: 0.000000375 };
+  await call('POST', '/api/v1/admin/prices', operator.token, { model, ...price });
+  await call('PUT', '/api/v1/profile/cost-limit', member.token, { limit_usd: 0.000000125 });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  const rates = page.getByRole('table', { name: 'Prices' }).locator('td[data-label="Rates"]');
+  expect((await rates.innerText()).split('\n')).toEqual([
+    '$0.125 per million input tokens',
+    '$0.125 per million cached input tokens',
+    '$0.000000375 per request',
+  ]);
+  await page.getByRole('button', { name: 'Set price' }).click();
+  expect(await dialog(page).getByLabel('Request').inputValue()).toBe('0.000000375');
+  await signIn(page, portal.url, users.member, '/models');
+  await page.getByText('$0.125\u00a0in').waitFor();
+  await signIn(page, portal.url, users.member, '/limits');
+  await page.getByText('$0.00 of $0.000000125').waitFor();
+  expect(await page.getByLabel('Limit in USD').inputValue()).toBe('0.000000125');
+  await close();
+});
+
 test('a price set for later leaves the rates as they are by then, not as they are now', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
   const { call } = portal.gateway;

@@ -12,5 +12,5 @@ test('amounts in a CSV file are plain decimals down to a nano-USD, and names are
         [0, true],
       ],
     ),
-  ).toBe('cost_usd,name\r\n0.000000420,\'=1+1\r\n-0.000000001,"a ""b"", c"\r\n1234.5,\r\n0,true\r\n');
+  ).toBe('cost_usd,name\r\n0.00000042,\'=1+1\r\n-0.000000001,"a ""b"", c"\r\n1234.5,\r\n0,true\r\n');
 });

@@ -1,4 +1,5 @@
 import { csvTextCell } from '#shared/csv.ts';
+import { plainNumber } from './number.ts';
 
 export type CsvCell = string | number | boolean | null;
 
@@ -23,7 +24,6 @@ export function downloadFile(name: string, blob: Blob): void {
 function cell(value: CsvCell): string {
   if (value === null) return '';
   if (typeof value === 'boolean') return String(value);
-  // Amounts are as small as a nano-USD, and String() writes numbers below 1e-6 with an exponent.
-  if (typeof value === 'number') return Math.abs(value) < 1e-6 && value !== 0 ? value.toFixed(9) : String(value);
+  if (typeof value === 'number') return plainNumber(value);
   return csvTextCell(value);
 }

@@ -1,12 +1,16 @@
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 const oneDigit = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
+const plain = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9, useGrouping: false });
 const allDigits = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9 });
 
 export const formatCount = (value: number): string => whole.format(value);
 
 /** With every digit: a dozen tokens are millionths of the priced unit. */
 export const formatQuantity = (value: number): string => allDigits.format(value);
+
+/** As people type it and programs read it: with every digit, and neither separators nor an exponent. */
+export const plainNumber = (value: number): string => plain.format(value);
 
 /** 1,234 stays; 12,345 becomes 12.3K. For tiles and axes; show the exact number in a title. */
 export const formatCompact = (value: number): string =>
@@ -16,7 +20,7 @@ export const formatCompact = (value: number): string =>
 export const formatRate = (value: number): string => (value < 10 ? oneDigit.format(value) : formatCompact(value));
 
 /**
- * An amount in USD with cents. An amount below a cent gets as many decimals as it takes to show two significant digits: $1,234.50, $0.0042,
+ * A sum in USD with cents, where it need not add up to anything. An amount below a cent gets as many decimals as it takes to show two significant digits: $1,234.50, $0.0042,
  * $0.000012.
  */
 export function formatUsd(value: number): string {
@@ -30,7 +34,7 @@ export function formatUsd(value: number): string {
 export const formatUsdCompact = (value: number): string =>
   value < 10_000 ? formatUsd(value) : `$${compact.format(value)}`;
 
-/** With every digit down to the nano-USD. */
+/** With every digit down to the nano-USD: for prices, limits and whatever else somebody has set. */
 export const formatUsdExact = (value: number): string => usdText(value, 9);
 
 const usdText = (value: number, digitsMax: number): string =>

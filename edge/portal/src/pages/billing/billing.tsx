@@ -1,6 +1,6 @@
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { Commitment, Plan, Wallet } from '../../api/types.ts';
-import { formatCount, formatUsd } from '../../format/number.ts';
+import { formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { formatDate, formatUtcRange } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -98,7 +98,7 @@ function Overview() {
                     label={`${formatUtcRange(data.period_start, data.period_end)} (UTC)`}
                     value={data.consumed_usd}
                     max={data.amount_usd}
-                    text={`${formatUsd(data.consumed_usd)} of ${formatUsd(data.amount_usd)}`}
+                    text={`${formatUsd(data.consumed_usd)} of ${formatUsdExact(data.amount_usd)}`}
                     detail={`${formatUsd(data.remaining_usd)} left`}
                   />
                 )
@@ -149,7 +149,7 @@ const lotColumns: readonly Column<Wallet['lots'][number]>[] = [
       </Badge>
     ),
   },
-  { name: 'Granted', usd: (lot) => lot.granted_usd },
+  { name: 'Granted', usd: (lot) => lot.granted_usd, exact: true },
   { name: 'Left', usd: (lot) => lot.remaining_usd },
   {
     name: 'Expires',
@@ -172,7 +172,7 @@ function PlanCard() {
                 'Pay as you go',
                 data.payg_enabled ? 'Usage beyond credit is invoiced' : 'Off: calls stop when credit is used up',
               ],
-              ['Monthly credit', formatUsd(data.included.monthly_credit_usd)],
+              ['Monthly credit', formatUsdExact(data.included.monthly_credit_usd)],
               ...(data.included.features.length === 0
                 ? []
                 : [['Included', data.included.features.join(', ')] as const]),

@@ -1,6 +1,6 @@
 import type { constraintFields } from '../../../../routes/api/api-keys/key-fields.ts';
 import type { ApiKey } from '../../api/types.ts';
-import { numberOrText } from '../../format/number.ts';
+import { numberOrText, plainNumber } from '../../format/number.ts';
 
 /** The constraints as the API takes them; null: none. A text that is no number is left for the gateway to refuse. */
 type Constraints = Record<keyof typeof constraintFields, string[] | number | string | null>;
@@ -12,7 +12,7 @@ export type ConstraintTexts = { models: string; addresses: string; cap: string }
 export const constraintTexts = (key?: ApiKey): ConstraintTexts => ({
   models: key?.model_allowlist?.join('\n') ?? '',
   addresses: key?.ip_allowlist?.join('\n') ?? '',
-  cap: String(key?.spend_cap_usd ?? ''),
+  cap: key?.spend_cap_usd == null ? '' : plainNumber(key.spend_cap_usd),
 });
 
 export function constraintsOf(texts: ConstraintTexts): Constraints {

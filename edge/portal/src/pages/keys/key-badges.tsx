@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import type { ApiKey, KeyAnalytics } from '../../api/types.ts';
-import { formatUsd } from '../../format/number.ts';
+import { formatUsd, formatUsdExact } from '../../format/number.ts';
 import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
@@ -62,7 +62,7 @@ export function RestrictionBadges({ apiKey, none = null }: { apiKey: ApiKey; non
               : `${formatUsd(apiKey.budget.spent_today_usd)} spent today; resets ${formatUtc(apiKey.budget.resets_at)}`
           }
         >
-          {formatUsd(cap)} a day
+          {formatUsdExact(cap)} a day
         </Badge>
       )}
     </span>

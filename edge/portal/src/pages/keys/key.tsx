@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { ApiKey } from '../../api/types.ts';
-import { formatCount, formatUsd } from '../../format/number.ts';
+import { formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
@@ -97,7 +97,7 @@ export function KeyPage({ parameters }: PageParameters) {
                 'Spent today',
                 apiKey.budget?.spent_today_usd == null
                   ? '—'
-                  : `${formatUsd(apiKey.budget.spent_today_usd)} of ${formatUsd(apiKey.spend_cap_usd ?? 0)}`,
+                  : `${formatUsd(apiKey.budget.spent_today_usd)} of ${formatUsdExact(apiKey.spend_cap_usd ?? 0)}`,
               ],
               [
                 'Scopes',

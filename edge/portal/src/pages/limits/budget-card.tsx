@@ -1,6 +1,6 @@
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Budget } from '../../api/types.ts';
-import { formatUsd, numberOrText } from '../../format/number.ts';
+import { formatUsd, formatUsdExact, numberOrText, plainNumber } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -31,7 +31,7 @@ type BudgetViewProps = { title: string; budget: Budget; path: string; editable: 
 
 function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   const toast = useToast();
-  const [text, setText] = useDraft(budget.limit_usd === null ? '' : String(budget.limit_usd));
+  const [text, setText] = useDraft(budget.limit_usd === null ? '' : plainNumber(budget.limit_usd));
   const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('Limit saved.') });
   const remove = useAction({ stale: [path], onSuccess: () => toast.say('Limit removed.') });
   // What is done now takes the place of a complaint about what was tried before.
@@ -54,7 +54,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
           label={`Spent ${spentWhen[budget.period]}`}
           value={budget.spent_usd}
           max={budget.limit_usd}
-          text={`${formatUsd(budget.spent_usd)} of ${formatUsd(budget.limit_usd)}`}
+          text={`${formatUsd(budget.spent_usd)} of ${formatUsdExact(budget.limit_usd)}`}
           detail={
             <>
               {formatUsd(budget.remaining_usd ?? 0)} left · resets <Time value={budget.resets_at} relative />

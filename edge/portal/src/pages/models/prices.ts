@@ -1,5 +1,5 @@
 import type { Rates } from '../../api/types.ts';
-import { formatUsd } from '../../format/number.ts';
+import { formatUsdExact } from '../../format/number.ts';
 
 const kinds: readonly (readonly [keyof Rates, string])[] = [
   ['input_per_million_tokens_usd', 'per million input tokens'],
@@ -16,7 +16,7 @@ export function priceLines(price: Rates | null): { amount: string; unit: string 
   if (price === null) return [];
   return kinds.flatMap(([field, unit]) => {
     const rate = price[field];
-    return rate > 0 ? [{ amount: formatUsd(rate), unit }] : [];
+    return rate > 0 ? [{ amount: formatUsdExact(rate), unit }] : [];
   });
 }
 
@@ -30,8 +30,8 @@ export const priceAt = <Price extends { effective_from: string }>(
 export function priceSummary(price: Rates | null): string {
   if (price === null) return 'No price';
   const tokens = [
-    price.input_per_million_tokens_usd > 0 ? `${formatUsd(price.input_per_million_tokens_usd)}\u00a0in` : '',
-    price.output_per_million_tokens_usd > 0 ? `${formatUsd(price.output_per_million_tokens_usd)}\u00a0out` : '',
+    price.input_per_million_tokens_usd > 0 ? `${formatUsdExact(price.input_per_million_tokens_usd)}\u00a0in` : '',
+    price.output_per_million_tokens_usd > 0 ? `${formatUsdExact(price.output_per_million_tokens_usd)}\u00a0out` : '',
   ].filter(Boolean);
   if (tokens.length > 0) return tokens.join('\u00a0· ');
   const first = priceLines(price)[0];

@@ -54,7 +54,7 @@ const columns: readonly Column<Coupon>[] = [
       </span>
     ),
   },
-  { name: 'Amount', usd: (coupon) => coupon.amount_usd },
+  { name: 'Amount', usd: (coupon) => coupon.amount_usd, exact: true },
   {
     name: 'Redeemed',
     end: true,

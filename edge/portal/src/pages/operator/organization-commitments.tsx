@@ -32,7 +32,7 @@ const columns: readonly Column<Commitment>[] = [
     cell: ({ period_start, period_end }) => formatUtcRange(period_start, period_end),
   },
   { name: 'Status', cell: (commitment) => <PeriodStatus commitment={commitment} /> },
-  { name: 'Amount', usd: (row) => row.amount_usd },
+  { name: 'Amount', usd: (row) => row.amount_usd, exact: true },
   { name: 'Used', usd: (row) => row.consumed_usd },
   { name: 'Left', usd: (row) => row.remaining_usd },
 ];

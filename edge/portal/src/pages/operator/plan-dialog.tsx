@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { changedFields, useAction } from '../../api/hooks.ts';
-import { numberOrText } from '../../format/number.ts';
+import { numberOrText, plainNumber } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, fieldError, TextArea, TextField } from '../../ui/field.tsx';
@@ -146,7 +146,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
 const fieldsOf = (plan: AdminPlan | undefined) => ({
   name: plan?.name ?? '',
   payg: plan?.payg_enabled ?? false,
-  credit: String(plan?.included.monthly_credit_usd || ''),
+  credit: plan?.included.monthly_credit_usd ? plainNumber(plan.included.monthly_credit_usd) : '',
   terms: String(plan?.payment_terms_days ?? 30),
   features: (plan?.included.features ?? []).join('\n'),
   ...limitTexts(plan?.own_rate_limits),

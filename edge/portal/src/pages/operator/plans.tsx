@@ -59,7 +59,7 @@ const columnsOf = (edit: (code: string) => void): readonly Column<AdminPlan>[] =
     name: 'Pay as you go',
     cell: (plan) => <Status tone={plan.payg_enabled ? 'good' : 'neutral'}>{plan.payg_enabled ? 'On' : 'Off'}</Status>,
   },
-  { name: 'Monthly credit', usd: (plan) => plan.included.monthly_credit_usd },
+  { name: 'Monthly credit', usd: (plan) => plan.included.monthly_credit_usd, exact: true },
   ...limitNames.map((limit) => ({
     name: limitLabels[limit],
     end: true,

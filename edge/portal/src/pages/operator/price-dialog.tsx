@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
 import type { Rates } from '../../api/types.ts';
-import { numberOrText } from '../../format/number.ts';
+import { numberOrText, plainNumber } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
@@ -31,7 +31,7 @@ const textsOf = (price: Rates): Texts =>
         const isCached = field === 'cached_input_per_million_tokens_usd';
         return price[field] !== (isCached ? price.input_per_million_tokens_usd : 0);
       })
-      .map(([field]) => [field, String(price[field])]),
+      .map(([field]) => [field, plainNumber(price[field])]),
   );
 
 type PriceDialogProps = {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { ApiKey, Budget, Commitment, CurrentPlan, Wallet } from '../../api/types.ts';
-import { formatUsd } from '../../format/number.ts';
+import { formatUsd, formatUsdExact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { type Loadable, together } from '../../ui/failure.tsx';
@@ -105,7 +105,7 @@ function scarceFunds({ plan, paygCap, funds }: Budgets): readonly ScarceBudget[]
         {monthlyUsd > 0 && (
           <>
             {' '}
-            The plan gives {formatUsd(monthlyUsd)} on <Time value={paygCap.resets_at} />.
+            The plan gives {formatUsdExact(monthlyUsd)} on <Time value={paygCap.resets_at} />.
           </>
         )}
       </>
