@@ -226,6 +226,34 @@ test('an answer keeps growing while the browser translates the page and replaces
   await close();
 });
 
+test('each paragraph of a message and of an answer goes in the direction of its language', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const events = [{ choices: [{ delta: { content: 'In English.\nمرحبا بالعالم!' } }] }, '[DONE]'];
+  const body = events.map((event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`).join('');
+  await page.route('**/api/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
+  const message = page.getByLabel('Message', { exact: true });
+  await message.fill('שלום!');
+  expect(await message.evaluate((field) => field.ownerDocument.defaultView!.getComputedStyle(field).unicodeBidi)).toBe(
+    'plaintext',
+  );
+  await page.getByRole('button', { name: 'Send' }).click();
+  const answer = page.getByText('In English.');
+  await page.getByText('in total').waitFor();
+  // The exclamation mark, which has no direction of its own, ends its sentence: on the left of it.
+  const leftOf = (letter: string) =>
+    answer.evaluate((shown, wanted) => {
+      const range = shown.ownerDocument.createRange();
+      const at = shown.firstChild!.textContent!.indexOf(wanted);
+      range.setStart(shown.firstChild!, at);
+      range.setEnd(shown.firstChild!, at + 1);
+      return range.getBoundingClientRect().left;
+    }, letter);
+  expect(await leftOf('!')).toBeLessThan(await leftOf('م'));
+  expect(await leftOf('I')).toBeLessThan(await leftOf('.'));
+  await close();
+});
+
 test('a stream that breaks before its first words says so, and returns the message', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

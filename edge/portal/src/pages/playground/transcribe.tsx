@@ -152,7 +152,11 @@ export function Transcribe({ model }: { model: string }) {
           <p className="animate-pulse-soft text-sm text-faint">{busy === 'rest' ? 'Transcribing…' : 'Listening…'}</p>
         )}
         {lines.map((line) => (
-          <p key={line.id} className={line.final ? 'text-base wrap-anywhere' : 'text-base text-soft wrap-anywhere'}>
+          <p
+            key={line.id}
+            dir="auto"
+            className={line.final ? 'text-base wrap-anywhere' : 'text-base text-soft wrap-anywhere'}
+          >
             {line.text}
           </p>
         ))}
