@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { doubleClick, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
@@ -311,7 +312,7 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
   const result = page.getByRole('region', { name: 'Result' });
-  await page.getByText('Exactly the body that the synchronous call would have returned.').waitFor();
+  await page.getByText('Exactly the body that the synchronous call would have returned').waitFor();
   const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
   expect(await used.innerText()).toMatch(/^Usage\s+Input tokens\s+\d+\s+Output tokens\s+\d+\s+Cost\s+\$0\.0000\d+$/);
   await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {
@@ -333,6 +334,46 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.getByRole('dialog').getByRole('button', { name: 'Delete job' }).click();
   await page.getByText('Job and result deleted.').first().waitFor();
   await page.getByRole('link', { name: portal.world.jobId }).waitFor({ state: 'detached' });
+  await close();
+});
+
+test('the result of a job is heard, seen or read as what it is, and downloaded', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const submit = async (endpoint: string, body: object): Promise<string> => {
+    const token = portal.world.people.member.token;
+    return (await portal.gateway.call('POST', '/api/v1/jobs', token, { endpoint, body })).json.id;
+  };
+  const speech = await submit('/v1/audio/speech', {
+    model: 'sandbox-speech',
+    input: 'Hello there.',
+    voice: 'alloy',
+    response_format: 'wav',
+  });
+  const image = await submit('/v1/images/generations', { model: 'sandbox-image', prompt: 'A cat' });
+  await signIn(page, portal.url, users.member, `/jobs/${speech}`);
+  const player = page.locator('audio[aria-label="Result"]');
+  await player.waitFor();
+  await expect.poll(() => page.evaluate('document.querySelector("audio").duration')).toBeGreaterThan(0);
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download' }).click();
+  expect((await download).suggestedFilename()).toBe(`${speech}.wav`);
+  expect(
+    readFileSync(await (await download).path())
+      .subarray(0, 4)
+      .toString(),
+  ).toBe('RIFF');
+  await goWithin(page, `/jobs/${image}`);
+  const shown = page.getByRole('img', { name: 'Result, number 1' });
+  await shown.waitFor();
+  await expect.poll(() => page.evaluate('document.querySelector("main img").naturalWidth')).toBe(1024);
+  const transcript = { content_type: 'text/plain; charset=utf-8', b64: Buffer.from('Grüße!\n').toString('base64') };
+  await page.route(`**/api/v1/jobs/${speech}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), result: transcript } });
+  });
+  await page.goto(`${portal.url}/jobs/${speech}`);
+  expect(await page.getByRole('region', { name: 'Result' }).locator('pre').textContent()).toBe('Grüße!\n');
+  expect(troubles).toEqual([]);
   await close();
 });
 

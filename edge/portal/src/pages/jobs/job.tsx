@@ -1,12 +1,10 @@
 import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
-import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
-import { CodeBlock } from '../../ui/code-block.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -15,6 +13,7 @@ import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { figuresOf } from '../usage/figures.tsx';
 import { CancelJob, hasEnded, JobStatus } from './job-parts.tsx';
+import { JobResult } from './job-result.tsx';
 
 const refreshMs = 2000;
 
@@ -113,27 +112,10 @@ export function JobPage({ parameters }: PageParameters) {
                 </Card>
               )}
             </div>
-            {loaded.result != null && (
-              <Result json={JSON.stringify(loaded.result, null, 2)} path={`/api/v1/jobs/${loaded.id}`} />
-            )}
+            {loaded.result != null && <JobResult id={loaded.id} result={loaded.result} />}
           </>
         )}
       </Loaded>
     </Page>
-  );
-}
-
-/** A base64 image would keep the browser busy for seconds. */
-const shownLengthMax = 200_000;
-
-function Result({ json, path }: { json: string; path: string }) {
-  const description =
-    json.length <= shownLengthMax
-      ? 'Exactly the body that the synchronous call would have returned.'
-      : `The first ${formatCount(shownLengthMax)} of ${formatCount(json.length)} characters. GET ${path} returns all of it.`;
-  return (
-    <Card title="Result" description={description}>
-      <CodeBlock label="Result" code={json.slice(0, shownLengthMax)} />
-    </Card>
   );
 }

@@ -1,0 +1,90 @@
+import { useEffect, useMemo, useState } from 'react';
+import type { Job } from '../../api/types.ts';
+import { downloadFile } from '../../format/csv.ts';
+import { formatCount } from '../../format/number.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+
+/** More text, such as an image in base64, would keep the browser busy for seconds. */
+const shownLengthMax = 200_000;
+
+/** What a job's call returned: to hear, to see or to read, and as a file. */
+export function JobResult({ id, result }: { id: string; result: NonNullable<Job['result']> }) {
+  const { file, text } = useMemo(() => bodyOf(result), [result]);
+  const type = file.type.split(';', 1)[0]!;
+  const length = text?.length ?? 0;
+  return (
+    <Card
+      title="Result"
+      description={
+        length <= shownLengthMax
+          ? `Exactly the body that the synchronous call would have returned (${type}).`
+          : `The first ${formatCount(shownLengthMax)} of ${formatCount(length)} characters. The download has all of them.`
+      }
+      action={
+        <Button
+          size="small"
+          icon="download"
+          onClick={() => downloadFile(`${id}.${extensions[type] ?? type.split('/')[1]}`, file)}
+        >
+          Download
+        </Button>
+      }
+    >
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
+        {type.startsWith('audio/') && type !== 'audio/pcm' && <Player file={file} />}
+        {imagesIn(result).map((address, index) => (
+          <img
+            key={address}
+            src={address}
+            alt={`Result, number ${index + 1}`}
+            className="max-h-96 max-w-full rounded-lg border border-line"
+          />
+        ))}
+        {text !== null && (
+          <CodeBlock label="Result" code={text.slice(0, shownLengthMax)} wraps={type !== 'application/json'} />
+        )}
+      </div>
+    </Card>
+  );
+}
+
+/** Where a file's name ends differently from its type. */
+const extensions: Readonly<Record<string, string>> = {
+  'audio/mpeg': 'mp3',
+  'text/plain': 'txt',
+  'application/x-subrip': 'srt',
+};
+
+/** The body as a file, and its text if it is one. The API gives what is not JSON as its type and base64 (openai-contract.md section 6). */
+function bodyOf(result: object): { file: Blob; text: string | null } {
+  if (!('b64' in result && 'content_type' in result)) {
+    const text = JSON.stringify(result, null, 2);
+    return { file: new Blob([text], { type: 'application/json' }), text };
+  }
+  const type = String(result.content_type);
+  const bytes = Uint8Array.from(atob(String(result.b64)), (byte) => byte.charCodeAt(0));
+  const isText = /^(text\/|application\/x-subrip)/.test(type);
+  return { file: new Blob([bytes], { type }), text: isText ? new TextDecoder().decode(bytes) : null };
+}
+
+/** The addresses of the images that an answer has in base64. */
+function imagesIn(result: object): string[] {
+  const { data, output_format = 'png' } = result as { data?: unknown; output_format?: string };
+  if (!Array.isArray(data)) return [];
+  return data.flatMap(({ b64_json }: { b64_json?: unknown }) =>
+    typeof b64_json === 'string' ? [`data:image/${output_format};base64,${b64_json}`] : [],
+  );
+}
+
+function Player({ file }: { file: Blob }) {
+  const [address, setAddress] = useState<string>();
+  useEffect(() => {
+    const made = URL.createObjectURL(file);
+    setAddress(made);
+    return () => URL.revokeObjectURL(made);
+  }, [file]);
+  // biome-ignore lint/a11y/useMediaCaption: whoever submitted the job gave the words that are spoken.
+  return <audio controls src={address} aria-label="Result" className="w-full" />;
+}
