@@ -358,6 +358,13 @@ test('a status filter uses the same words as its list', async () => {
   await close();
 });
 
+test('a status that no email has does not make the outbox look empty', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/mail?status=failed');
+  await page.getByText('No emails match', { exact: true }).waitFor();
+  await close();
+});
+
 test('lists that may grow long can be searched: models, mails and an organization’s people', async () => {
   const organization = `/operator/organizations/${portal.world.people.tenantId}`;
   const lists = [

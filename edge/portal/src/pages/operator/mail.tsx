@@ -82,7 +82,7 @@ export function Mail() {
         columns={columns}
         rowKey={(mail) => mail.id}
         options={{ refetchIntervalMs: refreshMs }}
-        empty={<EmptyState icon="mail" title={search === '' ? 'No emails' : 'No emails match'} />}
+        empty={<EmptyState icon="mail" title={search === '' && status === '' ? 'No emails' : 'No emails match'} />}
       />
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
