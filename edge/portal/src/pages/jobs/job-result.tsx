@@ -36,7 +36,8 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
         {type.startsWith('audio/') && type !== 'audio/pcm' && <Player file={file} />}
         {imagesIn(result).map((address, index) => (
           <img
-            key={address}
+            // biome-ignore lint/suspicious/noArrayIndexKey: a result never changes, and two of its images may be alike.
+            key={index}
             src={address}
             alt={`Result, number ${index + 1}`}
             className="max-h-96 max-w-full rounded-lg border border-line"
