@@ -364,9 +364,9 @@ test('the names of columns are on one line, sortable or not, on either side', as
 test('a price wraps only between its parts', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/models');
-  const price = page.locator('td[data-label="Price per million"]', { hasText: '$2.50' });
+  const price = page.locator('td[data-label="Price"]', { hasText: '$2.50' });
   await price.waitFor();
-  expect(await price.innerText()).toBe('$2.50\u00a0in\u00a0· $10.00\u00a0out');
+  expect(await price.innerText()).toBe('$2.50\u00a0in\u00a0· $10.00\u00a0out\nper million tokens');
   await close();
 });
 

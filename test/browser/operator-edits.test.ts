@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dialog, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 // What forms leave as it is: fields that nobody touched, and what others have changed meanwhile.
@@ -61,7 +61,11 @@ test('a price and a limit are shown to their last digit, as they were set, and t
   await page.getByRole('button', { name: 'Set price' }).click();
   expect(await dialog(page).getByLabel('Request').inputValue()).toBe('0.000000375');
   await signIn(page, portal.url, users.member, '/models');
-  await page.getByText('$0.125\u00a0in').waitFor();
+  // Not all rates fit into the list, which says for what these are, and that there are others.
+  await row(page, model).getByText('$0.125\u00a0in').waitFor();
+  await row(page, model).getByText('per million tokens, and more').waitFor();
+  await row(page, 'sandbox-image').getByText('per image', { exact: true }).waitFor();
+  expect(await page.getByRole('columnheader', { name: 'Price' }).innerText()).toBe('Price');
   await signIn(page, portal.url, users.member, '/limits');
   await page.getByText('$0.00 of $0.000000125').waitFor();
   expect(await page.getByLabel('Limit in USD').inputValue()).toBe('0.000000125');

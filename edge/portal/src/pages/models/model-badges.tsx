@@ -1,8 +1,9 @@
-import type { Model } from '../../api/types.ts';
+import type { Model, Rates } from '../../api/types.ts';
 import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Time } from '../../ui/time.tsx';
+import { priceSummary } from './prices.ts';
 
 /** "Retiring" from the announcement on; a countdown only once there is a date (service.md, Model retirement). */
 export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 'sunset_at'> }) {
@@ -34,6 +35,17 @@ export function RetirementSentence({
       )}{' '}
       {replacement_model_name === null ? retirement_note : `Use ${replacement_model_name} instead.`}
     </>
+  );
+}
+
+/** The rates of a model in short, below them what they are for. */
+export function PriceSummary({ price }: { price: Rates | null }) {
+  const { amount, unit } = priceSummary(price);
+  return (
+    <span className="tabular">
+      {amount}
+      {unit !== undefined && <span className="block text-xs text-faint">{unit}</span>}
+    </span>
   );
 }
 

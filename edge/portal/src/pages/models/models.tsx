@@ -12,9 +12,8 @@ import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
+import { PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
-import { priceSummary } from './prices.ts';
 
 export function Models() {
   const models = useGet<{ data: Model[] }>('/models');
@@ -121,9 +120,9 @@ const columns: readonly Column<Model>[] = [
     cell: (model) => (model.context_window ? formatCompact(model.context_window) : '—'),
   },
   {
-    name: 'Price per million',
+    name: 'Price',
     sortBy: (model) => model.prices?.input_per_million_tokens_usd ?? 0,
-    cell: (model) => <span className="tabular">{priceSummary(model.prices)}</span>,
+    cell: (model) => <PriceSummary price={model.prices} />,
   },
   {
     name: 'Status',

@@ -26,14 +26,21 @@ export const priceAt = <Price extends { effective_from: string }>(
   ms: number,
 ): Price | undefined => prices.findLast(({ effective_from }) => Date.parse(effective_from) <= ms);
 
-/** In short: `$0.15 in · $0.60 out` for tokens, which can wrap only between the two, otherwise the first rate. */
-export function priceSummary(price: Rates | null): string {
-  if (price === null) return 'No price';
+/**
+ * In short: for tokens `$0.15 in · $0.60 out`, which can wrap only between the two, otherwise the first rate; and what it is for, with a
+ * word on further rates.
+ */
+export function priceSummary(price: Rates | null): { amount: string; unit?: string } {
+  if (price === null) return { amount: 'No price' };
   const tokens = [
     price.input_per_million_tokens_usd > 0 ? `${formatUsdExact(price.input_per_million_tokens_usd)}\u00a0in` : '',
     price.output_per_million_tokens_usd > 0 ? `${formatUsdExact(price.output_per_million_tokens_usd)}\u00a0out` : '',
   ].filter(Boolean);
-  if (tokens.length > 0) return tokens.join('\u00a0· ');
-  const first = priceLines(price)[0];
-  return first === undefined ? 'Free' : `${first.amount} ${first.unit}`;
+  const [first, ...further] = priceLines(price).filter(({ unit }) => tokens.length === 0 || !unit.endsWith('tokens'));
+  if (tokens.length > 0) {
+    const more = first === undefined ? '' : ', and more';
+    return { amount: tokens.join('\u00a0· '), unit: `per million tokens${more}` };
+  }
+  if (first === undefined) return { amount: 'Free' };
+  return { ...first, unit: `${first.unit}${further.length === 0 ? '' : ', and more'}` };
 }

@@ -8,9 +8,9 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
+import { PriceSummary, RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
-import { priceAt, priceSummary } from '../models/prices.ts';
+import { priceAt } from '../models/prices.ts';
 import { ModelDialog } from './model-dialog.tsx';
 import type { AdminModel } from './types.ts';
 import { UpstreamDialog } from './upstream-dialog.tsx';
@@ -85,6 +85,6 @@ const columns: readonly Column<AdminModel>[] = [
     sortBy: (model) => model.deployments.length,
     cell: (model) => model.deployments.length,
   },
-  { name: 'Price per million', cell: (model) => priceSummary(priceAt(model.prices, currentMs()) ?? null) },
+  { name: 'Price', cell: (model) => <PriceSummary price={priceAt(model.prices, currentMs()) ?? null} /> },
   { name: 'Status', cell: (model) => <ServingStatus model={model} /> },
 ];
