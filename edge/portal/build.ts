@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { hashOfFiles } from '#shared/hash-of-files.ts';
 import { isRunning } from '#shared/is-running.ts';
+import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 
 const portalDirectory = fileURLToPath(new URL('.', import.meta.url));
@@ -22,14 +23,18 @@ const stampFile = join(portalDist, '.sources');
 
 /**
  * Builds the portal if `dist` is missing or was built from other sources; otherwise this costs a few milliseconds. Resolves to the folder.
- * Without Vite (an installation without development packages) an existing build is kept as it is, and a missing one throws a StartError at
- * once. A build that fails rejects with a StartError.
+ * Without Vite (an installation without development packages) a StartError is thrown at once; a start, which gives its logger, keeps an
+ * existing build of other sources instead, and warns. A build that fails rejects with a StartError.
  */
-export function builtPortal(): Promise<string> {
+export function builtPortal(logger?: Logger): Promise<string> {
   const sources = hashOfSources();
+  if (isBuiltFrom(sources)) return Promise.resolve(portalDist);
   const vite = vitePackage();
-  if (isBuiltFrom(sources) || (isBuilt() && vite === undefined)) return Promise.resolve(portalDist);
-  if (vite === undefined) throw notBuilt('Vite is not installed, as npm leaves development packages out in production');
+  if (vite === undefined) {
+    if (logger === undefined || !isBuilt()) throw notBuilt(withoutVite);
+    logger.warn(`The portal's sources have changed since it was built. ${notBuilt(withoutVite).message}`);
+    return Promise.resolve(portalDist);
+  }
   const built = buildAlone(vite, sources);
   // Handled here, since a start does other things before it awaits this.
   built.catch(() => {});
@@ -50,6 +55,8 @@ async function buildAlone(vite: string, sources: string): Promise<string> {
     throw notBuilt((cause as Error).message.trim().replaceAll(/\s*\n\s*/g, ' '), cause);
   }
 }
+
+const withoutVite = 'Vite is not installed, as npm leaves development packages out in production';
 
 const notBuilt = (why: string, cause?: unknown): StartError =>
   new StartError(

@@ -6,7 +6,7 @@ await run('gateway', secretNames, async (env, logger) => {
   const { openDatabase } = await import('./database.ts');
   const { builtPortal } = await import('../../edge/portal/build.ts');
   // The portal's build and the embedded server run in their own processes while this one imports the rest.
-  const portal = builtPortal();
+  const portal = builtPortal(logger);
   const database = openDatabase(env, logger);
   // While importing, this process could not hear a remote server's answer in time.
   if (env.databaseUrl !== undefined) await database;

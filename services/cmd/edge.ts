@@ -5,7 +5,7 @@ import { run } from './run.ts';
 await run('edge', ['SERVICE_SECRET', 'KEY_PEPPER'], async (env, logger) => {
   requireUrls(env, serviceNames);
   const { builtPortal } = await import('../../edge/portal/build.ts');
-  const portal = builtPortal();
+  const portal = builtPortal(logger);
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: [], edge: true, worker: false, portal }, logger);
   // The services may be away for long; until they are there the edge shows its health, and can be stopped.
