@@ -9,8 +9,7 @@ export type OpenDatabase = { connection: DatabaseUrl; close(): Promise<void> };
 /** The environment's database, or the embedded one. Imports little, so that it can start while everything else is imported. */
 export async function openDatabase(env: Env, logger: Logger): Promise<OpenDatabase> {
   if (env.databaseUrl !== undefined) {
-    await checkReachable(env.databaseUrl);
-    return { connection: env.databaseUrl, close: async () => {} };
+    return { connection: await checkReachable(env.databaseUrl), close: async () => {} };
   }
   const embedded = await startEmbeddedPostgres({ dataDir: env.dataDir, logger });
   return { connection: embedded.url, close: () => embedded.stop() };

@@ -112,8 +112,15 @@ const versionMin = 16;
 /** Anything but the default shows that a connection keeps the settings it was made with. */
 const checkedSchema = 'pg_catalog';
 
-/** @throws StartError when no connection can be made within `startConnectTimeoutMs`, or the database is not one to work with. */
-export async function checkReachable(url: DatabaseUrl): Promise<void> {
+/** The first version with `transaction_timeout`; earlier ones refuse a connection that sets it. */
+const versionOfTransactionTimeout = 17;
+
+/**
+ * Resolves to the URL to work with: where the server knows `transaction_timeout`, its options fix that, too.
+ *
+ * @throws StartError when no connection can be made within `startConnectTimeoutMs`, or the database is not one to work with.
+ */
+export async function checkReachable(url: DatabaseUrl): Promise<DatabaseUrl> {
   let client: pg.Client;
   try {
     client = new pg.Client({
@@ -135,6 +142,7 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
     );
     const unsuitable = unsuitability(rows[0]);
     if (unsuitable !== null) throw new StartError(`Database ${database} on ${host} ${unsuitable}`);
+    return rows[0].number < versionOfTransactionTimeout * 10_000 ? url : withoutTransactionTimeout(url);
   } catch (cause) {
     if (cause instanceof StartError) throw cause;
     const reason = messageOf(cause);
@@ -148,6 +156,14 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
   } finally {
     client.end().catch(() => {});
   }
+}
+
+/** Migrations, and verifications of the ledger, may take hours. */
+function withoutTransactionTimeout(url: DatabaseUrl): DatabaseUrl {
+  const read = new URL(url);
+  const given = read.searchParams.get('options') ?? '';
+  read.searchParams.set('options', `${given} -c transaction_timeout=0`.trimStart());
+  return read.href;
 }
 
 /** Why a database is unsuitable, and what to do about it; null when it is suitable. */

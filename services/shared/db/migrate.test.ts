@@ -321,10 +321,13 @@ test("a database's own settings change neither how it is read nor how it commits
 });
 
 test("a database's own timeouts end neither a migration, nor a start that waits for another's migrations", async () => {
-  for (const name of ['statement', 'lock', 'idle_session', 'idle_in_transaction_session'])
-    await admin.query(`alter database ${testDatabase.name} set ${name}_timeout = '20ms'`);
+  const { rows } = await admin.query(
+    `select name from pg_settings where name ~ '^(statement|lock|transaction|idle_session|idle_in_transaction_session)_timeout$'`,
+  );
+  for (const { name } of rows) await admin.query(`alter database ${testDatabase.name} set ${name} = '20ms'`);
+  const url = await checkReachable(testDatabase.url);
   const slow: ServiceMigrations = { service: 'ledger', migrations: [{ name: '0001-sleep', class: Sleep }] };
-  await Promise.all([migrateAll(testDatabase.url, [slow], logger), migrateAll(testDatabase.url, [slow], logger)]);
+  await Promise.all([migrateAll(url, [slow], logger), migrateAll(url, [slow], logger)]);
   expect(await recorded('ledger')).toEqual(['0001-sleep']);
 });
 
