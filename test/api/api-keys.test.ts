@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
+import { makeKeySecret } from '#shared/key-secret.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 let gateway: TestGateway;
@@ -425,6 +427,21 @@ describe('operators', () => {
     expect((await patch(id, { name: 'alive again' })).status).toBe(409);
     expect((await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {})).status).toBe(409);
     expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);
+  });
+
+  test('find the key that a whole secret opens, or opened: a current one, one in its grace period, and one revoked', async () => {
+    const { id, key } = await gateway.createKey(session);
+    const rotated = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
+    const found = async (search: string) =>
+      (await get(`/api/v1/admin/keys?search=${search}`)).json.data.map((one: { id: string }) => one.id);
+    expect(await found(key)).toEqual([id]);
+    expect(await found(rotated.json.key)).toEqual([id]);
+    // It has the checksum of a secret, but nobody has it.
+    expect(await found(makeKeySecret(randomBytes(32)))).toEqual([]);
+    await gateway.call('POST', `/api/v1/admin/keys/${id}/revoke`, session, { reason: 'leaked' });
+    expect(await found(rotated.json.key)).toEqual([id]);
+    // An owner's list is searched by what it shows.
+    expect((await get(`/api/v1/api-keys?search=${rotated.json.key}`)).json.data).toEqual([]);
   });
 
   test('limit one key', async () => {

@@ -20,7 +20,8 @@ export const keyCommands: readonly AdminCommand[] = [
     name: 'keys list',
     usage:
       '[--organization id] [--user id] [--status active|expired|revoked] [--type inference|management] [--search text] [--page n] [--limit n]',
-    summary: 'Lists API keys, without their secrets.',
+    summary:
+      'Lists API keys, without their secrets. --search takes a part of a name or preview, or a whole secret that was found somewhere.',
     options: {
       ...pageOptions,
       organization: { type: 'string' },

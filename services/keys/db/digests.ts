@@ -21,6 +21,10 @@ export const isLiveSecret = async (
     $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
   })) === 1;
 
+/** The ids of the keys that have secrets with these digests. */
+export const findKeysOfDigests = async (em: SqlEntityManager, digests: readonly Buffer[]): Promise<string[]> =>
+  (await em.find(DigestEntity, { digest: { $in: [...digests] } })).map(({ keyId }) => keyId);
+
 /** Removes secrets for good; returns their digests as the feed reports them. */
 export function removeDigests(em: SqlEntityManager, digests: readonly DigestRow[]): RemovedDigest[] {
   for (const digest of digests) em.remove(digest);

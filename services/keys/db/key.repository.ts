@@ -47,6 +47,8 @@ type KeyFilter = {
   /** Ended: expired or revoked. */
   status: KeyStatus | 'ended';
   search: string;
+  /** Keys that `search` finds whatever they are called. */
+  orKeyIds?: readonly string[];
   keyId?: string;
 };
 
@@ -57,14 +59,14 @@ export function listKeys(
   page: { offset: number; limit: number },
   nowMs: number,
 ): Promise<[KeyRow[], number]> {
-  const { tenantId, userId, keyType, status, search, keyId = '' } = filter;
+  const { tenantId, userId, keyType, status, search, orKeyIds = [], keyId = '' } = filter;
   const where = {
     deletedAt: null,
     ...(tenantId !== '' && { tenantId }),
     ...(userId !== '' && { userId }),
     ...(keyId !== '' && { id: keyId }),
     ...(keyType !== KeyType.UNSPECIFIED && { keyType }),
-    $and: [inStatus(status, new Date(nowMs)), containing(search)],
+    $and: [inStatus(status, new Date(nowMs)), containing(search, orKeyIds)],
   };
   return em.findAndCount(KeyEntity, where, { orderBy: { id: 'desc' }, ...page });
 }
@@ -86,8 +88,8 @@ function inStatus(status: KeyFilter['status'], now: Date): object {
 }
 
 /** `position` has no wildcards, so the text is searched for as it is. */
-function containing(search: string): object {
+function containing(search: string, orKeyIds: readonly string[]): object {
   if (search === '') return {};
   const within = (column: string) => ({ [raw(`position(lower(?) in lower(${column}))`, [search])]: { $gt: 0 } });
-  return { $or: [within('name'), within('preview')] };
+  return { $or: [within('name'), within('preview'), { id: { $in: [...orKeyIds] } }] };
 }

@@ -476,7 +476,8 @@ export type AdminListKeysRequest = Message<"modelgateway.keys.v1.AdminListKeysRe
   status: KeyStatus;
 
   /**
-   * Only keys whose name or preview contains this text, in any case.
+   * Only keys whose name or preview contains this text, in any case; or, if it is a whole secret, the key that it
+   * opens, or whose preview it has.
    *
    * @generated from field: string search = 6;
    */
