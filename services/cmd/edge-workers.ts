@@ -99,6 +99,8 @@ export async function startEdgeWorkers(options: {
       RPC_URLS: serviceNames.map((name) => `${name}=${rpcUrl}`).join(','),
       KEY_PEPPER: env.keyPeppers.map(({ version, secret }) => `${version}:${secret}`).join(','),
       SERVICE_SECRET: env.serviceSecrets.join(','),
+      // What the primary speaks TLS with, whatever has been written to the files since.
+      ...(env.rpcTls && { RPC_TLS_CERT: env.rpcTls.cert, RPC_TLS_KEY: env.rpcTls.key }),
       // The primary's actual address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
     });

@@ -38,6 +38,8 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or anything but a certificate and it
   const cert = file('cert.pem', ours.cert);
   const key = file('key.pem', ours.key);
   expect(withTls(cert, key)().rpcTls).toEqual({ cert: ours.cert, key: ours.key });
+  const [certText, keyText] = [`# A remark\n${ours.cert.trim()}`, ours.key.trim()];
+  expect(withTls(certText, keyText)().rpcTls).toEqual({ cert: certText, key: keyText });
   expect(withTls(cert, '')).toThrow(/^RPC_TLS_KEY is missing/);
   expect(withTls('', key)).toThrow(/^RPC_TLS_CERT is missing/);
   expect(withTls(join(dataDir, 'nothing'), key)).toThrow(/^RPC_TLS_CERT is not valid/);

@@ -294,12 +294,15 @@ function readRpcTls(source: Source): Env['rpcTls'] {
   return { cert, key };
 }
 
+/** The variable holds the path of a file or, as where WORKERS are given what was read before, PEM itself. */
 function readPem(source: Source, name: string): string {
-  const path = source[name];
-  if (!path) throw new StartError(`${name} is missing: set both RPC_TLS_CERT and RPC_TLS_KEY, or neither.`);
+  const given = source[name];
+  if (!given) throw new StartError(`${name} is missing: set both RPC_TLS_CERT and RPC_TLS_KEY, or neither.`);
+  // Remarks may precede it.
+  if (given.includes('-----BEGIN ')) return given;
   let pem: string;
   try {
-    pem = readFileSync(path, 'utf8');
+    pem = readFileSync(given, 'utf8');
   } catch (cause) {
     throw new StartError(`${name} is not valid: expected the path of a file that can be read.`, { cause });
   }

@@ -16,6 +16,7 @@ import { createTestDatabase, rowsOf } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { pidsOfWorkers } from '../support/worker-pids.ts';
 
 const home = ownDataDir();
 const script = 'services/cmd/all.ts';
@@ -325,6 +326,31 @@ describe('the first process of WORKERS', () => {
     });
     expect(await astray.exited()).toMatchObject({ code: 1 });
   });
+
+  test.runIf(process.platform === 'linux')(
+    'is reached by one that replaces a dead one, even if another certificate has been put in the place of its own',
+    async () => {
+      await using database = await createTestDatabase();
+      const [cert, key] = [join(home.path, 'renewed.pem'), join(home.path, 'renewed-key.pem')];
+      const write = (): void => {
+        const made = selfSignedCertificate();
+        writeFileSync(cert, made.cert);
+        writeFileSync(key, made.key);
+      };
+      write();
+      const tls = { RPC_TLS_CERT: cert, RPC_TLS_KEY: key };
+      await using child = startProcess({
+        script,
+        env: { ...home.env(), ...tls, WORKERS: '2', DATABASE_URL: database.url },
+      });
+      const call = restCalls(await urlOf(child));
+      write();
+      for (const pid of pidsOfWorkers(child.pid)) process.kill(pid, 'SIGKILL');
+      const listened = () => child.output.split('The edge listens').length - 1;
+      await waitFor(() => listened() === 4, { description: 'two others to be ready', timeoutMs: 30_000 });
+      await call('POST', '/api/v1/auth/login', '', owner);
+    },
+  );
 
   test('is ready once they listen', async () => {
     await using database = await createTestDatabase();

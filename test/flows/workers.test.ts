@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import type { StartedProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { pidsOfWorkers } from '../support/worker-pids.ts';
 
 let dataDir: string;
 let database: TestDatabase;
@@ -50,20 +51,7 @@ const chat = () =>
     messages: [{ role: 'user', content: 'Hi' }],
   });
 
-/** The edge workers' process ids, as Linux knows them. */
-const workerPids = (): number[] =>
-  readdirSync('/proc')
-    .map(Number)
-    .filter((pid) => pid > 0)
-    .filter((pid) => {
-      try {
-        const [, rest] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(/\) /);
-        const isChild = Number(rest!.split(' ')[1]) === gateway.pid;
-        return isChild && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('edge.ts');
-      } catch {
-        return false;
-      }
-    });
+const workerPids = (): number[] => pidsOfWorkers(gateway.pid);
 
 /** A metric's value in each of several scrapes. */
 const scraped = async (line: string): Promise<number[]> => {
