@@ -131,6 +131,26 @@ test.each([
   expect([...billing.charged.keys()]).toEqual(sent);
 });
 
+test('what a dead process left behind is passed on while new batches come without end', async () => {
+  const left = testEvent(testNowMs, { tenantId: testId(700) });
+  await usage.client.record({ events: [left] }, asService());
+  await leaveBehind();
+  const charged = new Set<string>();
+  let isBusy = true;
+  const charge = async ({ events = [] }: { events?: unknown[] }) => {
+    for (const { id } of events as UsageEvent[]) charged.add(id);
+    // Another is stored during each call.
+    if (isBusy) add();
+    return { refused: [] } as never;
+  };
+  const worker = startChargeWorker({ database, billing: { charge }, metrics, logger });
+  const add = () => worker.add({ id: uuidv7(), events: [testEvent(testNowMs, { tenantId: testId(701) })] });
+  add();
+  await waitFor(() => charged.has(left.id), { description: 'the charge of what was left behind' });
+  isBusy = false;
+  await worker.close();
+});
+
 test('an outage of Billing is logged once when it begins and once when it is over', async () => {
   const billing = forgetfulBilling(3);
   const worker = startChargeWorker({ database, billing, metrics, logger });

@@ -69,14 +69,14 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
     return waiting.slice(0, fitting === -1 ? undefined : Math.max(1, fitting));
   }
 
-  /** Charges what is in memory, call by call, until fewer events than `eventsMin` are left. */
-  async function chargeWaiting(eventsMin: number): Promise<void> {
-    while (waiting.length > 0) {
+  /** Charges what is in memory, call by call; not all that comes meanwhile, which may be without end. */
+  async function chargeWaiting(): Promise<void> {
+    for (let left = waiting.length; left > 0; ) {
       const batches = nextInMemory();
       await charge(batches);
+      left -= batches.length;
       waiting = waiting.slice(batches.length);
       for (const batch of batches) eventsWaiting -= batch.events.length;
-      if (eventsWaiting < eventsMin) return;
     }
   }
 
@@ -84,11 +84,10 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
     clearTimeout(gathering);
     gathering = undefined;
     isReady = false;
+    // Before a look: what has waited here for long would be found in the outbox as well.
+    await chargeWaiting();
     const nowMs = performance.now();
-    const isLook = nowMs - lookedMs >= lookMs;
-    // Before a look everything: what has waited here for long would be found in the outbox as well.
-    await chargeWaiting(isLook ? 0 : eventsMax);
-    if (isLook) {
+    if (nowMs - lookedMs >= lookMs) {
       lookedMs = nowMs;
       while (!signal.aborted) {
         const batches = await leftBehind(database, { olderThanMs: leftBehindAfterMs, eventsMax });
@@ -127,7 +126,7 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
       clearTimeout(gathering);
       if (!isReady) return;
       isReady = false;
-      await chargeWaiting(0).catch((err) => {
+      await chargeWaiting().catch((err) => {
         logger.warn({ err }, 'the last usage events could not be passed to Billing; they wait in the outbox');
       });
     },
