@@ -14,8 +14,8 @@ export type BudgetView = {
   /** Until then the budget counts as near its limit, and each call asks for itself. */
   nearUntilMs: number;
   /**
-   * A running question to Billing; calls that need its answer wait for it instead of asking as well. Resolves with the failure of one that was
-   * asked for a call while Billing is out of reach.
+   * A running question to Billing; calls that need its answer wait for it instead of asking as well. Resolves with its failure when Billing is
+   * out of reach.
    */
   asking: Promise<unknown> | null;
   /** How many calls the next slice should cover; grows with demand. */

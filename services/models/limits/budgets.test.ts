@@ -8,30 +8,39 @@ import { Budgets, type BudgetsDeps } from './budgets.ts';
 
 type Lease = BudgetsDeps['billing']['lease'];
 
-/** The budgets of a process whose Billing answers by `lease`, which is told how long it is waited for; `pass` moves the time on. */
-function budgetsBy(lease: (timeoutMs: number, pass: (ms: number) => void) => ReturnType<Lease>) {
+/**
+ * The budgets of a process whose Billing answers by `lease`, which is told how long it is waited for, and no settlement, which takes
+ * `settleMs`; `pass` moves the time on.
+ */
+function budgetsBy(lease: (timeoutMs: number, pass: (ms: number) => void) => ReturnType<Lease>, settleMs = 1_000) {
   let nowMs = 0;
   const pass = (ms: number) => {
     nowMs += ms;
   };
   const billing = {
     lease: ((_request, options) => lease(options!.timeoutMs!, pass)) as Lease,
-    settle: () => Promise.reject(new Error('nothing is settled here')),
+    settle: () => silence(settleMs, pass),
     releaseHold: () => Promise.reject(new Error('nothing is given back here')),
   };
   const budgets = new Budgets({ billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
   const tenantId = uuidv7();
   /** Holds for a call of a user of one organization, by default another one each time. */
-  const hold = async (userId = uuidv7(), constraints?: { spendCapNanoUsd: bigint }) =>
-    budgets.hold({ tenantId, userId, apiKeyId: uuidv7() }, constraints, 1n);
+  const hold = async (userId = uuidv7(), constraints?: { spendCapNanoUsd: bigint }, apiKeyId = uuidv7(), cost = 1n) =>
+    budgets.hold({ tenantId, userId, apiKeyId }, constraints, cost);
   return { hold, pass, passedMs: () => nowMs };
 }
 
+/** The answer of a Billing that is silent. */
+async function silence(timeoutMs: number, pass: (ms: number) => void): Promise<never> {
+  await new Promise(setImmediate);
+  pass(Math.max(0, timeoutMs));
+  // As everywhere: 0 or less is no deadline.
+  if (timeoutMs <= 0) return new Promise(() => {});
+  throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+}
+
 test('while Billing is silent a call is refused within 3 s, as a job is: what did not answer for so long is not asked again', async () => {
-  const { hold, passedMs } = budgetsBy(async (timeoutMs, pass) => {
-    pass(timeoutMs);
-    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
-  });
+  const { hold, passedMs } = budgetsBy(silence);
   await expect(hold()).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
   expect(passedMs()).toBe(3_000);
 });
@@ -40,9 +49,7 @@ test('calls that wait for the answer to another about the same budget are refuse
   let calls = 0;
   const { hold, passedMs } = budgetsBy(async (timeoutMs, pass) => {
     calls += 1;
-    await new Promise(setImmediate);
-    pass(timeoutMs);
-    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+    return silence(timeoutMs, pass);
   });
   const held = await Promise.allSettled(Array.from({ length: 5 }, () => hold()));
   expect(held).toEqual(
@@ -54,10 +61,8 @@ test('calls that wait for the answer to another about the same budget are refuse
 test('a caller who had no limit a moment ago goes on, though the one whose answer it waits for cannot', async () => {
   let isSilent = false;
   const { hold, pass } = budgetsBy(async (timeoutMs, pass) => {
-    if (!isSilent) return create(LeaseResponseSchema, { leases: [{ unlimited: true }, { unlimited: true }] });
-    await new Promise(setImmediate);
-    pass(timeoutMs);
-    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+    if (isSilent) return silence(timeoutMs, pass);
+    return create(LeaseResponseSchema, { leases: [{ unlimited: true }, { unlimited: true }] });
   });
   const userId = uuidv7();
   await hold(userId);
@@ -65,6 +70,40 @@ test('a caller who had no limit a moment ago goes on, though the one whose answe
   isSilent = true;
   const [capped, free] = await Promise.allSettled([hold(uuidv7(), { spendCapNanoUsd: 1_000n }), hold(userId)]);
   expect([capped.status, free.status]).toEqual(['rejected', 'fulfilled']);
+});
+
+test('a call with a cap that waits for the answer to one without a limit is refused with its failure, while that one goes on', async () => {
+  let isSilent = false;
+  const { hold, pass, passedMs } = budgetsBy(async (timeoutMs, pass) => {
+    if (isSilent) return silence(timeoutMs, pass);
+    return create(LeaseResponseSchema, { leases: [{ unlimited: true }, { unlimited: true }] });
+  });
+  const userId = uuidv7();
+  await hold(userId);
+  pass(10_000);
+  isSilent = true;
+  const [free, capped] = await Promise.allSettled([hold(userId), hold(userId, { spendCapNanoUsd: 1_000n })]);
+  expect([free.status, capped.status, passedMs()]).toEqual(['fulfilled', 'rejected', 13_000]);
+});
+
+test.each([
+  ['for more than its slice has', { calls: 1, settleMs: 1_000, passedMs: 3_000 }],
+  ['for more than its slice has, behind many settlements,', { calls: 1, settleMs: 3_500, passedMs: 3_501 }],
+  ['while the next slice is asked for', { calls: 9, settleMs: 1_000, passedMs: 3_000 }],
+])('once Billing falls silent a call %s is refused in time', async (_when, { calls, settleMs, ...expected }) => {
+  const slice = { id: uuidv7(), fencingToken: 1n, heldNanoUsd: 16n };
+  let isSilent = false;
+  const { hold, passedMs } = budgetsBy(async (timeoutMs, pass) => {
+    if (isSilent) return silence(timeoutMs, pass);
+    isSilent = true;
+    return create(LeaseResponseSchema, { leases: [slice, { unlimited: true }, { unlimited: true }] });
+  }, settleMs);
+  const [userId, apiKeyId] = [uuidv7(), uuidv7()];
+  for (let call = 0; call < calls; call++) await hold(userId, { spendCapNanoUsd: 1_000n }, apiKeyId);
+  await expect(hold(userId, { spendCapNanoUsd: 1_000n }, apiKeyId, 16n)).rejects.toMatchObject({
+    reason: ErrorReason.OVERLOADED,
+  });
+  expect(passedMs()).toBe(expected.passedMs);
 });
 
 test('if the connection to Billing breaks it is asked again at once, in what is left of the 3 s', async () => {

@@ -40,6 +40,7 @@ const retryMs = 1_000;
 const nearMs = 1_000;
 /** How long Billing is waited for, however often it is asked. */
 const rpcTimeoutMs = 3_000;
+const attemptsMax = 2;
 const viewsBeforeSweep = 20_000;
 
 /**
@@ -189,12 +190,12 @@ export class Budgets {
     let failure: unknown;
     try {
       await this.#giveBackSlices(lacking);
-      const response = await this.#lease(caller, lacking, cost, { costMin, sliceOf: cost, attempts: 2 });
+      const response = await this.#lease(caller, lacking, cost, { costMin, sliceOf: cost, askedMs });
       return this.#accept(response, lacking, cost, askedMs);
     } catch (error) {
-      if (this.#mayGoOn(error, lacking)) return { slices: [], central: [], allowed: null };
       // Anything else is about this call.
       if (hasReason(error, ErrorReason.OVERLOADED)) failure = error;
+      if (this.#mayGoOn(error, lacking)) return { slices: [], central: [], allowed: null };
       throw error;
     } finally {
       done(failure);
@@ -205,8 +206,9 @@ export class Budgets {
   async #askAhead(caller: BudgetCaller, needs: readonly Need[], cost: bigint): Promise<void> {
     const askedMs = this.#now();
     const done = announce(needs);
+    let failure: unknown;
     try {
-      const response = await this.#lease(caller, needs, 0n, { costMin: 0n, sliceOf: cost, attempts: 1 });
+      const response = await this.#lease(caller, needs, 0n, { costMin: 0n, sliceOf: cost, askedMs });
       const { slices, central } = this.#accept(response, needs, 0n, askedMs);
       // This question was on behalf of no call, so nothing is held for one.
       for (const slice of slices) leave(slice, 0n, 0n);
@@ -215,9 +217,10 @@ export class Budgets {
         lease.closing = true;
       }
     } catch (error) {
+      if (hasReason(error, ErrorReason.OVERLOADED)) failure = error;
       this.#mayGoOn(error, needs);
     } finally {
-      done();
+      done(failure);
     }
   }
 
@@ -234,21 +237,20 @@ export class Budgets {
     { tenantId, userId, apiKeyId, requestId = '' }: BudgetCaller,
     needs: readonly Need[],
     cost: bigint,
-    options: { costMin: bigint; sliceOf: bigint; attempts: number },
+    { costMin, sliceOf, askedMs }: { costMin: bigint; sliceOf: bigint; askedMs: number },
   ): Promise<LeaseResponse> {
-    const askedMs = this.#now();
     const request = {
       holderId: this.#holderId,
       tenantId,
       userId,
       apiKeyId: needs.some(({ view }) => view.kind === BudgetKind.API_KEY) ? apiKeyId : '',
       costMaxNanoUsd: cost,
-      costMinNanoUsd: options.costMin,
+      costMinNanoUsd: costMin,
       demands: needs.map(({ view, limitNanoUsd }) => ({
         kind: view.kind,
         leaseId: uuidv7(),
         limitNanoUsd,
-        sliceNanoUsd: view.nearUntilMs > askedMs ? 0n : options.sliceOf * view.sliceCalls,
+        sliceNanoUsd: view.nearUntilMs > askedMs ? 0n : sliceOf * view.sliceCalls,
       })),
       timeToLive: { seconds: BigInt(timeToLiveMs / 1000) },
     };
@@ -257,14 +259,15 @@ export class Budgets {
         return await this.#billing.lease(request, {
           // Billing logs a refusal as well.
           contextValues: callerContext({ ...serviceCaller('inference'), requestId }),
-          timeoutMs: Math.ceil(askedMs + rpcTimeoutMs - this.#now()),
+          // Not 0, which would be no deadline.
+          timeoutMs: Math.max(1, Math.ceil(askedMs + rpcTimeoutMs - this.#now())),
         });
       } catch (error) {
         const isRefused = refusingKind(error) !== undefined;
         // The answer may have been lost: asking with the same ids returns the same leases. What is not asked for again is given back,
         // including what an earlier attempt may still be granted.
         const hasTime = this.#now() < askedMs + rpcTimeoutMs;
-        if (!isRefused && hasTime && attempt < options.attempts) continue;
+        if (!isRefused && hasTime && attempt < attemptsMax) continue;
         if (!isRefused || attempt > 1) this.#release(request.demands.map(({ leaseId }) => leaseId));
         throw outOfReachIfLate(error);
       }
