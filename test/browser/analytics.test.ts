@@ -355,6 +355,41 @@ test('a request is found by its id, of whatever day and key, and one that is not
   await close();
 });
 
+test('a looked-up request names its key though that has no usage in the range, and the filters, which it need not meet, are off meanwhile', async () => {
+  const { url, gateway, world } = portal;
+  const history = '/api/v1/usage/history?scope=tenant&limit=500';
+  const { data } = (await gateway.call('GET', history, world.people.owner.token)).json;
+  const { request_id } = data.find((event: { api_key_id: string }) => event.api_key_id === world.keyId);
+  const { page, close } = await openPage(browser);
+  // A range without any request of this key, and a filter by one that has none either.
+  const filters = `start=2026-02-01&end=2026-02-02&key=${world.teammatesKeyId}&status=failed`;
+  await signIn(page, url, users.owner, `/usage?by=request&scope=tenant&${filters}`);
+  await page.getByText('No requests match these filters').waitFor();
+  const [key, status] = [page.getByLabel('Key', { exact: true }), page.getByLabel('Status')];
+  await page.getByLabel('Request id').fill(request_id);
+  const found = page.getByRole('table', { name: 'Requests' }).locator('td[data-label="Key"]');
+  await expect.poll(() => found.allTextContents()).toEqual(['Checkout production']);
+  const chosen = async () => [await key.inputValue(), await status.inputValue()];
+  expect([await key.isDisabled(), await status.isDisabled(), await chosen()]).toEqual([true, true, ['', '']]);
+  await page.getByLabel('Request id').fill('');
+  await page.getByText('No requests match these filters').waitFor();
+  expect([await key.isDisabled(), await chosen()]).toEqual([false, [world.teammatesKeyId, 'failed']]);
+  await close();
+});
+
+test('a request id that the API refuses can be corrected', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/usage?by=request');
+  await page.getByLabel('Request id').fill('x'.repeat(300));
+  await page.getByRole('alert').getByText('at most 255 characters').waitFor();
+  await page.getByLabel('Request id').fill('');
+  await page
+    .getByRole('button', { name: /^Request of/ })
+    .first()
+    .waitFor();
+  await close();
+});
+
 test('a deleted key and a teammate’s key are shown by their names, two of one name also by their previews, and an admin finds whose a key is by its preview, and its analytics', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);

@@ -1,5 +1,5 @@
 import { useGet } from '../../api/hooks.ts';
-import type { KeyAnalytics, Measures, TenantBreakdown, UsageSummary } from '../../api/types.ts';
+import type { Measures, TenantBreakdown, UsageSummary } from '../../api/types.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
@@ -24,18 +24,11 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
   });
   const emails = new Map(users.data?.users.map(({ user_id, email }) => [user_id, email]));
   const usedKeys = new Map(summary.data?.by_api_key.map((row) => [row.api_key_id, row]));
-  // The key by which the requests are filtered, if it has none in this range.
-  const [filteredKey] = useSearchParameter('key', '');
-  const unused = useGet<KeyAnalytics>(`/usage/api-keys/${filteredKey}/analytics`, undefined, {
-    enabled: filteredKey !== '' && summary.data !== undefined && !usedKeys.has(filteredKey),
-    keepPrevious: false,
-  });
   const keyName = (id: string | null): string => {
     if (id === null || id === '') return 'Playground and other sessions';
-    const used = usedKeys.get(id);
-    const { key_name, key_deleted } = (id === filteredKey ? unused.data : undefined) ?? {};
-    const name = used?.api_key_name ?? key_name ?? `Key …${id.slice(-8)}`;
-    return (used?.api_key_deleted ?? key_deleted) ? `${name} (deleted)` : name;
+    const { api_key_name, api_key_deleted } = usedKeys.get(id) ?? {};
+    const name = api_key_name ?? `Key …${id.slice(-8)}`;
+    return api_key_deleted ? `${name} (deleted)` : name;
   };
   const keysByName = Map.groupBy(usedKeys.keys(), keyName);
   /** As `keyName`, but keys of one name, as teammates may have, are told apart. */

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
-import type { List, UsageEvent, UsageSummary } from '../../api/types.ts';
+import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
@@ -55,14 +55,14 @@ type HistoryProps = {
   scope: string;
   /** The summary of the range: it has the values to filter by. */
   summary: UsageSummary | undefined;
-  /** What a key is called on the page. */
+  /** What a key with usage in the range is called on the page. */
   keyName: (id: string | null) => string;
   /** The summary's rows by the ids of their keys. */
   usedKeys: ReadonlyMap<string | null, UsageSummary['by_api_key'][number]>;
 };
 
 /** Individual requests, newest first. */
-export function History({ range, scope, summary, keyName, usedKeys }: HistoryProps) {
+export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }: HistoryProps) {
   const [page, setPage] = usePageParameter();
   const [model, setModel] = useSearchParameter('model', '');
   const [key, setKey] = useSearchParameter('key', '');
@@ -70,6 +70,8 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
   const [outcome, setOutcome] = useSearchParameter(outcomeParameter, '');
   const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
+  // One that is looked up may be of any day, model and key, so that the filters are off.
+  const isLookUp = requestId !== '';
   const isNarrowed = [model, key, endpoint, outcome].some((filter) => filter !== '');
   const filters = {
     start_date: range.start,
@@ -81,12 +83,23 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
     success: outcome === '' ? undefined : outcome === 'success',
   };
   const events = useGet<List<UsageEvent>>('/usage/history', {
-    // One that is looked up may be of any day, model and key.
-    ...(requestId === '' ? filters : { request_id: requestId }),
+    ...(isLookUp ? { request_id: requestId } : filters),
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
   });
+  // The key of the request that is looked up, or by which all are filtered, may have none in this range.
+  const otherKey = (isLookUp ? events.data?.data[0]?.api_key_id : key) || '';
+  const isUnused = otherKey !== '' && summary !== undefined && !usedKeys.has(otherKey);
+  const other = useGet<KeyAnalytics>(`/usage/api-keys/${otherKey}/analytics`, undefined, {
+    enabled: isUnused,
+    keepPrevious: false,
+  });
+  const keyName = (id: string | null): string => {
+    const { key_name = null, key_deleted } = (isUnused && id === otherKey ? other.data : undefined) ?? {};
+    if (key_name === null) return nameOfUsed(id);
+    return key_deleted ? `${key_name} (deleted)` : key_name;
+  };
   const columns: readonly Column<UsageEvent>[] = [
     {
       name: 'Time',
@@ -121,78 +134,91 @@ export function History({ range, scope, summary, keyName, usedKeys }: HistoryPro
   ];
   const keyIds = (summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []));
   return (
-    <Loaded of={events}>
-      {(list) => (
-        <Card
-          flush
-          title="Requests"
-          description="Calls that reached a model. One that was refused before, for its key, its model or a limit, is not listed; its answer says why."
-          action={
-            <div className="flex flex-wrap items-center gap-2">
-              <SearchBox label="Request id" />
-              <Narrowing
-                label="Model"
-                all="All models"
-                value={model}
-                onChange={setModel}
-                values={(summary?.by_model ?? []).map((row) => row.model)}
-              />
-              <Narrowing label="Key" all="All keys" value={key} onChange={setKey} values={keyIds} nameOf={keyName} />
-              <Narrowing
-                label="Endpoint"
-                all="All endpoints"
-                value={endpoint}
-                onChange={setEndpoint}
-                values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
-              />
-              <Select
-                aria-label="Status"
-                value={outcome}
-                onChange={setOutcome}
-                choices={[
-                  { value: '', label: 'All statuses' },
-                  { value: 'success', label: 'Success' },
-                  { value: failedOutcome, label: 'Failed' },
-                ]}
-              />
-              <CsvButton
-                file="requests.csv"
-                columns={csvColumns}
-                rows={list.data.map((event) => {
-                  const { api_key_name = null, api_key_preview = null } = usedKeys.get(event.api_key_id) ?? {};
-                  return { ...event, api_key_name, api_key_preview };
-                })}
-                disabled={events.isPlaceholderData}
-              />
-            </div>
-          }
-        >
-          <Table
-            label="Requests"
-            rows={list.data}
-            columns={columns}
-            rowKey={(event) => event.id}
-            empty={
-              requestId !== '' ? (
-                <EmptyState icon="search" title="No request has this id">
-                  {scope === 'tenant' ? 'Searched: everyone in your organization.' : 'Searched: your own requests.'} A
-                  request that was refused before it reached a model is not listed.
-                </EmptyState>
-              ) : isNarrowed ? (
-                <EmptyState icon="search" title="No requests match these filters" />
-              ) : (
-                <EmptyState icon="pulse" title="No requests in this range">
-                  Each call that reaches a model, by a key or from the playground, appears here within two seconds.
-                </EmptyState>
-              )
-            }
-            pagination={list.pagination}
+    <Card
+      flush
+      title="Requests"
+      description="Calls that reached a model. One that was refused before, for its key, its model or a limit, is not listed; its answer says why."
+      action={
+        <div className="flex flex-wrap items-center gap-2">
+          <SearchBox label="Request id" />
+          <Narrowing
+            label="Model"
+            all="All models"
+            value={model}
+            onChange={setModel}
+            values={(summary?.by_model ?? []).map((row) => row.model)}
+            off={isLookUp}
           />
-          <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
-          {open !== null && <RequestDialog event={open} by={keyName(open.api_key_id)} onClose={() => setOpen(null)} />}
-        </Card>
-      )}
-    </Loaded>
+          <Narrowing
+            label="Key"
+            all="All keys"
+            value={key}
+            onChange={setKey}
+            values={keyIds}
+            nameOf={keyName}
+            off={isLookUp}
+          />
+          <Narrowing
+            label="Endpoint"
+            all="All endpoints"
+            value={endpoint}
+            onChange={setEndpoint}
+            values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
+            off={isLookUp}
+          />
+          <Select
+            aria-label="Status"
+            value={isLookUp ? '' : outcome}
+            disabled={isLookUp}
+            onChange={setOutcome}
+            choices={[
+              { value: '', label: 'All statuses' },
+              { value: 'success', label: 'Success' },
+              { value: failedOutcome, label: 'Failed' },
+            ]}
+          />
+          <CsvButton
+            file="requests.csv"
+            columns={csvColumns}
+            rows={(events.data?.data ?? []).map((event) => {
+              const { api_key_name = null, api_key_preview = null } = usedKeys.get(event.api_key_id) ?? {};
+              return { ...event, api_key_name, api_key_preview };
+            })}
+            disabled={events.isPlaceholderData}
+          />
+        </div>
+      }
+    >
+      <Loaded of={events}>
+        {(list) => (
+          <>
+            <Table
+              label="Requests"
+              rows={list.data}
+              columns={columns}
+              rowKey={(event) => event.id}
+              empty={
+                isLookUp ? (
+                  <EmptyState icon="search" title="No request has this id">
+                    {scope === 'tenant' ? 'Searched: everyone in your organization.' : 'Searched: your own requests.'} A
+                    request that was refused before it reached a model is not listed.
+                  </EmptyState>
+                ) : isNarrowed ? (
+                  <EmptyState icon="search" title="No requests match these filters" />
+                ) : (
+                  <EmptyState icon="pulse" title="No requests in this range">
+                    Each call that reaches a model, by a key or from the playground, appears here within two seconds.
+                  </EmptyState>
+                )
+              }
+              pagination={list.pagination}
+            />
+            <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
+          </>
+        )}
+      </Loaded>
+      {open !== null && <RequestDialog event={open} by={keyName(open.api_key_id)} onClose={() => setOpen(null)} />}
+    </Card>
   );
 }
 
@@ -212,16 +238,19 @@ type NarrowingProps = {
   onChange: (value: string) => void;
   values: readonly string[];
   nameOf?: (value: string) => string;
+  /** Whether all are shown for now, whatever is chosen. */
+  off: boolean;
 };
 
 /** Filters by one of the values that occur, or by none. The chosen value stays available even if another range does not have it. */
-function Narrowing({ label, all, value, onChange, values, nameOf = String }: NarrowingProps) {
+function Narrowing({ label, all, value, onChange, values, nameOf = String, off }: NarrowingProps) {
   const offered = value === '' || values.includes(value) ? values : [value, ...values];
   return (
     <Select
       aria-label={label}
       className="max-w-44"
-      value={value}
+      value={off ? '' : value}
+      disabled={off}
       onChange={onChange}
       choices={[{ value: '', label: all }, ...offered.map((one) => ({ value: one, label: nameOf(one) }))]}
     />
