@@ -429,12 +429,13 @@ describe('operators', () => {
     expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);
   });
 
-  test('find the key that a whole secret opens, or opened: a current one, one in its grace period, and one revoked', async () => {
+  test('find the key that a secret opens, or opened, by it or its preview: a current one, one in its grace period, and one revoked', async () => {
     const { id, key } = await gateway.createKey(session);
     const rotated = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
     const found = async (search: string) =>
       (await get(`/api/v1/admin/keys?search=${search}`)).json.data.map((one: { id: string }) => one.id);
     expect(await found(key)).toEqual([id]);
+    expect(await found(`${key.slice(0, 12)}...${key.slice(-4)}`)).toEqual([id]);
     expect(await found(rotated.json.key)).toEqual([id]);
     // It has the checksum of a secret, but nobody has it.
     expect(await found(makeKeySecret(randomBytes(32)))).toEqual([]);

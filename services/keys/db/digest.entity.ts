@@ -11,6 +11,8 @@ export const DigestEntity = defineEntity({
     createdAt: p.datetime(),
     /** The end of a rotated secret's grace period; null: valid as long as the key. */
     expiresAt: p.datetime().strictNullable(),
+    /** What a rotated secret was called; null: as its key. */
+    preview: p.text().strictNullable(),
   },
 });
 

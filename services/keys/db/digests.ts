@@ -21,9 +21,9 @@ export const isLiveSecret = async (
     $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
   })) === 1;
 
-/** The ids of the keys that have secrets with these digests. */
-export const findKeysOfDigests = async (em: SqlEntityManager, digests: readonly Buffer[]): Promise<string[]> =>
-  (await em.find(DigestEntity, { digest: { $in: [...digests] } })).map(({ keyId }) => keyId);
+/** The ids of the keys that had secrets with this preview before they were rotated. */
+export const findKeysOfEarlier = async (em: SqlEntityManager, preview: string): Promise<string[]> =>
+  (await em.find(DigestEntity, { preview })).map(({ keyId }) => keyId);
 
 /** Removes secrets for good; returns their digests as the feed reports them. */
 export function removeDigests(em: SqlEntityManager, digests: readonly DigestRow[]): RemovedDigest[] {

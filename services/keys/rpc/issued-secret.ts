@@ -33,6 +33,7 @@ export async function addSecret(
     pepperVersion: pepper.version,
     createdAt: new Date(nowMs),
     expiresAt: null,
+    preview: null,
   });
 }
 

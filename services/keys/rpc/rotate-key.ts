@@ -87,7 +87,10 @@ async function retireSecrets(
   const isOver = ({ expiresAt }: DigestRow): boolean => expiresAt !== null && expiresAt.getTime() <= nowMs;
   const live = digests.filter((digest) => !isOver(digest));
   requireRoomForSecret(live);
-  for (const digest of live) digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
+  for (const digest of live) {
+    digest.preview ??= digest.expiresAt === null ? key.preview : null;
+    digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
+  }
   const changed: Change = { kind: 'key_changed', tenantId, keyId };
   // Expired secrets are removed, so that changing a key does not cost more with each past rotation.
   const over = digests.filter(isOver);

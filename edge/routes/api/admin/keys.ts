@@ -24,7 +24,13 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
           user_id: idFilter(),
           key_type: keyTypeField,
           status: Type.Optional(keyStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name or preview.' })),
+          search: Type.Optional(
+            Type.String({
+              maxLength: 255,
+              description:
+                'Part of the name or preview, or the preview of a secret that is still valid after a rotation.',
+            }),
+          ),
         }),
       },
     },

@@ -476,8 +476,8 @@ export type AdminListKeysRequest = Message<"modelgateway.keys.v1.AdminListKeysRe
   status: KeyStatus;
 
   /**
-   * Only keys whose name or preview contains this text, in any case; or, if it is a whole secret, the key that it
-   * opens, or whose preview it has.
+   * Only keys whose name or preview contains this text, in any case, or which a secret with this very preview still
+   * opens after a rotation. A whole secret is searched for by its preview.
    *
    * @generated from field: string search = 6;
    */

@@ -7,6 +7,7 @@ import { CountByTime } from './0005-count-by-time.ts';
 import { StartAnewBehindFailovers } from './0006-start-anew-behind-failovers.ts';
 import { FindExpiredSecrets } from './0007-find-expired-secrets.ts';
 import { KnowPeppers } from './0008-know-peppers.ts';
+import { FindEarlierSecrets } from './0009-find-earlier-secrets.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -18,4 +19,5 @@ export const migrations: NamedMigration[] = [
   { name: '0006-start-anew-behind-failovers', class: StartAnewBehindFailovers },
   { name: '0007-find-expired-secrets', class: FindExpiredSecrets },
   { name: '0008-know-peppers', class: KnowPeppers },
+  { name: '0009-find-earlier-secrets', class: FindEarlierSecrets },
 ];
