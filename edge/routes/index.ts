@@ -6,6 +6,7 @@ import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { installWebSockets } from '../realtime/web-sockets.ts';
+import { adminCallRoutes } from './api/admin/calls.ts';
 import { catalogAdminRoutes } from './api/admin/catalog.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { billingRoutes } from './api/billing/index.ts';
@@ -66,6 +67,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     identityRoutes(management, deps);
     catalogAdminRoutes(management, deps);
     usageRoutes(management, deps);
+    adminCallRoutes(management, deps);
     billingRoutes(management, deps);
     rateLimitRoutes(management, deps);
     jobRoutes(management, deps);

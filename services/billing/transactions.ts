@@ -13,6 +13,8 @@ type Narrowing = {
   firstDay?: Temporal.PlainDate | null;
   lastDay?: Temporal.PlainDate | null;
   invoiceMonth?: string;
+  /** Only the charges of these usage events; all transactions if there are none. */
+  usageEventIds?: readonly string[];
 };
 
 /**
@@ -25,16 +27,9 @@ export async function pageOfTransactions(
   { offset, limit }: Pick<PageRows, 'offset' | 'limit'>,
 ): Promise<{ rows: TransactionRow[]; total: number }> {
   const { tenantId, type = TransactionType.UNSPECIFIED, firstDay = null, lastDay = null, invoiceMonth } = narrowing;
-  const days = await daysWithTransactions(database, narrowing);
-  const total = days.at(-1)?.soFar ?? 0;
-  const newest = days.findIndex(({ soFar }) => soFar > offset);
-  if (newest === -1) return { rows: [], total };
-  const oldest = days.findIndex(({ soFar }) => soFar >= Math.min(offset + limit, total));
-  const later = days[newest - 1]?.soFar ?? 0;
-
+  const { usageEventIds = [] } = narrowing;
   const where: FilterQuery<TransactionRow> = {
     tenantId,
-    id: { $gte: firstIdAt(days[oldest]!.idDay * dayMs), $lt: firstIdAt((days[newest]!.idDay + 1) * dayMs) },
     type: type === TransactionType.UNSPECIFIED ? { $gt: 0 } : type,
     postedAt: {
       ...(firstDay !== null && { $gte: startOf(firstDay) }),
@@ -42,8 +37,23 @@ export async function pageOfTransactions(
     },
     ...(invoiceMonth !== undefined && { invoiceMonth }),
   };
-  const inPage = { orderBy: { id: 'desc' }, offset: offset - later, limit } as const;
-  return { rows: await database.em().find(TransactionEntity, where, inPage), total };
+  const newestFirst = { orderBy: { id: 'desc' }, limit } as const;
+  if (usageEventIds.length > 0) {
+    const charges = { ...where, usageEventId: { $in: [...usageEventIds] } };
+    const [rows, total] = await database.em().findAndCount(TransactionEntity, charges, { ...newestFirst, offset });
+    return { rows, total };
+  }
+  const days = await daysWithTransactions(database, narrowing);
+  const total = days.at(-1)?.soFar ?? 0;
+  const newest = days.findIndex(({ soFar }) => soFar > offset);
+  if (newest === -1) return { rows: [], total };
+  const oldest = days.findIndex(({ soFar }) => soFar >= Math.min(offset + limit, total));
+  const later = days[newest - 1]?.soFar ?? 0;
+  const id = { $gte: firstIdAt(days[oldest]!.idDay * dayMs), $lt: firstIdAt((days[newest]!.idDay + 1) * dayMs) };
+  const rows = await database
+    .em()
+    .find(TransactionEntity, { ...where, id }, { ...newestFirst, offset: offset - later });
+  return { rows, total };
 }
 
 /** The first moment of a UTC day. */

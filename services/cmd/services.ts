@@ -21,7 +21,7 @@ import { type Closer, closeAll } from './close-all.ts';
 const callers: Record<ServiceName, readonly string[]> = {
   keys: ['edge', 'auth', 'usage', 'models', 'jobs', 'admin'],
   auth: ['edge', 'keys', 'usage', 'billing', 'models', 'jobs', 'admin', 'bootstrap'],
-  usage: ['edge', 'inference', 'models'],
+  usage: ['edge', 'inference', 'models', 'admin'],
   billing: ['edge', 'inference', 'usage', 'jobs', 'admin'],
   models: ['edge', 'inference', 'billing', 'admin', 'bootstrap'],
   jobs: ['edge', 'admin'],

@@ -2,6 +2,7 @@ import type { ServiceImpl } from '@connectrpc/connect';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { UsageDeps } from './deps.ts';
+import { adminFindCalls } from './rpc/admin-find-calls.ts';
 import { exportEvents } from './rpc/export-events.ts';
 import { getCurrent } from './rpc/get-current.ts';
 import { getKeyAnalytics } from './rpc/get-key-analytics.ts';
@@ -29,6 +30,7 @@ export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
     getKeyAnalytics: inTurn(getKeyAnalytics(deps)),
     exportEvents: exportEvents({ ...deps, reads }),
 
+    adminFindCalls: adminFindCalls(deps),
     listModelUsers: listModelUsers(deps),
 
     quota: quota(deps),

@@ -310,7 +310,7 @@ test('with RPC_TLS_CERT and RPC_TLS_KEY, services answer over TLS and refuse cle
 test('a service refuses callers that have no business with it', async () => {
   const strangers = [
     [KeysService, ['billing', 'inference', 'bootstrap']],
-    [UsageService, ['billing', 'jobs', 'admin']],
+    [UsageService, ['billing', 'jobs', 'keys', 'bootstrap']],
     [BillingService, ['keys', 'bootstrap']],
     [ModelsService, ['jobs', 'usage']],
     [InferenceService, ['models', 'usage', 'admin']],

@@ -11,7 +11,8 @@ export const listTransactions =
   async (request, context) => {
     const tenantId = readableTenant(context, request.tenantId);
     const page = pageRows(request.page);
-    const narrowing = { tenantId, type: request.type, ...askedDays(request) };
+    const { type, usageEventIds } = request;
+    const narrowing = { tenantId, type, usageEventIds, ...askedDays(request) };
     const { rows, total } = await pageOfTransactions(database, narrowing, page);
     const invoices = await invoiceIdsByMonth(database.em(), tenantId, rows);
     return {

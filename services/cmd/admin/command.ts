@@ -7,6 +7,7 @@ import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { requestIdFor } from '#shared/ids.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { amountMax, type NanoUsd, parseUsd } from '#shared/money.ts';
@@ -19,6 +20,7 @@ export type AdminContext = {
   jobs: Client<typeof JobsService>;
   keys: Client<typeof KeysService>;
   models: Client<typeof ModelsService>;
+  usage: Client<typeof UsageService>;
   /** Makes each call as a platform operator. */
   asOperator: CallOptions;
   /** The URLs at which the services are expected. */

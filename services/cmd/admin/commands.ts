@@ -1,5 +1,6 @@
 import { auditCommands } from './audit.ts';
 import { bootstrapCommands } from './bootstrap.ts';
+import { callCommands } from './calls.ts';
 import type { AdminCommand } from './command.ts';
 import { commitmentCommands } from './commitments.ts';
 import { couponCommands } from './coupons.ts';
@@ -28,6 +29,7 @@ export const commands: readonly AdminCommand[] = [
   ...invitationCommands,
   ...userCommands,
   ...keyCommands,
+  ...callCommands,
   ...planCommands,
   ...creditCommands,
   ...commitmentCommands,

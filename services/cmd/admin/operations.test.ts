@@ -12,6 +12,7 @@ import { freePort } from '../../../test/support/free-port.ts';
 import { startTestGateway, type TestGateway, testSecrets } from '../../../test/support/gateway.ts';
 import { startProcess } from '../../../test/support/processes.ts';
 import { startUpstreamSimulator } from '../../../test/support/upstream-simulator.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { usageEvent } from '../../billing/fixtures/test-billing.ts';
 
 // The commands that have no other test, against the whole gateway.
@@ -89,6 +90,43 @@ test('an operator whose movement of money got no answer is told how to repeat it
   expect(await balance()).toBe(before + 1);
   const { stderr } = await admin('credits', 'adjust', organization, 'deduct', '999', '--description', 'x');
   expect(stderr).not.toContain('repeat');
+});
+
+test('the request id that a client quotes leads an operator to the call, its organization, its deployment and its charge', async () => {
+  await json('prices', 'set', 'sandbox-chat-mini', '--input-per-million-tokens-usd', '1000');
+  const [deployment] = await json('deployments', 'list', '--model', 'sandbox-chat-mini');
+  const { key, id: keyId } = await gateway.createKey(session);
+  const call = { model: 'sandbox-chat-mini', messages: [{ role: 'user', content: 'Hello!' }] };
+  const requestId = (await gateway.call('POST', '/v1/chat/completions', key, call)).headers.get('x-request-id')!;
+  const found = await waitFor(
+    async () => {
+      const [one] = await json('calls', 'find', requestId);
+      return one?.transaction_id && one;
+    },
+    { description: 'the charge of the call' },
+  );
+  expect(found).toMatchObject({
+    tenant_id: organization,
+    user_id: userId,
+    api_key_id: keyId,
+    model: 'sandbox-chat-mini',
+    deployment_id: deployment.id,
+    success: true,
+    request_id: requestId,
+  });
+  expect(found.cost_usd).toBeGreaterThan(0);
+  const refund = ['transactions', 'refund', organization, found.transaction_id, '--description', 'It was our fault.'];
+  expect(await json(...refund)).toMatchObject({ amount_usd: found.cost_usd, reverses_id: found.transaction_id });
+
+  expect(await json('calls', 'find', 'req_unknown')).toEqual([]);
+  expect(await refusal('calls', 'find')).toEqual([2, "the call's request id is missing"]);
+  const { transaction_id, ...over } = found;
+  const rest = (token: string) => gateway.call('GET', `/api/v1/admin/calls?request_id=${requestId}`, token);
+  expect((await rest(session)).json).toMatchObject({ data: [over], pagination: { total: 1 } });
+  expect((await rest(key)).status).toBe(403);
+  expect((await gateway.call('GET', '/api/v1/admin/calls', session)).json.error.param).toBe('request_id');
+  const charge = `/api/v1/billing/documents/transactions?usage_event_id=${found.id}`;
+  expect((await gateway.call('GET', charge, session)).json.data).toMatchObject([{ id: transaction_id }]);
 });
 
 test('a charge is refunded, and invoices are listed, paid and voided from a shell', async () => {

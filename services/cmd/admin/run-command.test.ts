@@ -34,6 +34,7 @@ const context = (): AdminContext => ({
   models: {} as never,
   billing: {} as never,
   jobs: {} as never,
+  usage: {} as never,
   services: ['http://127.0.0.1:8081'],
   asOperator: { contextValues: callerContext(operator) },
   bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),

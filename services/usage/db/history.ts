@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
+import type { PageRows } from '#shared/page.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
@@ -51,6 +52,25 @@ export async function listEvents(
     values: parameters.values,
   });
   return rows;
+}
+
+/** A page of what was called under a request id, whatever the organization, newest first, and how much it is in all. */
+export async function pageOfRequest(
+  database: Pick<ServiceDatabase, 'query'>,
+  requestId: string,
+  { limit, offset }: Pick<PageRows, 'limit' | 'offset'>,
+): Promise<{ rows: EventRow[]; total: number }> {
+  const [listed, counted] = await Promise.all([
+    database.query<EventRow>({
+      text: 'select * from events where request_id = $1 order by id desc limit $2 offset $3',
+      values: [requestId, limit, offset],
+    }),
+    database.query<{ total: string }>({
+      text: 'select count(*) as total from events where request_id = $1',
+      values: [requestId],
+    }),
+  ]);
+  return { rows: listed.rows, total: Number(counted.rows[0]!.total) };
 }
 
 /** The conditions on listed events. */

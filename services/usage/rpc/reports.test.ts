@@ -329,6 +329,10 @@ describe('roles', () => {
     await expect(pages.next()).rejects.toMatchObject({ reason: ErrorReason.ENDPOINT_NOT_ALLOWED });
   });
 
+  test('people cannot look for a call in all organizations', async () => {
+    await expect(usage.client.adminFindCalls({ requestId: 'req_a' }, admin)).rejects.toMatchObject(insufficient);
+  });
+
   test('people cannot list the users of a model', async () => {
     const users = usage.client.listModelUsers({ model: 'm', since: {} }, admin)[Symbol.asyncIterator]();
     await expect(users.next()).rejects.toMatchObject(insufficient);

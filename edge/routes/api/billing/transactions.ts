@@ -2,7 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
-import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
 import { daysQuerySchema } from './days-query.ts';
 
@@ -10,14 +10,16 @@ import { daysQuerySchema } from './days-query.ts';
 export const transactionQuerySchema = {
   ...pageQuerySchema,
   type: Type.Optional(transactionTypes.schema),
+  usage_event_id: idFilter('Only the charge of this call, by its `id` in `/usage/history`.'),
   ...daysQuerySchema,
 };
 type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 
 /** The same as Billing takes it. */
-export const transactionQuery = ({ page, limit, type, ...days }: TransactionQuery) => ({
+export const transactionQuery = ({ page, limit, type, usage_event_id: eventId, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
+  usageEventIds: eventId === undefined ? [] : [eventId],
   ...readDays(days),
 });
 

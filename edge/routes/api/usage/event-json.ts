@@ -51,3 +51,22 @@ export function eventJson(event: UsageEvent): Static<typeof eventSchema> {
     request_id: event.requestId,
   };
 }
+
+/** The same for operators, who also see whose it was, and where it went. */
+export const adminEventSchema = Type.Object(
+  {
+    ...eventSchema.properties,
+    tenant_id: idSchema,
+    deployment_id: orNull(
+      Type.String({ format: 'uuid', description: 'The one that answered last; null if none was called.' }),
+    ),
+    price_id: orNull(Type.String({ format: 'uuid', description: 'Null if nothing was to be charged.' })),
+  },
+  { $id: 'AdminUsageEvent' },
+);
+export const adminEventJson = (event: UsageEvent): Static<typeof adminEventSchema> => ({
+  ...eventJson(event),
+  tenant_id: event.tenantId,
+  deployment_id: event.deploymentId || null,
+  price_id: event.priceVersionId || null,
+});
