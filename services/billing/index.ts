@@ -9,6 +9,7 @@ import { createCoupon } from './rpc/create-coupon.ts';
 import { deleteCostLimit } from './rpc/delete-cost-limit.ts';
 import { deletePaygSpendCap } from './rpc/delete-payg-spend-cap.ts';
 import { disableCoupon } from './rpc/disable-coupon.ts';
+import { endCommitment } from './rpc/end-commitment.ts';
 import { getAccount } from './rpc/get-account.ts';
 import { getCommitment } from './rpc/get-commitment.ts';
 import { getCostLimit } from './rpc/get-cost-limit.ts';
@@ -78,6 +79,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     getAccount: getAccount(deps),
     grantCredit: grantCredit(deps),
     createCommitment: createCommitment(deps),
+    endCommitment: endCommitment(deps),
     listCommitments: listCommitments(deps),
     createCoupon: createCoupon(deps),
     listCoupons: listCoupons(deps),

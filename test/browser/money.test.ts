@@ -302,7 +302,7 @@ test('an operator refunds a charge once, after reading what that does, and the o
   await close();
 });
 
-test('an operator sees an organization’s commitments, and records another for later', async () => {
+test('an operator sees an organization’s commitments, records another for later, and ends it since it was wrong', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=commitments`);
@@ -317,5 +317,10 @@ test('an operator sees an organization’s commitments, and records another for 
   const later = rows.filter({ hasText: 'Jan 1, 2097 – Dec 31, 2097' });
   await later.getByText('Upcoming').waitFor();
   expect(await later.locator('td[data-label="Left"]').textContent()).toBe('$80.00');
+  await page.getByRole('button', { name: 'End the commitment of $80.00' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'End' }).click();
+  await rows.filter({ hasText: 'Ended' }).filter({ hasText: '$80.00' }).waitFor();
+  expect(await page.getByRole('button', { name: 'End the commitment of $80.00' }).count()).toBe(0);
+  expect(await page.getByRole('button', { name: 'End the commitment of $500.00' }).count()).toBe(1);
   await close();
 });

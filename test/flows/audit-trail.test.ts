@@ -239,7 +239,9 @@ test('each change of a limit, a plan or money is recorded as one audit event', a
   tells('adjustment_posted', operator, ['transaction', adjusted.json.id], adjusted);
   const period = { period_start: daysFromNow(-1), period_end: daysFromNow(30) };
   const committed = await call('POST', `${path}/commitments`, { amount_usd: 100, ...period });
-  tells('commitment_created', operator, ['commitment', committed.json.id], committed);
+  const commitment: [string, string] = ['commitment', committed.json.id];
+  tells('commitment_created', operator, commitment, committed);
+  tells('commitment_ended', operator, commitment, await call('POST', `${path}/commitments/${commitment[1]}/end`));
 
   const coupon = await call('POST', '/admin/coupons', { code: 'WELCOME', amount_usd: 5 });
   const target: [string, string] = ['coupon', coupon.json.id];

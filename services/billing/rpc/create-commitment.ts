@@ -37,7 +37,7 @@ export const createCommitment =
         if (earlier !== null) return earlier.itemId!;
         if (end.getTime() <= nowMs)
           throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
-        await refuseOverlap(sql, tenantId, start, end);
+        await refuseOverlap(sql, tenantId, { start, end, nowMs });
         requireRoomInAccount(account, amountNanoUsd);
         const id = uuidv7();
         await sql.query({
@@ -75,11 +75,19 @@ export const createCommitment =
     return { commitment: commitmentMessage(await database.em().findOneOrFail(CommitmentEntity, { tenantId, id })) };
   };
 
-/** The organization is locked, so no other commitment can come in between. */
-async function refuseOverlap(sql: Sql, tenantId: string, start: Date, end: Date): Promise<void> {
+/**
+ * The organization is locked, so no other commitment can come in between. One that has ended is no obstacle: if it was ended because it was
+ * wrong, the right one covers the same time.
+ */
+async function refuseOverlap(
+  sql: Sql,
+  tenantId: string,
+  { start, end, nowMs }: { start: Date; end: Date; nowMs: number },
+): Promise<void> {
   const { rows } = await sql.query({
-    text: 'select id from commitments where tenant_id = $1 and period_start < $3 and period_end > $2 limit 1',
-    values: [tenantId, start, end],
+    text: `select id from commitments
+      where tenant_id = $1 and period_start < $3 and period_end > greatest($2::timestamptz, $4) limit 1`,
+    values: [tenantId, start, end, new Date(nowMs)],
   });
   if (rows.length > 0)
     throw gatewayError(ErrorReason.CONFLICT, 'The organization already has a commitment in this period.');

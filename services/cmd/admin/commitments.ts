@@ -40,4 +40,17 @@ export const commitmentCommands: readonly AdminCommand[] = [
       return { output: commitmentJson(commitment!) };
     },
   },
+  {
+    name: 'commitments end',
+    usage: '<organization> <commitment>',
+    summary: 'Ends a commitment at once, such as one with a wrong amount; what it paid for stays paid.',
+    async run({ billing, asOperator }, args) {
+      const request = {
+        tenantId: argument(args, 0, "the organization's id"),
+        commitmentId: argument(args, 1, "the commitment's id"),
+      };
+      const { commitment } = await billing.endCommitment(request, asOperator);
+      return { output: commitmentJson(commitment!) };
+    },
+  },
 ];

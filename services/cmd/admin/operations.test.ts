@@ -191,6 +191,9 @@ test('plans are put and assigned, and commitments created, from a shell', async 
   expect(commitment).toMatchObject({ amount_usd: 100, period_start: '2990-01-01T00:00:00.000Z' });
   expect(await refusal(...commit)).toEqual([1, expect.stringContaining('already has a commitment')]);
   expect(await json('commitments', 'list', elsewhere)).toEqual([commitment]);
+  const ended = await json('commitments', 'end', elsewhere, commitment.id);
+  expect(Date.parse(ended.period_end)).toBeLessThanOrEqual(Date.now());
+  expect(await json(...commit)).toMatchObject({ amount_usd: 100 });
 });
 
 test('a coupon is created, redeemed and disabled', async () => {

@@ -10,6 +10,7 @@ export const organizationEventTypes = [
   'api_key_updated',
   'charge_refunded',
   'commitment_created',
+  'commitment_ended',
   'cost_limit_updated',
   'coupon_redeemed',
   'credit_granted',

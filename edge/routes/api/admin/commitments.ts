@@ -6,10 +6,11 @@ import { onlyFields } from '../../../http/bodies.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
+import { idInPath } from '../id-in-path.ts';
 import { existingOrganization } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
-/** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
+/** /api/v1/admin/organizations/{tenant_id}/commitments: list, create, end early. */
 export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
   const path = '/api/v1/admin/organizations/:tenant_id/commitments';
   const params = Type.Object({ tenant_id: idSchema });
@@ -42,7 +43,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
       schema: {
         summary: 'Create a commitment of an organization',
         description:
-          'What the organization has agreed to spend in a period. Usage draws on it before credit. Overlapping another commitment is a conflict (409).',
+          'What the organization has agreed to spend in a period. Usage draws on it before credit. Overlapping another that has not ended is a conflict (409).',
         idempotent: true,
         response: { 201: commitmentSchema },
         params,
@@ -68,6 +69,27 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
         options,
       );
       return reply.code(201).send(commitmentJson(commitment!));
+    },
+  );
+
+  app.post(
+    `${path}/:commitment_id/end`,
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'End a commitment of an organization',
+        description:
+          'At once, such as one with a wrong amount; what it paid for stays paid. One that had not begun gets an empty period. The rest is written off within a minute.',
+        response: { 200: commitmentSchema },
+        params: Type.Object({ tenant_id: idSchema, commitment_id: idSchema }),
+      },
+    },
+    async (request) => {
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
+      const commitmentId = idInPath(request.params.commitment_id, 'commitment');
+      const { commitment } = await billing.endCommitment({ tenantId, commitmentId }, options);
+      return commitmentJson(commitment!);
     },
   );
 };

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { service, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
+import { expireCredit } from '../../../../services/billing/workers/expire-credit.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
@@ -151,6 +152,36 @@ test('operators agree on one commitment at a time, and on the next from the mome
     amount_usd: 100,
     remaining_usd: 100,
   });
+});
+
+test('operators end a commitment that was recorded wrongly, begun or not: nothing draws on it any more, and the right one takes its place', async () => {
+  const commitments = `${edge.organization}/commitments`;
+  const agree = (amount_usd: number, period_start: string, period_end: string) =>
+    edge.call('POST', commitments, 'operator', { amount_usd, period_start, period_end });
+  const idOf = async (made: ReturnType<typeof agree>) => ((await made).json as { id: string }).id;
+  const wrong = await idOf(agree(1_000, '2026-01-01', '2098-01-01'));
+  const later = await idOf(agree(2_000, '2098-01-01', '2099-01-01'));
+  const end = (id: string, who = 'operator') => edge.call('POST', `${commitments}/${id}/end`, who);
+  for (const id of [wrong, later]) {
+    const ended = await end(id);
+    expect([ended.status, ended.json]).toEqual([200, expect.objectContaining({ id })]);
+    expect((ended.json as { period_end: string }).period_end <= new Date().toISOString()).toBe(true);
+    // To repeat it changes nothing.
+    expect((await end(id)).json).toEqual(ended.json);
+  }
+  expect((await edge.call('GET', '/billing/commitment', 'owner')).json).toBeNull();
+  await expireCredit({ ...edge.billing.deps, signal: new AbortController().signal });
+  const { data } = (await edge.call('GET', commitments, 'operator')).json as { data: object[] };
+  expect(data).toMatchObject([
+    { id: later, remaining_usd: 0 },
+    { id: wrong, remaining_usd: 0 },
+  ]);
+  await expectSoundLedger();
+
+  expect((await agree(100, '2026-01-01', '2098-01-01')).status).toBe(201);
+  expect((await agree(200, '2098-01-01', '2099-01-01')).status).toBe(201);
+  for (const unknown of [uuidv7(), 'none']) expect((await end(unknown)).status).toBe(404);
+  expect((await end(wrong, 'owner')).status).toBe(403);
 });
 
 test('operators reduce credit by no more than what there is', async () => {

@@ -16,6 +16,7 @@ import { HoldByMonth } from './0014-hold-by-month.ts';
 import { PauseVerification } from './0015-pause-verification.ts';
 import { KnowMonthOfUsage } from './0016-know-month-of-usage.ts';
 import { FindPastSpend } from './0017-find-past-spend.ts';
+import { EndCommitmentsEarly } from './0018-end-commitments-early.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -36,4 +37,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0015-pause-verification', class: PauseVerification },
   { name: '0016-know-month-of-usage', class: KnowMonthOfUsage },
   { name: '0017-find-past-spend', class: FindPastSpend },
+  { name: '0018-end-commitments-early', class: EndCommitmentsEarly },
 ];
