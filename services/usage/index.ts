@@ -3,6 +3,7 @@ import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.t
 import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { UsageDeps } from './deps.ts';
 import { adminFindCalls } from './rpc/admin-find-calls.ts';
+import { adminGetPriceCharges } from './rpc/admin-get-price-charges.ts';
 import { exportEvents } from './rpc/export-events.ts';
 import { getCurrent } from './rpc/get-current.ts';
 import { getKeyAnalytics } from './rpc/get-key-analytics.ts';
@@ -31,6 +32,7 @@ export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
     exportEvents: exportEvents({ ...deps, reads }),
 
     adminFindCalls: adminFindCalls(deps),
+    adminGetPriceCharges: adminGetPriceCharges(deps),
     listModelUsers: listModelUsers(deps),
 
     quota: quota(deps),

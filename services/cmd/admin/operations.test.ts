@@ -115,6 +115,10 @@ test('the request id that a client quotes leads an operator to the call, its org
     request_id: requestId,
   });
   expect(found.cost_usd).toBeGreaterThan(0);
+  expect(await json('prices', 'charges', found.price_id)).toMatchObject([
+    { organization, requests: 1, input_tokens: found.input_tokens, cost_usd: found.cost_usd },
+  ]);
+  expect(await refusal('prices', 'charges', uuidv7())).toEqual([1, 'No such price.']);
   const refund = ['transactions', 'refund', organization, found.transaction_id, '--description', 'It was our fault.'];
   expect(await json(...refund)).toMatchObject({ amount_usd: found.cost_usd, reverses_id: found.transaction_id });
 

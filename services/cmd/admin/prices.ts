@@ -1,5 +1,9 @@
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { notFound } from '#shared/errors.ts';
 import { catalogModels } from '../../../edge/routes/api/admin/catalog-fields.ts';
 import { adminPriceJson } from '../../../edge/routes/api/admin/prices.ts';
+import { measuresJson } from '../../../edge/routes/api/usage/measures-json.ts';
 import { rateFields } from './catalog-file.ts';
 import {
   type AdminCommand,
@@ -15,6 +19,8 @@ import {
 /** The option of each rate, named as in a catalog file, and the rate's field in PriceRates. */
 const rates = [...rateFields].map(([name, field]) => [name.replaceAll('_', '-'), field] as const);
 
+const marginMs = 300_000;
+
 export const priceCommands: readonly AdminCommand[] = [
   {
     name: 'prices list',
@@ -23,8 +29,32 @@ export const priceCommands: readonly AdminCommand[] = [
     options: { model: { type: 'string' } },
     async run({ models, asOperator }, args) {
       const entries = await catalogModels(models, textOption(args, 'model'), asOperator);
-      const columns = ['model', 'effective_from', ...rateFields.keys()];
+      const columns = ['id', 'model', 'effective_from', ...rateFields.keys()];
       return { output: entries.flatMap(({ prices }) => prices).map(adminPriceJson), columns };
+    },
+  },
+  {
+    name: 'prices charges',
+    usage: '<price>',
+    summary:
+      'Says which organizations were charged by a price, for what and how much, dearest first: after a wrong one, whom to give credit.',
+    async run({ models, usage, asOperator }, args) {
+      const priceId = argument(args, 0, "the price's id").toLowerCase();
+      const prices = (await catalogModels(models, '', asOperator)).flatMap((entry) => entry.prices);
+      const price = prices.find(({ id }) => id === priceId);
+      if (price === undefined) throw notFound('price');
+      const [since, next] = [price, nextOf(price, prices)].map((one) => one && timestampMs(one.effectiveFrom!));
+      // Replicas hear of a price within a second, and their clocks may differ.
+      const request = {
+        ...{ model: price.model, priceId, since: timestampFromMs(since! - marginMs) },
+        until: next === undefined ? undefined : timestampFromMs(next + marginMs),
+      };
+      const { organizations } = await usage.adminGetPriceCharges(request, asOperator);
+      const output = organizations.map(({ tenantId, measures }) => ({
+        organization: tenantId,
+        ...measuresJson(measures!),
+      }));
+      return { output, columns: ['organization', 'requests', 'input_tokens', 'output_tokens', 'cost_usd'] };
     },
   },
   {
@@ -53,3 +83,9 @@ export const priceCommands: readonly AdminCommand[] = [
     },
   },
 ];
+
+/** The price of the model that follows one; undefined if none does. */
+const nextOf = (price: Price, prices: readonly Price[]): Price | undefined =>
+  prices
+    .filter((one) => one.model === price.model && timestampMs(one.effectiveFrom!) > timestampMs(price.effectiveFrom!))
+    .sort((a, b) => timestampMs(a.effectiveFrom!) - timestampMs(b.effectiveFrom!))[0];

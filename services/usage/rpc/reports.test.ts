@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { timestampDate } from '@bufbuild/protobuf/wkt';
+import { timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Granularity, GroupBy, type Measures } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import type { DateRangeSchema } from '#gen/modelgateway/usage/v1/scope_pb.ts';
@@ -254,6 +254,34 @@ describe('on a random workload with duplicates and reorderings', () => {
     for await (const user of usage.client.listModelUsers({ model: 'embedder', since: later }, asService())) {
       expect.unreachable(user.userId);
     }
+  });
+});
+
+test('a price says what it charged each organization, with what was used, dearest first', async () => {
+  const [priceId, otherPrice, otherTenant] = [testId(700), testId(701), testId(702)];
+  const at = (minute: number) => Date.UTC(2026, 5, 20, 10, minute);
+  const charged = { model: 'mispriced', priceVersionId: priceId };
+  const events = [
+    testEvent(at(0), { ...charged, usage: { inputTokens: 10n, outputTokens: 1n, costNanoUsd: 100n } }),
+    testEvent(at(9), { ...charged, usage: { inputTokens: 20n, outputTokens: 2n, costNanoUsd: 200n } }),
+    testEvent(at(5), { ...charged, tenantId: otherTenant, usage: { costNanoUsd: 1_000n } }),
+    testEvent(at(5), { model: 'mispriced', priceVersionId: otherPrice }),
+    // After the time that was asked about.
+    testEvent(at(10), charged),
+  ];
+  await usage.client.record({ events }, asService());
+  const time = (minute: number) => timestampFromMs(at(minute));
+  const request = { model: 'mispriced', priceId, since: time(0), until: time(10) };
+  const { organizations } = await usage.client.adminGetPriceCharges(
+    request,
+    asPerson({ tenantId, userId, operator: true }),
+  );
+  expect(organizations).toMatchObject([
+    { tenantId: otherTenant, measures: { requests: 1n, costNanoUsd: 1_000n } },
+    { tenantId, measures: { requests: 2n, inputTokens: 30n, outputTokens: 3n, costNanoUsd: 300n } },
+  ]);
+  await expect(usage.client.adminGetPriceCharges(request, admin)).rejects.toMatchObject({
+    reason: ErrorReason.INSUFFICIENT_ROLE,
   });
 });
 
