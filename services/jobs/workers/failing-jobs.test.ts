@@ -22,7 +22,7 @@ describe('a job whose call cannot be made or breaks off', () => {
     await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query(prepare);
     const worker = new JobWorker(change(workerDeps(database, () => {})), workerDefaults);
-    const tried = 'select status, attempts, error from jobs where started_at is not null and status <> 2';
+    const tried = 'select status, attempts, error from jobs where fence > 0 and status <> 2';
     const [row] = await waitFor(
       async () => {
         const { rows } = await database.pool.query(tried);

@@ -394,6 +394,33 @@ test('a job starts with the first call that its model has room for, not when it 
   expect(waits).toEqual([startedMs - created_at.getTime()]);
 });
 
+test('a job that waits for a part of the gateway that is out of reach has not started', async () => {
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const waits: number[] = [];
+  const deps = workerDeps(database, () => {});
+  const metrics = { ...deps.metrics, started: (waitedMs: number) => waits.push(waitedMs) };
+  let isAway = true;
+  const getUsers: typeof deps.auth.getUsers = async (...asked) => {
+    if (isAway) throw gatewayError(ErrorReason.OVERLOADED, 'away');
+    return deps.auth.getUsers(...asked);
+  };
+  const worker = new JobWorker({ ...deps, metrics, auth: { ...deps.auth, getUsers } }, workerDefaults);
+  const requeued = `status = ${JobStatus.QUEUED} and available_at > now()`;
+  const isRequeued = async () => (await database.pool.query(`select from jobs where ${requeued}`)).rowCount === 1;
+  await waitFor(isRequeued, { description: 'the job back in the queue' });
+  expect((await database.pool.query('select started_at from jobs')).rows).toEqual([{ started_at: null }]);
+  isAway = false;
+  const { rows } = await database.pool.query(
+    'update jobs set available_at = clock_timestamp() returning available_at as now',
+  );
+  worker.wake();
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+  await worker.close(1_000);
+  const [{ created_at, started_at }] = (await database.pool.query('select created_at, started_at from jobs')).rows;
+  expect(started_at.getTime()).toBeGreaterThanOrEqual(rows[0]!.now.getTime());
+  expect(waits).toEqual([started_at.getTime() - created_at.getTime()]);
+});
+
 test('a worker that stops returns unfinished jobs, and another continues at once', async () => {
   await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
   const deps = workerDeps(database, async (_request, signal) => {

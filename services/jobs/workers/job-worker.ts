@@ -219,7 +219,8 @@ export class JobWorker {
   async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {
     const outcome = await runJob(this.#deps, job, inputs, leave.signal);
     if (outcome.kind === 'refused') this.#room.refused(job.model, performance.now());
-    else {
+    // Otherwise nothing was called.
+    else if (outcome.kind !== 'again' || outcome.countsAsAttempt) {
       this.#room.passed(job.model);
       if (!job.hasStartedBefore) this.#deps.metrics.started(job.startedMs - job.createdMs);
     }
@@ -238,7 +239,8 @@ export class JobWorker {
       }
       case 'again': {
         if (outcome.countsAsAttempt) metrics.retried();
-        await requeueJob(database, job, outcome, this.#shiftMs());
+        const hasStarted = outcome.countsAsAttempt || job.hasStartedBefore;
+        await requeueJob(database, job, { ...outcome, hasStarted }, this.#shiftMs());
         return;
       }
       case 'refused':

@@ -40,7 +40,7 @@ export type JobInputs = {
 /** The outcome of a run. `unused` is room to give back after the job has ended: until then another run may use it. */
 export type RunOutcome =
   | { kind: 'ended'; ending: Ending; unused?: JobHold }
-  /** It goes back into the queue. */
+  /** It goes back into the queue; it counts as an attempt if a call was made. */
   | { kind: 'again'; delayMs: number; countsAsAttempt: boolean }
   /** No deployment accepted its call: it keeps its place in the queue. */
   | { kind: 'refused' }
