@@ -5,8 +5,7 @@ import { Icon } from './icons.tsx';
 export const useSearch = (): string => useSearchParameter('search', '')[0].trim();
 
 /**
- * A pasted secret becomes the preview by which its key is found: a secret has no place in an address, which browsers and proxies keep, and
- * nothing else would be found by it.
+ * A pasted secret becomes the preview by which its key is found: a secret has no place in an address, which browsers and proxies keep.
  */
 const withoutSecret = (text: string): string => text.replace(/(sk-proj-\w{4})\w{41}(\w{4})/, '$1...$2');
 

@@ -28,7 +28,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
             Type.String({
               maxLength: 255,
               description:
-                'Part of the name or preview, or the preview of a secret that is still valid after a rotation.',
+                'Part of the name or preview, or the preview of a secret that is still valid after a rotation. A whole secret finds the key that it opens, but proxies may keep addresses.',
             }),
           ),
         }),
