@@ -366,13 +366,19 @@ test('the result of a job is heard, seen or read as what it is, and downloaded',
   const shown = page.getByRole('img', { name: 'Result, number 1' });
   await shown.waitFor();
   await expect.poll(() => page.evaluate('document.querySelector("main img").naturalWidth')).toBe(1024);
-  const transcript = { content_type: 'text/plain; charset=utf-8', b64: Buffer.from('Grüße!\n').toString('base64') };
+  let result: object = { content_type: 'text/plain; charset=utf-8', b64: Buffer.from('Grüße!\n').toString('base64') };
   await page.route(`**/api/v1/jobs/${speech}`, async (route) => {
     const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: { ...(await answer.json()), result: transcript } });
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), result } });
   });
   await page.goto(`${portal.url}/jobs/${speech}`);
   expect(await page.getByRole('region', { name: 'Result' }).locator('pre').textContent()).toBe('Grüße!\n');
+  result = { content_type: 'audio/pcm', b64: Buffer.from('samples').toString('base64') };
+  await page.reload();
+  await page.getByText('Browsers can neither play nor show this type.').waitFor();
+  result = { data: [null, { b64_json: 'iVBORw0KGgo=' }] };
+  await page.reload();
+  await page.getByRole('img', { name: 'Result, number 1' }).waitFor({ state: 'attached' });
   expect(troubles).toEqual([]);
   await close();
 });

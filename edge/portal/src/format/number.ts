@@ -20,8 +20,8 @@ export const formatCompact = (value: number): string =>
 export const formatRate = (value: number): string => (value < 10 ? oneDigit.format(value) : formatCompact(value));
 
 /**
- * A sum in USD with cents, where it need not add up to anything. An amount below a cent gets as many decimals as it takes to show two significant digits: $1,234.50, $0.0042,
- * $0.000012.
+ * A sum in USD with cents, where it need not add up to anything. An amount below a cent gets as many decimals as it takes to show two
+ * significant digits: $1,234.50, $0.0042, $0.000012.
  */
 export function formatUsd(value: number): string {
   const size = Math.abs(value);

@@ -14,6 +14,8 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
   const { file, text } = useMemo(() => bodyOf(result), [result]);
   const type = file.type.split(';', 1)[0]!;
   const length = text?.length ?? 0;
+  // Raw samples have no header that says how to play them.
+  const isPlayable = type.startsWith('audio/') && type !== 'audio/pcm';
   return (
     <Card
       title="Result"
@@ -33,7 +35,10 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
       }
     >
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-        {type.startsWith('audio/') && type !== 'audio/pcm' && <Player file={file} />}
+        {isPlayable && <Player file={file} />}
+        {!isPlayable && text === null && (
+          <p className="text-sm text-soft">Browsers can neither play nor show this type. The download has it.</p>
+        )}
         {imagesIn(result).map((address, index) => (
           <img
             // biome-ignore lint/suspicious/noArrayIndexKey: a result never changes, and two of its images may be alike.
@@ -74,8 +79,8 @@ function bodyOf(result: object): { file: Blob; text: string | null } {
 function imagesIn(result: object): string[] {
   const { data, output_format = 'png' } = result as { data?: unknown; output_format?: string };
   if (!Array.isArray(data)) return [];
-  return data.flatMap(({ b64_json }: { b64_json?: unknown }) =>
-    typeof b64_json === 'string' ? [`data:image/${output_format};base64,${b64_json}`] : [],
+  return data.flatMap((item: { b64_json?: unknown } | null) =>
+    typeof item?.b64_json === 'string' ? [`data:image/${output_format};base64,${item.b64_json}`] : [],
   );
 }
 
