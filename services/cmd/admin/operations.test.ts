@@ -279,6 +279,14 @@ test('jobs, keys, reminders and signing keys are listed by their state from a sh
     .poll(() => json('jobs', 'list', '--status', 'completed', '--model', 'sandbox-chat'))
     .toMatchObject([{ id: job.json.id, tenant_id: organization, api_key_id: id }]);
   expect(await json('jobs', 'list', '--organization', uuidv7())).toEqual([]);
+  expect(await json('jobs', 'show', job.json.id)).toMatchObject({
+    id: job.json.id,
+    tenant_id: organization,
+    attempts: 1,
+  });
+  expect(await refusal('jobs', 'show', 'job_1')).toEqual([1, 'No such job.']);
+  const byId = await gateway.call('GET', `/api/v1/admin/jobs?job_id=${job.json.id}`, session);
+  expect(byId.json).toMatchObject({ data: [{ id: job.json.id }], pagination: { total: 1 } });
   expect(await json('keys', 'list', '--type', 'management')).toMatchObject([{ id: management.id, type: 'management' }]);
   const confined = { ip_allowlist: ['192.0.2.0/24'], spend_cap_usd: 0.5 };
   await gateway.call('PATCH', `/api/v1/api-keys/${id}`, session, confined);

@@ -34,6 +34,9 @@ test("only operators see others' jobs, of one organization if they name it, and 
   const { jobs: listed, pageInfo } = await jobs.adminListJobs({ tenantId }, operator);
   expect(listed).toMatchObject([{ job: { id: publicJobId(mine!), metadata: {} }, ...person, apiKeyId: '' }]);
   expect([pageInfo?.total, JSON.stringify(listed[0]!.job!.metadata)]).toEqual([1n, '{}']);
+  const found = async (jobId: string) => (await jobs.adminListJobs({ jobId }, operator)).jobs.map(({ job }) => job!.id);
+  expect(await found(publicJobId(mine!))).toEqual([publicJobId(mine!)]);
+  for (const unknown of [publicJobId(uuidv7()), mine!, 'job_1']) expect(await found(unknown)).toEqual([]);
   // To their owner they are visible.
   const { job } = await jobs.getJob({ jobId: publicJobId(mine!) }, as(person));
   expect(job!.metadata).toEqual({ patient: '17' });

@@ -20,13 +20,14 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
           ...pageQuerySchema,
           ...jobFilterQuery,
           tenant_id: idFilter(),
+          job_id: Type.Optional(Type.String({ maxLength: 255, description: 'Only this job.' })),
         }),
       },
     },
     async (request) => {
-      const { page, limit, tenant_id: tenantId, status, model } = request.query;
+      const { page, limit, tenant_id: tenantId, job_id: jobId, status, model } = request.query;
       const answer = await jobs.adminListJobs(
-        { page: { page, limit }, tenantId, status: jobStatuses.value(status), model },
+        { page: { page, limit }, tenantId, jobId, status: jobStatuses.value(status), model },
         asCaller(request),
       );
       return { data: answer.jobs.map(adminJobJson), pagination: paginationJson(answer.pageInfo) };
