@@ -271,6 +271,8 @@ test('a retirement is announced, dated and withdrawn from a shell', async () => 
   const model = 'sandbox-embed';
   const announced = await json('retirements', 'announce', model, '--note', 'No longer needed.');
   expect(announced).toMatchObject({ model, note: 'No longer needed.', retires_at: '' });
+  const again = await admin('retirements', 'announce', model, '--successor', 'sandbox-chat');
+  expect([again.exitCode, again.stderr]).toEqual([1, expect.stringContaining('withdraw it to name another successor')]);
   expect(await json('retirements', 'date', model, '2100-01-01')).toMatchObject({
     retires_at: '2100-01-01T00:00:00.000Z',
   });

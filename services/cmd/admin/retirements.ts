@@ -59,7 +59,8 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements withdraw',
     usage: '<model>',
-    summary: 'Withdraws an announced retirement, and its emails that were not sent yet.',
+    summary:
+      'Withdraws an announced retirement, and its emails that were not sent yet. Nobody is told: `reminders list` says who has had one.',
     async run({ models, asOperator }, args) {
       const { retirement } = await models.withdrawRetirement({ model: argument(args, 0, 'the model') }, asOperator);
       return { output: shown(retirement!) };

@@ -20,7 +20,7 @@ export function announced(
     throw conflict(
       state === 'retired'
         ? `The model \`${model}\` is retired.`
-        : `The retirement of \`${model}\` is already announced.`,
+        : `The retirement of \`${model}\` is already announced. Its date can be moved; withdraw it to name another successor.`,
     );
   }
   if (announcement.successor.kind === 'model') checkSuccessor(model, announcement.successor.name, successor);
