@@ -4,6 +4,7 @@ import { SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_servi
 import { type LeaseSettlementSchema, LeaseState, SettledLeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { enter, type HeldLease, hasRoom } from './held-lease.ts';
 import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 
@@ -13,15 +14,19 @@ let nowMs: number;
 /** What Billing was told, and how it answers: as often as not about everything that it was told. */
 let told: MessageInitShape<typeof LeaseSettlementSchema>[];
 let answer: (one: MessageInitShape<typeof LeaseSettlementSchema>) => MessageInitShape<typeof SettledLeaseSchema>;
+/** Resolves when Billing answers; it may stay silent. */
+let answering: () => Promise<void>;
 let settler: LeaseSettler;
 beforeEach(() => {
   nowMs = 1_000_000;
   told = [];
+  answering = async () => {};
   answer = held();
   settler = new LeaseSettler({
     billing: {
       async settle({ settlements = [] }) {
         told.push(...settlements);
+        await answering();
         return create(SettleResponseSchema, { leases: settlements.map((one) => answer(one)) });
       },
     },
@@ -114,6 +119,23 @@ test('room that Billing wants back is free as soon as it hears that nothing more
   await settler.settle([slice]);
   expect(told.map(({ roomNanoUsd }) => roomNanoUsd)).toEqual([100n, 40n]);
   expect([hasRoom(slice, 30n, nowMs), hasRoom(slice, 31n, nowMs)]).toEqual([true, false]);
+});
+
+test('whoever waits for a settlement waits for no other that comes meanwhile, as with each tick while Billing is silent', async () => {
+  const silences: PromiseWithResolvers<void>[] = [];
+  answering = () => {
+    const silence = Promise.withResolvers<void>();
+    silences.push(silence);
+    return silence.promise;
+  };
+  const settled = settler.settle([lease({ central: true, closing: true })]);
+  await waitFor(() => silences.length === 1, { description: 'the first call' });
+  lease({ id: 'another' });
+  void settler.tick();
+  silences[0]!.reject(gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'silent'));
+  await waitFor(() => silences.length === 2, { description: 'the second call' });
+  await settled;
+  expect(silences).toHaveLength(2);
 });
 
 test('leases that cannot be given back at the end are logged, with the cause', async () => {

@@ -25,7 +25,7 @@ export class LeaseSettler {
   readonly #failures: RepeatedFailures;
   readonly #leases = new Map<string, HeldLease>();
   readonly #queued = new Set<HeldLease>();
-  /** The call under way, or the next one, which takes everything queued meanwhile. */
+  /** The round under way, and the next one, which takes everything queued meanwhile. */
   #telling: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
@@ -77,17 +77,21 @@ export class LeaseSettler {
     this.#failures.ended('failed to the end; Billing frees them once they expire');
   }
 
+  /** Not what is queued from now on: while calls end and ticks come, that has no end. */
   async #tellQueued(): Promise<void> {
-    // Answers wait for central holds, but nobody waits for slices.
-    const due = [...this.#queued].sort((a, b) => Number(b.central) - Number(a.central)).slice(0, settlementsMax);
-    for (const lease of due) this.#queued.delete(lease);
-    const known = due.filter(({ id }) => this.#leases.has(id));
-    if (known.length > 0) await this.#tell(known);
-    if (this.#queued.size > 0) await this.#tellQueued();
+    // Answers wait for central holds, but only who asks for more waits for slices.
+    const due = [...this.#queued].sort((a, b) => Number(b.central) - Number(a.central));
+    this.#queued.clear();
+    while (due.length > 0) {
+      const known = due.splice(0, settlementsMax).filter(({ id }) => this.#leases.has(id));
+      if (known.length > 0) due.push(...(await this.#tell(known)));
+    }
   }
 
-  async #tell(leases: readonly HeldLease[]): Promise<void> {
+  /** Resolves to those of which Billing wants to hear again at once. */
+  async #tell(leases: readonly HeldLease[]): Promise<HeldLease[]> {
     const askedMs = this.#now();
+    const again: HeldLease[] = [];
     const settlements = leases.map((lease) => {
       lease.changed = false;
       return {
@@ -114,7 +118,7 @@ export class LeaseSettler {
           lease.roomNanoUsd = settled.lease!.heldNanoUsd;
           lease.expiresMs = expiresMs(settled.lease!, askedMs);
           // Billing wants some of it back, and gets it once it hears that nothing will be admitted under that part.
-          if (neededRoom(lease) < settlements[index]!.roomNanoUsd) this.#queued.add(lease);
+          if (neededRoom(lease) < settlements[index]!.roomNanoUsd) again.push(lease);
         } else {
           lease.closing = true;
           this.#leases.delete(lease.id);
@@ -124,6 +128,7 @@ export class LeaseSettler {
       for (const lease of leases) lease.changed = true;
       this.#failures.failed(err, 'failed; trying again');
     }
+    return again;
   }
 }
 
