@@ -335,6 +335,21 @@ test('a list sorts by its columns if it is complete, not if only one page would 
   await close();
 });
 
+test('an operator finds the call of any organization by the request id that its client quotes', async () => {
+  const { url, gateway } = portal;
+  const history = '/api/v1/usage/history?scope=tenant&limit=1&success=true';
+  const [call] = (await gateway.call('GET', history, await gateway.login(users.owner))).json.data;
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.operator, '/operator/calls');
+  await page.getByText('Paste a request id').waitFor();
+  await page.getByLabel('Request id').fill(` ${call.request_id} `);
+  const row = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
+  await row.filter({ hasText: 'Northwind Robotics' }).filter({ hasText: 'Success' }).waitFor();
+  await page.getByLabel('Request id').fill('req_0');
+  await page.getByText('No call has this id').waitFor();
+  await close();
+});
+
 test('a status filter uses the same words as its list', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/jobs');

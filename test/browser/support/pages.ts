@@ -58,6 +58,7 @@ export function pagesOf(
     { name: 'operator-plans', path: '/operator/plans', as: 'operator' },
     { name: 'operator-coupons', path: '/operator/coupons', as: 'operator' },
     { name: 'operator-jobs', path: '/operator/jobs', as: 'operator' },
+    { name: 'operator-calls', path: '/operator/calls?search=req_0', as: 'operator' },
     { name: 'operator-mail', path: '/operator/mail', as: 'operator' },
     { name: 'operator-audit', path: '/operator/audit', as: 'operator' },
     { name: 'operator-signing-keys', path: '/operator/signing-keys', as: 'operator' },

@@ -118,6 +118,11 @@ const routes: readonly Route[] = [
     for: 'operator',
     page: page(() => import('../pages/operator/jobs.tsx'), 'OperatorJobs'),
   },
+  {
+    pattern: '/operator/calls',
+    for: 'operator',
+    page: page(() => import('../pages/operator/calls.tsx'), 'OperatorCalls'),
+  },
   { pattern: '/operator/mail', for: 'operator', page: page(() => import('../pages/operator/mail.tsx'), 'Mail') },
   {
     pattern: '/operator/audit',

@@ -13,6 +13,7 @@ import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
 import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts';
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
+import type { adminEventSchema } from '../../../../routes/api/usage/event-json.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
@@ -33,3 +34,4 @@ export type Reminder = Static<typeof reminderSchema>;
 export type Coupon = Static<typeof couponSchema>;
 export type Mail = Static<typeof mailSchema>;
 export type AdminJob = Static<typeof adminJobSchema>;
+export type AdminCall = Static<typeof adminEventSchema>;
