@@ -10,6 +10,7 @@ import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { callerOfKey } from '../support/grpc-client.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { rowsOf } from '../support/postgres.ts';
 import type { Behaviour } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -235,29 +236,28 @@ describe('attempts', () => {
       const { deployments } = await bench.admin('GET', '/models/sim-chat');
       deployment = `/deployments/${deployments[0].id}`;
     });
+    /** How often a worker has taken jobs, whether or not a deployment took their call. */
+    const timesTaken = async (ids: readonly string[]): Promise<number> => {
+      const text = 'select sum(fence)::int as times from jobs.jobs where id = any($1)';
+      return (await rowsOf(bench.gateway.env.databaseUrl!, text, [ids.map(parseJobId)]))[0].times;
+    };
     const attemptsOf = async (id: string): Promise<number> =>
       (await bench.admin('GET', '/jobs?limit=100')).data.find((found: { id: string }) => found.id === id).attempts;
 
     test('a job of a stopped model waits, and runs once the model serves again', async () => {
       await bench.renew();
       const id = await parked();
-      const database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
-      const timesTaken = async (): Promise<number> => {
-        const { rows } = await database.pool.query('select fence::int from jobs where id = $1', [parseJobId(id)]);
-        return rows[0].fence;
-      };
       await bench.admin('PATCH', deployment, { enabled: false });
       await waitFor(async () => (await call('POST', '/v1/chat/completions', bench.session, chat)).status === 503, {
         description: 'the model to be stopped',
       });
       unpark();
-      await waitFor(async () => (await timesTaken()) > 2, { description: 'two tries after the first' });
+      await waitFor(async () => (await timesTaken([id])) > 2, { description: 'two tries after the first' });
       await inState(id, 'queued');
       expect(await attemptsOf(id)).toBe(1);
       await bench.admin('PATCH', deployment, { enabled: true });
       expect((await ended(id)).status).toBe('completed');
       expect(await attemptsOf(id)).toBe(2);
-      await database.close();
     });
 
     test('jobs of a model that takes one call at a time run one after the other, whoever else calls it', async () => {
@@ -275,9 +275,9 @@ describe('attempts', () => {
       await waitFor(() => simulator.requests.length > seen, { description: 'the model to be full' });
       const ids: string[] = [];
       while (ids.length < 12) ids.push((await submit()).json.id);
-      await waitFor(async () => (await Promise.all(ids.map(job))).some(({ started_at: at }) => at !== null), {
-        description: 'a job to be tried',
-      });
+      await waitFor(async () => (await timesTaken(ids)) > 0, { description: 'a job to be tried' });
+      // None of them has started: no deployment took its call.
+      expect((await Promise.all(ids.map(job))).map(({ started_at: at }) => at)).toEqual(ids.map(() => null));
       held.resolve();
       expect((await other).status).toBe(200);
       for (const id of ids) expect((await ended(id)).status).toBe('completed');

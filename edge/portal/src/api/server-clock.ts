@@ -2,9 +2,12 @@ import { localDay, utcDay } from '../format/time.ts';
 
 let aheadMs = 0;
 
-/** Learns the gateway's time from an answer's `Date`. It is in whole seconds and takes a while to come, so less than a minute is nothing. */
+/**
+ * Learns the gateway's time from an answer's `Date`. It takes a while to come, so less than a minute is nothing. It is in whole seconds,
+ * rounded down, which is undone: otherwise a price that has just been set would still be to come.
+ */
 export function learnTime(date: string | null): void {
-  const differenceMs = Date.parse(date ?? '') - Date.now();
+  const differenceMs = Date.parse(date ?? '') + 999 - Date.now();
   if (!Number.isNaN(differenceMs)) aheadMs = Math.abs(differenceMs) < 60_000 ? 0 : differenceMs;
 }
 

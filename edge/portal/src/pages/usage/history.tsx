@@ -15,6 +15,7 @@ import type { DayRange } from '../../ui/range-picker.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { Narrowing } from './narrowing.tsx';
 import { RequestDialog, RequestStatus } from './request-dialog.tsx';
 
 const rowsPerPage = 25;
@@ -228,31 +229,5 @@ function Mono({ name }: { name: string }) {
     <span className="block min-w-24 font-mono text-xs wrap-anywhere">
       <NameParts name={name} />
     </span>
-  );
-}
-
-type NarrowingProps = {
-  label: string;
-  all: string;
-  value: string;
-  onChange: (value: string) => void;
-  values: readonly string[];
-  nameOf?: (value: string) => string;
-  /** Whether all are shown for now, whatever is chosen. */
-  off: boolean;
-};
-
-/** Filters by one of the values that occur, or by none. The chosen value stays available even if another range does not have it. */
-function Narrowing({ label, all, value, onChange, values, nameOf = String, off }: NarrowingProps) {
-  const offered = value === '' || values.includes(value) ? values : [value, ...values];
-  return (
-    <Select
-      aria-label={label}
-      className="max-w-44"
-      value={off ? '' : value}
-      disabled={off}
-      onChange={onChange}
-      choices={[{ value: '', label: all }, ...offered.map((one) => ({ value: one, label: nameOf(one) }))]}
-    />
   );
 }
