@@ -350,6 +350,26 @@ test('an operator finds the call of any organization by the request id that its 
   await close();
 });
 
+test('an operator sees all calls of a key, as after a leak', async () => {
+  const { url, gateway } = portal;
+  const session = await gateway.login(users.owner);
+  const { data: calls } = (await gateway.call('GET', '/api/v1/usage/history?limit=100', session)).json;
+  const { data: keys } = (await gateway.call('GET', '/api/v1/api-keys?limit=100', session)).json;
+  const { api_key_id } = calls.find((call: { api_key_id: string | null }) => call.api_key_id !== null);
+  const { key_preview } = keys.find(({ id }: { id: string }) => id === api_key_id);
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.operator, `/operator/keys?search=${key_preview}`);
+  await page.getByRole('button', { name: /^Actions for/ }).click();
+  await page.getByRole('menuitem', { name: 'Calls' }).click();
+  await page.getByRole('heading', { name: `Calls of ${key_preview}` }).waitFor();
+  const rows = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
+  await expect.poll(() => rows.count()).toBeGreaterThan(10);
+  expect(new Set(await rows.locator('td[data-label="Organization"]').allInnerTexts())).toEqual(
+    new Set(['Northwind Robotics']),
+  );
+  await close();
+});
+
 test('a status filter uses the same words as its list', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/jobs');

@@ -1,5 +1,7 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { AdminFindCallsRequestSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { adminEventJson } from '../../../edge/routes/api/usage/event-json.ts';
-import { type AdminCommand, type AdminContext, argument, pageOf, pageOptions } from './command.ts';
+import { type AdminCommand, type AdminContext, argument, pageOf, pageOptions, textOption } from './command.ts';
 
 export const callCommands: readonly AdminCommand[] = [
   {
@@ -7,18 +9,30 @@ export const callCommands: readonly AdminCommand[] = [
     usage: '<request id> [--page n] [--limit n]',
     summary: 'Finds the call of any organization whose answer had this x-request-id, with its charge.',
     options: pageOptions,
-    async run(context, args) {
-      const request = { requestId: argument(args, 0, "the call's request id"), page: pageOf(args) };
-      const { events, pageInfo: page } = await context.usage.adminFindCalls(request, context.asOperator);
-      const charges = await chargesOf(context, events);
-      const output = events.map((event) => ({
-        ...adminEventJson(event),
-        transaction_id: charges.get(event.id) ?? null,
-      }));
-      return { output, page, columns };
-    },
+    run: (context, args) =>
+      charged(context, { requestId: argument(args, 0, "the call's request id"), page: pageOf(args) }),
+  },
+  {
+    name: 'calls list',
+    usage: '<organization> [--key id] [--page n] [--limit n]',
+    summary: 'Lists the calls of an organization, or of one of its keys, such as one that leaked, with their charges.',
+    options: { ...pageOptions, key: { type: 'string' } },
+    run: (context, args) =>
+      charged(context, {
+        tenantId: argument(args, 0, "the organization's id"),
+        apiKeyId: textOption(args, 'key'),
+        page: pageOf(args),
+      }),
   },
 ];
+
+/** A page of calls, each with the transaction that charged it. */
+async function charged(context: AdminContext, request: MessageInitShape<typeof AdminFindCallsRequestSchema>) {
+  const { events, pageInfo: page } = await context.usage.adminFindCalls(request, context.asOperator);
+  const charges = await chargesOf(context, events);
+  const output = events.map((event) => ({ ...adminEventJson(event), transaction_id: charges.get(event.id) ?? null }));
+  return { output, page, columns };
+}
 
 const columns = [
   ...['occurred_at', 'tenant_id', 'api_key_id', 'model', 'deployment_id', 'status', 'error_code', 'latency_ms'],

@@ -124,11 +124,21 @@ test('the request id that a client quotes leads an operator to the call, its org
 
   expect(await json('calls', 'find', 'req_unknown')).toEqual([]);
   expect(await refusal('calls', 'find')).toEqual([2, "the call's request id is missing"]);
+  // As after a leak: all that one key did.
+  expect(await json('calls', 'list', organization, '--key', keyId)).toMatchObject([{ id: found.id }]);
+  const ofAll: { id: string }[] = await json('calls', 'list', organization);
+  expect(ofAll.map(({ id }) => id)).toContain(found.id);
+  expect(await json('calls', 'list', uuidv7(), '--key', keyId)).toEqual([]);
   const { transaction_id, ...over } = found;
   const rest = (token: string) => gateway.call('GET', `/api/v1/admin/calls?request_id=${requestId}`, token);
   expect((await rest(session)).json).toMatchObject({ data: [over], pagination: { total: 1 } });
   expect((await rest(key)).status).toBe(403);
-  expect((await gateway.call('GET', '/api/v1/admin/calls', session)).json.error.param).toBe('request_id');
+  const paramOf = async (query: string) =>
+    (await gateway.call('GET', `/api/v1/admin/calls?${query}`, session)).json.error?.param;
+  expect(await paramOf('')).toBe('request_id');
+  expect(await paramOf(`request_id=${requestId}&tenant_id=${organization}`)).toBe('request_id');
+  expect(await paramOf(`request_id=${requestId}&api_key_id=${keyId}`)).toBe('tenant_id');
+  expect(await paramOf(`tenant_id=${organization}&api_key_id=x`)).toBe('api_key_id');
   const charge = `/api/v1/billing/documents/transactions?usage_event_id=${found.id}`;
   expect((await gateway.call('GET', charge, session)).json.data).toMatchObject([{ id: transaction_id }]);
 });

@@ -48,7 +48,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         { name: 'Plans', href: '/operator/plans', icon: 'price', words: 'limits credit payg terms' },
         { name: 'Coupons', href: '/operator/coupons', icon: 'ticket', words: 'credit code' },
         { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
-        { name: 'Find a call', href: '/operator/calls', icon: 'search', words: 'request id x-request-id' },
+        { name: 'Calls', href: '/operator/calls', icon: 'pulse', words: 'find request id x-request-id' },
         { name: 'Mail outbox', href: '/operator/mail', icon: 'mail', words: 'email smtp' },
         { name: 'Platform audit', href: '/operator/audit', icon: 'log', words: 'events' },
         {

@@ -1,4 +1,5 @@
 import { formatDurationMs } from '../../format/number.ts';
+import { useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { NameParts } from '../../ui/name-parts.tsx';
@@ -10,18 +11,39 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { RequestStatus } from '../usage/request-dialog.tsx';
 import { OrganizationName } from './organization-name.tsx';
-import type { AdminCall } from './types.ts';
+import type { AdminCall, AdminKey } from './types.ts';
 
-/** A call of any organization, by the request id that its client quotes. */
+/** The page with all calls of one key, such as one that leaked. */
+export const callsOfKey = ({
+  id,
+  tenant_id,
+  key_preview,
+}: Pick<AdminKey, 'id' | 'tenant_id' | 'key_preview'>): string =>
+  `/operator/calls?${new URLSearchParams({ organization: tenant_id, key: id, preview: key_preview })}`;
+
+/** Calls of any organization: by the request id that their client quotes, or all of a key. */
 export function OperatorCalls() {
   const requestId = useSearch();
+  const [organization] = useSearchParameter('organization', '');
+  const [key] = useSearchParameter('key', '');
+  const [preview] = useSearchParameter('preview', '');
   return (
     <Page
-      title="Find a call"
-      description="Of any organization, by its request id: the x-request-id of its answer, which clients are told to quote."
+      title="Calls"
+      description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote; or all of a key, from its menu in All keys."
     >
       <SearchBox label="Request id" />
-      {requestId === '' ? (
+      {requestId === '' && organization !== '' ? (
+        <PagedCard<AdminCall>
+          label="Calls"
+          title={`Calls of ${preview === '' ? 'the key' : preview}`}
+          path="/admin/calls"
+          query={{ tenant_id: organization, api_key_id: key }}
+          columns={columns}
+          rowKey={(call) => call.id}
+          empty={<EmptyState icon="pulse" title="It has made no calls" />}
+        />
+      ) : requestId === '' ? (
         <Card>
           <EmptyState icon="search" title="Paste a request id" />
         </Card>

@@ -19,6 +19,7 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { KeyStatus, RestrictionBadges } from '../keys/key-badges.tsx';
+import { callsOfKey } from './calls.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
@@ -104,17 +105,24 @@ export function OperatorKeys() {
     {
       name: '',
       end: true,
-      cell: (key) =>
-        key.status === 'revoked' ? null : (
+      cell: (key) => {
+        const calls = { label: 'Calls', icon: 'pulse', href: callsOfKey(key) } as const;
+        return (
           <Menu
             trigger={<IconButton icon="more" label={`Actions for ${distinctName(key)}`} />}
-            items={[
-              { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
-              'line',
-              { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => setRevoking(key) },
-            ]}
+            items={
+              key.status === 'revoked'
+                ? [calls]
+                : [
+                    calls,
+                    { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
+                    'line',
+                    { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => setRevoking(key) },
+                  ]
+            }
           />
-        ),
+        );
+      },
     },
   ];
   return (
