@@ -2,7 +2,7 @@ import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { Call } from './call.ts';
 import type { ChatPrompt } from './chat-prompt.ts';
-import { type ToolCall, toolCallsFor } from './chat-tools.ts';
+import { type Tool, type ToolCall, toolCallsFor } from './chat-tools.ts';
 import type { JsonObject } from './fields.ts';
 import { cutAtStop, excerpt, replyText } from './reply.ts';
 import { valueForSchema } from './schema-value.ts';
@@ -12,11 +12,11 @@ export type ChatChoice = {
   /** null when the choice only calls tools. */
   content: string | null;
   toolCalls: ToolCall[];
-  finishReason: 'stop' | 'length' | 'tool_calls';
+  finishReason: 'stop' | 'length' | 'tool_calls' | 'function_call';
   tokens: number;
 };
 
-type ChoiceRequest = { prompt: ChatPrompt; tools: readonly JsonObject[]; stop: string[]; tokensMax: number };
+type ChoiceRequest = { prompt: ChatPrompt; tools: readonly Tool[]; stop: string[]; tokensMax: number };
 
 /** Says what the request asks for: tool calls, JSON, or text. */
 export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {
@@ -28,7 +28,8 @@ export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest,
     const said = await tokens.first(cutAtStop(full, request.stop), tokensMax);
     return { content: said.text, toolCalls: [], finishReason: said.whole ? 'stop' : 'length', tokens: said.tokens };
   }
-  const made: ChatChoice = { content: null, toolCalls: [], finishReason: 'tool_calls', tokens: 0 };
+  const finishReason = calls[0]?.type === 'function_call' ? 'function_call' : 'tool_calls';
+  const made: ChatChoice = { content: null, toolCalls: [], finishReason, tokens: 0 };
   for (const call of calls) {
     const input = await tokens.first(call.input, tokensMax - made.tokens);
     made.toolCalls.push({ ...call, input: input.text });

@@ -1,7 +1,6 @@
 import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { Call } from './call.ts';
-import type { JsonObject } from './fields.ts';
 import { countWithin } from './text-limits.ts';
 
 /** What the sandbox reads out of `messages`. */
@@ -20,7 +19,7 @@ const tokensOfAnswerStart = 3;
 const tokensPerAttachment = 85;
 
 /** Reads and counts the messages, and refuses a prompt that leaves no room in the context window. */
-export async function readChatPrompt({ json, model, tokens }: Call, tools: readonly JsonObject[]): Promise<ChatPrompt> {
+export async function readChatPrompt({ json, model, tokens }: Call): Promise<ChatPrompt> {
   const messages = json.messages;
   if (!Array.isArray(messages) || messages.length === 0) {
     throw new Refusal("Invalid value for 'messages': expected an array of at least one message.", {
@@ -39,11 +38,15 @@ export async function readChatPrompt({ json, model, tokens }: Call, tools: reado
     await count(role);
     await count(text);
     if (typeof message.name === 'string') await count(message.name);
-    if (Array.isArray(message.tool_calls)) await count(JSON.stringify(message.tool_calls));
+    for (const calls of [message.tool_calls, message.function_call]) {
+      if (isObject(calls) || Array.isArray(calls)) await count(JSON.stringify(calls));
+    }
     prompt.toolResult = role === 'tool' || role === 'function' ? text : '';
     if (role === 'user') prompt.lastUserText = text;
   }
-  if (tools.length > 0) await count(JSON.stringify(tools));
+  for (const offered of [json.tools, json.functions]) {
+    if (Array.isArray(offered) && offered.length > 0) await count(JSON.stringify(offered));
+  }
   return prompt;
 }
 

@@ -1,6 +1,6 @@
 import { sseFrame } from './answer.ts';
 import type { ChatChoice } from './chat-choice.ts';
-import { type ToolCall, wireCall } from './chat-tools.ts';
+import { callDeltas } from './chat-tools.ts';
 import { deltasOf } from './reply.ts';
 import type { TextUsage } from './text-usage.ts';
 
@@ -38,18 +38,7 @@ export function* chatChunks(
   yield sseFrame('[DONE]');
 }
 
-function deltasOfChoice(choice: ChatChoice, id: string, choiceIndex: number): string[] {
+function deltasOfChoice(choice: ChatChoice, id: string, index: number): string[] {
   if (choice.content !== null) return deltasOf(choice.content).map((text) => `{"content":${JSON.stringify(text)}}`);
-  return choice.toolCalls.flatMap((call, index) => [
-    toolDelta({ index, ...wireCall({ ...call, input: '' }, id, choiceIndex, index) }),
-    ...inputParts(call).map((part) => toolDelta({ index, ...part })),
-  ]);
+  return callDeltas(choice.toolCalls, id, index).map((delta) => JSON.stringify(delta));
 }
-
-const toolDelta = (call: object): string => JSON.stringify({ tool_calls: [call] });
-
-/** The input in parts of whole characters: half a surrogate pair would be lost in clients that count in code points. */
-const inputParts = ({ type, input }: ToolCall) =>
-  (input.match(/.{1,16}/gsu) ?? []).map((part) =>
-    type === 'function' ? { function: { arguments: part } } : { custom: { input: part } },
-  );

@@ -88,6 +88,7 @@ describe('stream', () => {
   test.each([
     { messages: user('Tell me about 狐狸 and 🦊🦊🦊 and a veryveryveryveryveryveryveryverylongword\n\nplease') },
     { messages: user('use get_weather and get_time'), tools: [weather, time] },
+    { messages: user('use get_weather'), functions: [weather.function] },
     { messages: user('hello'), n: 2 },
   ])('its deltas spell the unstreamed answer', async (fields) => {
     const whole = await chat(fields);
@@ -113,6 +114,9 @@ describe('stream', () => {
         });
         expect(parts.map((part) => part.function.arguments).join('')).toBe(call.function.arguments);
       }
+      const called = mine.flatMap((choice) => choice.delta.function_call ?? []);
+      expect(called[0]?.name).toBe(expected.message.function_call?.name);
+      expect(called.map((part) => part.arguments).join('')).toBe(expected.message.function_call?.arguments ?? '');
     }
   });
 
@@ -175,10 +179,55 @@ describe('tools', () => {
     expect(cut.choices[0].finish_reason).toBe('length');
   });
 
+  test.each([{}, { $schema: 'http://json-schema.org/draft-07/schema#' }, null])(
+    'arguments are an object even if the schema %j does not say so',
+    async (parameters) => {
+      const tools = [{ type: 'function', function: { name: 'fox', parameters } }];
+      const { choices } = await chat({ messages: user('fox'), tools });
+      expect(choices[0].message.tool_calls[0].function.arguments).toBe('{}');
+    },
+  );
+
   test('parallel_tool_calls false allows one call', async () => {
     const fields = { messages: user('get_weather and get_time'), tools: [weather, time] };
     expect((await chat(fields)).choices[0].message.tool_calls).toHaveLength(2);
     expect((await chat({ ...fields, parallel_tool_calls: false })).choices[0].message.tool_calls).toHaveLength(1);
+  });
+});
+
+describe('functions, the older form of tools', () => {
+  const functions = [time.function, weather.function];
+
+  test.each([
+    ['hello', { name: 'get_weather' }, { name: 'get_weather', arguments: '{"city":"sandbox"}' }],
+    ['What does get weather say?', undefined, { name: 'get_weather', arguments: '{"city":"sandbox"}' }],
+    ['get_weather and get_time', 'auto', { name: 'get_time', arguments: '{}' }],
+    ['get_weather', 'none', undefined],
+    ['hello', 'auto', undefined],
+  ])('after %j with function_call %j one at most is called', async (text, function_call, called) => {
+    const { choices } = await chat({ messages: user(text), functions, function_call });
+    expect(choices[0].message.function_call).toEqual(called);
+    expect(choices[0].message.tool_calls).toBeUndefined();
+    expect(choices[0].finish_reason).toBe(called === undefined ? 'stop' : 'function_call');
+  });
+
+  test('are called only while their result is missing', async () => {
+    const messages = [...user('get_weather'), { role: 'function', name: 'get_weather', content: '21 °C' }];
+    const { choices } = await chat({ messages, functions });
+    expect(choices[0].finish_reason).toBe('stop');
+    expect(choices[0].message.content).toContain('21 °C');
+  });
+
+  test('count as part of the prompt, and so do the calls of earlier answers', async () => {
+    const tokens = async (fields: object) => (await chat(fields)).usage.prompt_tokens;
+    const called = { role: 'assistant', content: null };
+    const function_call = { name: 'get_weather', arguments: '{"city":"sandbox"}' };
+    expect(await tokens({ messages: user('hello'), functions })).toBeGreaterThan(
+      await tokens({ messages: user('hello') }),
+    );
+    expect(await tokens({ messages: [{ ...called, function_call }] })).toBeGreaterThan(
+      await tokens({ messages: [called] }),
+    );
   });
 });
 
@@ -206,6 +255,9 @@ describe('refusals', () => {
       'tool_choice',
     ],
     [{ messages: user('x'), tool_choice: 'required' }, 'tool_choice'],
+    [{ messages: user('x'), functions: [time] }, 'functions'],
+    [{ messages: user('x'), functions: [time.function], function_call: { name: 'no' } }, 'function_call'],
+    [{ messages: user('x'), functions: [time.function], function_call: 'required' }, 'function_call'],
     [{ messages: user('x'), response_format: { type: 'yaml' } }, 'response_format.type'],
     [{ messages: user('x'), model: 'sandbox-embed' }, 'model'],
   ])('%j is a 400 for %s', async (fields, param) => {

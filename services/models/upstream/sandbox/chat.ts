@@ -3,7 +3,7 @@ import type { Call } from './call.ts';
 import { type ChatChoice, makeChoice } from './chat-choice.ts';
 import { readChatPrompt } from './chat-prompt.ts';
 import { chatChunks } from './chat-stream.ts';
-import { readTools, wireCall } from './chat-tools.ts';
+import { readTools, wireCalls } from './chat-tools.ts';
 import { flagField, includesUsage, integerField, stopField } from './fields.ts';
 import { checkContext, outputLimit } from './text-limits.ts';
 import { textUsage } from './text-usage.ts';
@@ -19,7 +19,7 @@ export async function chatCompletions(call: Call): Promise<Answer> {
   const asked = integerField(json, limitField, 1, Number.MAX_SAFE_INTEGER);
   const tokensMax = outputLimit(asked, model.outputTokensMax, limitField);
 
-  const prompt = await readChatPrompt(call, tools);
+  const prompt = await readChatPrompt(call);
   checkContext(model.contextWindowTokens, prompt.tokens, asked ?? 1, 'messages');
   const choices: ChatChoice[] = [];
   while (choices.length < n) {
@@ -48,7 +48,7 @@ const wholeChoice = (choice: ChatChoice, index: number, id: string) => ({
     role: 'assistant',
     content: choice.content,
     refusal: null,
-    ...(choice.toolCalls.length > 0 && { tool_calls: choice.toolCalls.map((call, i) => wireCall(call, id, index, i)) }),
+    ...wireCalls(choice.toolCalls, id, index),
   },
   logprobs: null,
   finish_reason: choice.finishReason,
