@@ -398,6 +398,20 @@ describe('what an upstream leaves out or repeats', () => {
     expect(await counted({ content: null, tool_calls })).toBe(asContent);
   });
 
+  test('functions, the older form of tools, are counted in the prompt where an upstream does not', async () => {
+    const described = { name: 'get_weather', description: 'What the weather is like in a city', parameters: {} };
+    const counted = async (offered: object) => {
+      const body = { choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] };
+      bench.simulator.next({ instead: { status: 200, body } });
+      await bench.client.chat.completions.create({ model: 'sim-chat', messages, ...offered });
+      const { input_tokens } = await bench.event({ success: true });
+      await bench.renew();
+      return input_tokens;
+    };
+    const alone = await counted({});
+    expect(await counted({ functions: [described] })).toBeGreaterThan(Number(alone) + 6);
+  });
+
   test('unknown and nested members arrive intact, including numbers that no double can hold', async () => {
     const extra = '"extra" : {"deep":[{"ключ":["\\u0000",1e-7,-0,{"a":null}]}],"big":12345678901234567890}';
     const body = `{"model":"sim-chat","messages":[{"role":"user","content":"Hi"}], ${extra}}`;

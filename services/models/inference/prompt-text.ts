@@ -16,7 +16,8 @@ export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promi
     collect([message.role, message.name], words);
     collectMessage(message, words);
   }
-  collect(parsed.tools, words);
+  // `functions` is the deprecated form of `tools`.
+  collect([parsed.tools, parsed.functions], words);
   for (const part of [parsed.prompt, parsed.input]) {
     collectContent(part, words);
     words.tokens += tokensGiven(part);
