@@ -43,6 +43,12 @@ test.each([
     'The upstream broke.',
   ],
   ['an early end', '', 'The answer ended before it was complete.'],
+  [
+    'an event that is cut',
+    'data: {"choices":[{"del\n\ndata: [DONE]\n\n',
+    'The answer has a part that is not understood.',
+  ],
+  ['an event that is no object', 'data: null\n\ndata: [DONE]\n\n', 'The answer has a part that is not understood.'],
 ])('a stream with %s keeps its text and says what happened', async (_, tail, message) => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground');
@@ -57,6 +63,29 @@ test.each([
   await page.getByRole('alert').getByText(message).waitFor();
   await page.getByText('Half an ans').waitFor();
   await page.getByText('Interrupted').waitFor();
+  await close();
+});
+
+test('a conversation whose model is no longer offered says that it goes on with another one', async () => {
+  const { page, close } = await openPage(browser);
+  const gone = new Set<string>();
+  await page.route('**/api/v1/models', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    list.data = list.data.filter(({ id }: { id: string }) => !gone.has(id));
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.member, '/playground');
+  const model = page.getByLabel('Model', { exact: true });
+  const before = await model.inputValue();
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  gone.add(before);
+  await page.evaluate(`dispatchEvent(new Event('visibilitychange'))`);
+  await expect.poll(() => model.inputValue()).not.toBe(before);
+  await page
+    .getByText(`You cannot use a model called ${before} here. Another one is selected.`)
+    .waitFor({ timeout: 5_000 });
+  expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
   await close();
 });
 

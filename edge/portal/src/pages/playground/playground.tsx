@@ -1,3 +1,4 @@
+import { useRef } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { Model } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
@@ -28,7 +29,12 @@ export function Playground() {
       ? 'transcribe'
       : 'chat';
   const choices = all.filter((model) => fits(model, kind));
-  const chosen = choices.find((model) => model.id === wanted) ?? modelToTry(choices);
+  // A conversation keeps the model that it began with, even if by now another would be offered first.
+  const offered = useRef<Partial<Record<keyof typeof kinds, string>>>({}).current;
+  offered[kind] ??= modelToTry(choices)?.id;
+  const asked = wanted === '' ? offered[kind] : wanted;
+  const chosen = choices.find((model) => model.id === asked) ?? modelToTry(choices);
+  const isGone = asked !== undefined && !all.some((model) => model.id === asked);
   return (
     <Page
       title="Playground"
@@ -56,10 +62,10 @@ export function Playground() {
                 choices={choices.map(({ id, display_name }) => ({ value: id, label: display_name }))}
               />
             </div>
-            {wanted !== '' && wantedModel === undefined && chosen !== undefined && (
+            {isGone && chosen !== undefined && (
               <Notice tone="warn">
-                You cannot use a model called <code className="font-mono wrap-anywhere">{wanted}</code> here. Another
-                one is selected.
+                You cannot use a model called <code className="font-mono wrap-anywhere">{asked}</code> here. Another one
+                is selected.
               </Notice>
             )}
             {chosen === undefined ? (

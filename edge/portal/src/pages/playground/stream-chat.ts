@@ -18,7 +18,7 @@ type Chunk = {
 
 /**
  * Streams a chat completion using the session. Yields pieces of text, and at the end why it ended and its usage. An error after the first
- * byte arrives as a frame of the stream (openai-contract.md section 3) and is thrown.
+ * byte arrives as a frame of the stream (openai-contract.md section 3) and is thrown, as is a frame that is no JSON object.
  */
 export async function* streamChat(
   api: Api,
@@ -31,36 +31,34 @@ export async function* streamChat(
     signal,
   });
   const requestId = response.headers.get('x-request-id');
+  const broken = (message: string, code: string | null = null) =>
+    new ApiError({ status: 502, message, code, param: null, requestId });
   let ended = false;
   for await (const data of sseData(response)) {
     if (data === '[DONE]') {
       ended = true;
       break;
     }
-    const chunk = JSON.parse(data) as Chunk;
-    if (chunk.error !== undefined) {
-      throw new ApiError({
-        status: 502,
-        message: chunk.error.message ?? 'The stream failed.',
-        code: chunk.error.code ?? null,
-        param: null,
-        requestId,
-      });
-    }
+    const chunk = chunkOf(data);
+    if (chunk === null) throw broken('The answer has a part that is not understood.');
+    if (chunk.error !== undefined) throw broken(chunk.error.message ?? 'The stream failed.', chunk.error.code);
     const choice = chunk.choices?.[0];
     const text = choice?.delta?.content;
     if (typeof text === 'string' && text !== '') yield { text };
     if (choice?.finish_reason != null) yield { finishReason: choice.finish_reason };
     if (chunk.usage != null) yield { usage: chunk.usage };
   }
-  if (!ended)
-    throw new ApiError({
-      status: 502,
-      message: 'The answer ended before it was complete.',
-      code: null,
-      param: null,
-      requestId,
-    });
+  if (!ended) throw broken('The answer ended before it was complete.');
+}
+
+/** A chunk of the stream; null if it is no JSON object. */
+function chunkOf(data: string): Chunk | null {
+  try {
+    const chunk: unknown = JSON.parse(data);
+    return typeof chunk === 'object' ? chunk : null;
+  } catch {
+    return null;
+  }
 }
 
 /** The `data:` of each server-sent event; comments and other fields are skipped. */
