@@ -6,7 +6,7 @@ export type Clock = {
   monotonic(): number;
 };
 
-/** How far the clocks of two machines may differ: if they differ more, calls between them are refused. */
+/** How far the clocks of two machines may differ: calls from one that is further ahead are refused, and those from one far behind. */
 export const clockDifferenceMsMax = 30_000;
 
 /** Timers with a longer delay fire at once (2^31 - 1 ms, 24 days). */

@@ -83,7 +83,7 @@ export function createServiceTokens(deps: {
   };
 }
 
-type VerifyOptions = Parameters<typeof jwtVerify>[2];
+type VerifyOptions = Parameters<typeof jwtVerify>[2] & { currentDate: Date };
 
 async function verifiedPayload(token: string, keys: readonly KeyObject[], options: VerifyOptions): Promise<JWTPayload> {
   let refusal: unknown;
@@ -96,7 +96,7 @@ async function verifiedPayload(token: string, keys: readonly KeyObject[], option
       if (!(error instanceof joseErrors.JWSSignatureVerificationFailed)) break;
     }
   }
-  throw refusedToken(refusal);
+  throw refusedToken(refusal, options.currentDate);
 }
 
 function callerIn(payload: JWTPayload): Caller {
@@ -136,8 +136,8 @@ function requireIds({ kind, role, operator, tenantId, userId, apiKeyId }: Caller
   if (missing !== undefined) throw invalidRequest(missing, `The caller lacks its \`${missing}\`.`);
 }
 
-function refusedToken(cause: unknown): GatewayError {
-  return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatIsWrong(cause)}`, {
+function refusedToken(cause: unknown, now?: Date): GatewayError {
+  return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatIsWrong(cause, now)}`, {
     cause,
     internal: messageOf(cause),
   });
@@ -152,14 +152,17 @@ const wrongClaim = (claim: string) => new joseErrors.JWTClaimValidationFailed(`w
  * What an operator, or who signs tokens in another language, can correct. What is wrong with a caller or a claim may be told, since the
  * token was signed with the secret.
  */
-function whatIsWrong(cause: unknown): string {
+function whatIsWrong(cause: unknown, now?: Date): string {
   if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
   if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return `: ${signedWithAnotherSecret}.`;
-  const isOfAnotherTime =
-    cause instanceof joseErrors.JWTExpired ||
-    (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat' && cause.reason !== 'missing');
-  if (isOfAnotherTime) return ': it is too old or from the future; check the clocks of the two machines.';
-  return cause instanceof joseErrors.JWTClaimValidationFailed ? `: its \`${cause.claim}\` is missing or wrong.` : '.';
+  if (!(cause instanceof joseErrors.JWTExpired || cause instanceof joseErrors.JWTClaimValidationFailed)) return '.';
+  const { iat } = cause.payload;
+  const isOfAnotherTime = cause instanceof joseErrors.JWTExpired || cause.claim === 'iat';
+  if (!isOfAnotherTime || typeof iat !== 'number' || now === undefined)
+    return `: its \`${cause.claim}\` is missing or wrong.`;
+  const ageSeconds = Math.floor(now.getTime() / 1000) - iat;
+  const made = ageSeconds < 0 ? `${-ageSeconds} s in the future` : `${ageSeconds} s ago`;
+  return `: by the clock of the called service it was made ${made}; check the clocks of the two machines.`;
 }
 
 function secretKey(secret: string): KeyObject {
