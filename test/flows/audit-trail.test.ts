@@ -257,7 +257,7 @@ test('each change of a limit, a plan or money is recorded as one audit event', a
   expect(await changesOf('coupon_disabled', coupon.json.id)()).toHaveLength(1);
 });
 
-test('the event of given credit says everything that was given: to whom it was promised, until when and why', async () => {
+test('the event of given credit says everything that was given: to whom it was promised, until when and why, and by which coupon', async () => {
   const redeemUntil = daysFromNow(30);
   const promise = { amount_usd: 5, redemptions_max: 1000, redeem_until: redeemUntil, credit_lifetime_days: 90 };
   const coupon = await call('POST', '/admin/coupons', { code: 'THOUSANDS', ...promise });
@@ -265,6 +265,10 @@ test('the event of given credit says everything that was given: to whom it was p
   await expect
     .poll(changesOf('coupon_created', coupon.json.id))
     .toEqual([{ before: null, after: { code, ...promise } }]);
+  await call('POST', '/billing/coupons/redeem', { code: 'THOUSANDS' });
+  await expect
+    .poll(changesOf('coupon_redeemed', coupon.json.id))
+    .toEqual([{ before: null, after: { code, amount_usd: 5 } }]);
   const credit = { amount_usd: 5, source: 'promotion', expires_at: redeemUntil, description: 'for the outage' };
   const granted = await call('POST', `/admin/organizations/${home}/credits`, credit);
   await expect.poll(changesOf('credit_granted', granted.json.id)).toEqual([{ before: null, after: credit }]);

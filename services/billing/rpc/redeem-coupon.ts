@@ -79,7 +79,7 @@ async function redeem(
         tenantId,
         type: 'coupon_redeemed',
         target: { type: 'coupon', id: coupon.id },
-        after: { amount_usd: usdJson(coupon.amount_nano_usd) },
+        after: { code: coupon.code_preview, amount_usd: usdJson(coupon.amount_nano_usd) },
       });
       // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
       const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;

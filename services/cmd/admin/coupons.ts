@@ -53,7 +53,8 @@ export const couponCommands: readonly AdminCommand[] = [
   {
     name: 'coupons disable',
     usage: '<id>',
-    summary: 'Stops further redemptions of a coupon; credit already given stays.',
+    summary:
+      'Stops further redemptions of a coupon; credit already given stays. `audit list --type coupon_redeemed` says who has had it.',
     async run({ billing, asOperator }, args) {
       const { coupon } = await billing.disableCoupon({ couponId: argument(args, 0, "the coupon's id") }, asOperator);
       return { output: couponJson(coupon!) };
