@@ -82,6 +82,9 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   // The chosen day is the last one on which it can be redeemed.
   await coupon.locator(`time[datetime^="${today}T23:59:59"]`).waitFor();
   expect(await page.getByText('SPRING-2031').count()).toBe(0);
+  // Who took a leaked one.
+  const redemptions = page.getByRole('link', { name: 'Redemptions' });
+  expect(await redemptions.getAttribute('href')).toBe('/operator/audit?type=coupon_redeemed');
   await coupon.getByRole('button', { name: 'Switch off' }).click();
   await dialog(page).getByText('This cannot be undone.').waitFor();
   await dialog(page).getByRole('button', { name: 'Switch off' }).click();

@@ -3,7 +3,7 @@ import { useAction } from '../../api/hooks.ts';
 import { utcToday } from '../../api/server-clock.ts';
 import { formatCount, numberOrText } from '../../format/number.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, ButtonLink } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -25,9 +25,14 @@ export function Coupons() {
       title="Coupons"
       description="Codes for credit. Each works once per organization."
       actions={
-        <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
-          Create coupon
-        </Button>
+        <>
+          <ButtonLink icon="log" href="/operator/audit?type=coupon_redeemed">
+            Redemptions
+          </ButtonLink>
+          <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
+            Create coupon
+          </Button>
+        </>
       }
     >
       <PagedCard<Coupon>
