@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { pagesOf } from './support/pages.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 import { ok } from './support/world/people.ts';
@@ -191,6 +192,27 @@ const fieldsOutOfLine = `[...document.querySelectorAll('label[for]')].filter((la
   const isBeside = ({ top, bottom }) => top < own.bottom && bottom > own.top;
   return label.scrollWidth > label.clientWidth || all.map(box).some((other) => isBeside(other) && other.top !== own.top);
 }).map(({ textContent }) => textContent)`;
+
+test.each(['owner', 'operator'] as const)(
+  'on a phone whose user has set text of twice the size, no page of an %s is wider than the screen',
+  async (as) => {
+    const large = await launchBrowser({ fontPx: 32 });
+    const { page, close } = await openPage(large, {
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+      isMobile: true,
+    });
+    await signIn(page, portal.url, users[as]);
+    expect(await page.evaluate('getComputedStyle(document.documentElement).fontSize')).toBe('32px');
+    for (const { name, path } of pagesOf(portal.world).filter((one) => one.as === as)) {
+      await goWithin(page, path);
+      await settled(page);
+      expect([name, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([name, 390]);
+    }
+    await close();
+    await large.close();
+  },
+);
 
 test('on the narrowest phone a key’s cap of a billion is not wider than the screen', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });

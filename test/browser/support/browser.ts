@@ -11,9 +11,10 @@ import {
 
 /**
  * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The package's
- * own list of arguments is not used: it switches off web security, which is what these tests are about.
+ * own list of arguments is not used: it switches off web security, which is what these tests are about. `fontPx` is the size of text that
+ * its user has set.
  */
-export async function launchBrowser(): Promise<Browser> {
+export async function launchBrowser({ fontPx = 16 } = {}): Promise<Browser> {
   return playwright.launch({
     executablePath: process.env.CHROMIUM_PATH || (await unpackedChromium()),
     headless: true,
@@ -30,6 +31,7 @@ export async function launchBrowser(): Promise<Browser> {
       '--disable-sync',
       '--disable-dev-shm-usage',
       '--font-render-hinting=none',
+      `--blink-settings=defaultFontSize=${fontPx}`,
       '--use-fake-ui-for-media-stream',
       '--use-fake-device-for-media-stream',
     ],

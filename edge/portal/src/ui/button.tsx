@@ -14,7 +14,7 @@ const looks: Readonly<Record<Look, string>> = {
 };
 
 const shape =
-  'inline-flex items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-[opacity,background-color] select-none aria-disabled:opacity-50';
+  'inline-flex items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-[opacity,background-color] select-none aria-disabled:opacity-50 max-[17rem]:px-2';
 const sizes = { small: 'h-7 px-2.5 text-sm', medium: 'h-8.5 px-3.5 text-sm', large: 'h-10 px-4 text-base' } as const;
 
 type BareButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { ref?: Ref<HTMLButtonElement> };

@@ -64,12 +64,12 @@ export function TileRow({ children, columns = 4 }: { children: ReactNode; column
   );
 }
 
-/** Names and values, one below the other. */
+/** Names and values, next to each other unless large text on a small screen leaves no room for that. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
   return (
-    <dl className="grid grid-cols-[minmax(7.5rem,1fr)_minmax(0,2fr)] content-start gap-x-4 gap-y-2 text-sm">
+    <dl className="grid grid-cols-[minmax(0,1fr)] content-start gap-x-4 gap-y-2 text-sm min-[17rem]:grid-cols-[minmax(7.5rem,1fr)_minmax(0,2fr)]">
       {facts.map(([name, value]) => (
-        <div key={name} className="contents">
+        <div key={name} className="min-[17rem]:contents">
           <dt className="text-faint">{name}</dt>
           <dd className="wrap-anywhere">{value}</dd>
         </div>
@@ -81,11 +81,11 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode]
 /** Names on the left, their figures on the right. */
 export function Figures({ figures }: { figures: readonly (readonly [string, ReactNode])[] }) {
   return (
-    <dl className="grid gap-2 text-sm">
+    <dl className="grid grid-cols-[minmax(0,1fr)] gap-2 text-sm">
       {figures.map(([name, figure]) => (
-        <div key={name} className="flex items-baseline justify-between gap-4">
+        <div key={name} className="flex items-baseline justify-between gap-x-4 max-[17rem]:flex-wrap">
           <dt className="text-faint">{name}</dt>
-          <dd className="font-medium tabular">{figure}</dd>
+          <dd className="ml-auto font-medium tabular">{figure}</dd>
         </div>
       ))}
     </dl>

@@ -32,7 +32,7 @@ export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Day
         onChange={(start) => onChange({ ...days, start })}
       />
       –
-      <span className="flex items-center gap-1.5">
+      <span className="flex flex-wrap items-center gap-1.5">
         <DayInput
           label="To (UTC)"
           value={days.end}

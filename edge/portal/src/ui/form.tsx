@@ -12,7 +12,7 @@ type FormProps = {
 };
 
 /** A form that is sent once its required fields are filled in; the rest is for the API to judge. */
-export function Form({ onSubmit, children, className = 'grid gap-4', label }: FormProps) {
+export function Form({ onSubmit, children, className = 'grid grid-cols-[minmax(0,1fr)] gap-4', label }: FormProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const missing = [...event.currentTarget.querySelectorAll('input')].filter(({ validity }) => validity.valueMissing);

@@ -13,7 +13,7 @@ const withoutSecret = (text: string): string => text.replace(/(sk-proj-\w{4})\w{
 export function SearchBox({ label, placeholder = label }: { label: string; placeholder?: string }) {
   const [search, setSearch] = useSearchParameter('search', '');
   return (
-    <label className="relative min-w-48 flex-1 sm:max-w-72">
+    <label className="relative min-w-[min(12rem,100%)] flex-1 sm:max-w-72">
       <span className="sr-only">{label}</span>
       <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
       <input

@@ -91,7 +91,7 @@ function Details({ invoice, path }: { invoice: InvoiceWithLines; path: string })
   return (
     <>
       <Card>
-        <div className="grid gap-x-10 gap-y-3 lg:grid-cols-2">
+        <div className="grid grid-cols-[minmax(0,1fr)] gap-x-10 gap-y-3 lg:grid-cols-2">
           <Facts
             facts={[
               ['Period', `${formatUtcRange(invoice.period_start, invoice.period_end)} (UTC)`],

@@ -73,7 +73,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
             onChange={setText}
             error={fieldError(save.error, 'limit_usd')}
           />
-          <div className="flex gap-2">
+          <div className="flex flex-wrap gap-2">
             <Button type="submit" look="primary" pending={save.pending} disabled={text.trim() === ''}>
               Save limit
             </Button>

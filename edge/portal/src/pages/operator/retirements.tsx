@@ -89,7 +89,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
       }
       action={
         open ? (
-          <div className="flex gap-2">
+          <div className="flex flex-wrap gap-2">
             <Button size="small" aria-label={`${dateAct} of ${retirement.model}`} onClick={() => setDialog('date')}>
               {dateAct}
             </Button>
