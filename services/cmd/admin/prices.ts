@@ -19,6 +19,7 @@ import {
 /** The option of each rate, named as in a catalog file, and the rate's field in PriceRates. */
 const rates = [...rateFields].map(([name, field]) => [name.replaceAll('_', '-'), field] as const);
 
+/** How far from a price's time calls are searched for, in milliseconds: replicas hear of it within a second, and their clocks may differ. */
 const marginMs = 300_000;
 
 export const priceCommands: readonly AdminCommand[] = [
@@ -43,12 +44,10 @@ export const priceCommands: readonly AdminCommand[] = [
       const prices = (await catalogModels(models, '', asOperator)).flatMap((entry) => entry.prices);
       const price = prices.find(({ id }) => id === priceId);
       if (price === undefined) throw notFound('price');
-      const [since, next] = [price, nextOf(price, prices)].map((one) => one && timestampMs(one.effectiveFrom!));
-      // Replicas hear of a price within a second, and their clocks may differ.
-      const request = {
-        ...{ model: price.model, priceId, since: timestampFromMs(since! - marginMs) },
-        until: next === undefined ? undefined : timestampFromMs(next + marginMs),
-      };
+      const next = nextOf(price, prices);
+      const since = timestampFromMs(effectiveMs(price) - marginMs);
+      const until = next && timestampFromMs(effectiveMs(next) + marginMs);
+      const request = { model: price.model, priceId, since, until };
       const { organizations } = await usage.adminGetPriceCharges(request, asOperator);
       const output = organizations.map(({ tenantId, measures }) => ({
         organization: tenantId,
@@ -87,5 +86,7 @@ export const priceCommands: readonly AdminCommand[] = [
 /** The price of the model that follows one; undefined if none does. */
 const nextOf = (price: Price, prices: readonly Price[]): Price | undefined =>
   prices
-    .filter((one) => one.model === price.model && timestampMs(one.effectiveFrom!) > timestampMs(price.effectiveFrom!))
-    .sort((a, b) => timestampMs(a.effectiveFrom!) - timestampMs(b.effectiveFrom!))[0];
+    .filter((one) => one.model === price.model && effectiveMs(one) > effectiveMs(price))
+    .sort((a, b) => effectiveMs(a) - effectiveMs(b))[0];
+
+const effectiveMs = ({ effectiveFrom }: Price): number => timestampMs(effectiveFrom!);

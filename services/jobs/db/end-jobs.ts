@@ -123,7 +123,7 @@ export function endLargeJob(
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,
-  next: { delayMs: number; countsAsAttempt: boolean; hasStarted?: boolean },
+  next: { delayMs: number; countsAsAttempt: boolean; hasStarted: boolean },
   shiftMs: number,
 ): Promise<void> {
   await database.query({
@@ -131,15 +131,7 @@ export async function requeueJob(
     text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, attempts = attempts - $5,
         started_at = case when $7 then started_at end, available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
       where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
-    values: [
-      job.tenantId,
-      job.id,
-      job.fence,
-      next.delayMs,
-      next.countsAsAttempt ? 0 : 1,
-      shiftMs,
-      next.hasStarted ?? true,
-    ],
+    values: [job.tenantId, job.id, job.fence, next.delayMs, next.countsAsAttempt ? 0 : 1, shiftMs, next.hasStarted],
   });
 }
 

@@ -36,6 +36,9 @@ type JobWorkerOptions = {
 
 export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { perSubject: 32, perModel: 64 } };
 
+/** How a job goes back that has made no attempt. */
+const atOnce = { delayMs: 0, countsAsAttempt: false } as const;
+
 /** The least time between two looks into the queue: everything that arrives or ends in between is handled together. */
 const gatherMs = 20;
 
@@ -240,26 +243,23 @@ export class JobWorker {
       case 'again': {
         if (outcome.countsAsAttempt) metrics.retried();
         const hasStarted = outcome.countsAsAttempt || job.hasStartedBefore;
-        await requeueJob(database, job, { ...outcome, hasStarted }, this.#shiftMs());
+        await this.#requeue(job, { ...outcome, hasStarted });
         return;
       }
       case 'refused':
         await returnTurn(database, job.tenantId);
-        await requeueJob(
-          database,
-          job,
-          { delayMs: 0, countsAsAttempt: false, hasStarted: job.hasStartedBefore },
-          this.#shiftMs(),
-        );
+        await this.#requeue(job, { ...atOnce, hasStarted: job.hasStartedBefore });
         return;
       case 'left':
         // The process ends: another worker may continue at once. Jobs that this worker no longer holds are not changed.
-        if (this.#closing) {
-          await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
-        }
+        if (this.#closing) await this.#requeue(job, { ...atOnce, hasStarted: true });
         return;
       default:
         outcome satisfies never;
     }
+  }
+
+  #requeue(job: TakenJob, next: Parameters<typeof requeueJob>[2]): Promise<void> {
+    return requeueJob(this.#deps.database, job, next, this.#shiftMs());
   }
 }

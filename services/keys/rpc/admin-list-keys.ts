@@ -15,7 +15,7 @@ export const adminListKeys =
     const em = database.em();
     const search = isKeySecret(request.search) ? keyPreview(request.search) : request.search;
     // A key has an earlier secret only while that opens it, and none once it is revoked; it keeps the preview of its last.
-    const orKeyIds = await findKeysOfEarlier(em, search);
+    const orKeyIds = search === '' ? [] : await findKeysOfEarlier(em, search);
     const [keys, total] = await listKeys(em, { ...request, search, orKeyIds }, page, nowMs);
     return { keys: keys.map((key) => keyMessage(key, nowMs)), page: pageInfo(page, total) };
   };

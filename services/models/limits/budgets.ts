@@ -193,8 +193,7 @@ export class Budgets {
       const response = await this.#lease(caller, lacking, cost, { costMin, sliceOf: cost, askedMs });
       return this.#accept(response, lacking, cost, askedMs);
     } catch (error) {
-      // Anything else is about this call.
-      if (hasReason(error, ErrorReason.OVERLOADED)) failure = error;
+      failure = error;
       if (this.#mayGoOn(error, lacking)) return { slices: [], central: [], allowed: null };
       throw error;
     } finally {
@@ -217,7 +216,7 @@ export class Budgets {
         lease.closing = true;
       }
     } catch (error) {
-      if (hasReason(error, ErrorReason.OVERLOADED)) failure = error;
+      failure = error;
       this.#mayGoOn(error, needs);
     } finally {
       done(failure);
@@ -381,15 +380,15 @@ function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
 }
 
 /**
- * Tells other calls that an answer about these budgets is on its way; call the returned function when it has come, or with the failure when
- * it will not.
+ * Tells other calls that an answer about these budgets is on its way; call the returned function when it has come, or with why it has not:
+ * others hear of a Billing out of reach, and of nothing that is about this call.
  */
 function announce(needs: readonly Need[]): (failure?: unknown) => void {
   const asking = Promise.withResolvers<unknown>();
   for (const { view } of needs) view.asking = asking.promise;
   return (failure) => {
     for (const { view } of needs) view.asking = null;
-    asking.resolve(failure);
+    asking.resolve(hasReason(failure, ErrorReason.OVERLOADED) ? failure : undefined);
   };
 }
 

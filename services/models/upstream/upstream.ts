@@ -44,7 +44,7 @@ export type UpstreamRequest = {
   operation: Operation;
   /** Path below the deployment's base URL, e.g. `/chat/completions`. */
   path: string;
-  /** The `x-request-id` of the answer that the client will get; sent as `x-client-request-id`, by which OpenAI finds a request that got no answer. */
+  /** The `x-request-id` of the client's answer; sent as `x-client-request-id`, by which OpenAI finds a request that got no answer. */
   requestId: string;
   contentType: string;
   /** The body, already in the upstream's terms: one piece, or the pieces of a spliced one. */

@@ -17,3 +17,12 @@ export function NameParts({ name }: { name: string }) {
     </span>
   );
 }
+
+/** A technical name in a list, whose place is wide enough that the usual parts of a name stay whole. */
+export function MonoName({ name }: { name: string }) {
+  return (
+    <span className="block min-w-24 font-mono text-xs wrap-anywhere">
+      <NameParts name={name} />
+    </span>
+  );
+}

@@ -2,7 +2,7 @@ import { formatDurationMs } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { NameParts } from '../../ui/name-parts.tsx';
+import { MonoName } from '../../ui/name-parts.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
@@ -33,31 +33,26 @@ export function OperatorCalls() {
       description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote; or all of a key, from its menu in All keys."
     >
       <SearchBox label="Request id" />
-      {requestId === '' && organization !== '' ? (
-        <PagedCard<AdminCall>
-          label="Calls"
-          title={`Calls of ${preview === '' ? 'the key' : preview}`}
-          path="/admin/calls"
-          query={{ tenant_id: organization, api_key_id: key }}
-          columns={columns}
-          rowKey={(call) => call.id}
-          empty={<EmptyState icon="pulse" title="It has made no calls" />}
-        />
-      ) : requestId === '' ? (
+      {requestId === '' && organization === '' ? (
         <Card>
           <EmptyState icon="search" title="Paste a request id" />
         </Card>
       ) : (
         <PagedCard<AdminCall>
           label="Calls"
+          title={requestId === '' ? `Calls of ${preview === '' ? 'the key' : preview}` : undefined}
           path="/admin/calls"
-          query={{ request_id: requestId }}
+          query={requestId === '' ? { tenant_id: organization, api_key_id: key } : { request_id: requestId }}
           columns={columns}
           rowKey={(call) => call.id}
           empty={
-            <EmptyState icon="search" title="No call has this id">
-              A call that was refused before it reached a model is not listed; the log says why.
-            </EmptyState>
+            requestId === '' ? (
+              <EmptyState icon="pulse" title="It has made no calls" />
+            ) : (
+              <EmptyState icon="search" title="No call has this id">
+                A call that was refused before it reached a model is not listed; the log says why.
+              </EmptyState>
+            )
           }
         />
       )}
@@ -68,14 +63,7 @@ export function OperatorCalls() {
 const columns: readonly Column<AdminCall>[] = [
   { name: 'Time', cell: (call) => <Time value={call.occurred_at} /> },
   { name: 'Organization', cell: (call) => <OrganizationName id={call.tenant_id} /> },
-  {
-    name: 'Model',
-    cell: (call) => (
-      <span className="block min-w-24 font-mono text-xs wrap-anywhere">
-        <NameParts name={call.model} />
-      </span>
-    ),
-  },
+  { name: 'Model', cell: (call) => <MonoName name={call.model} /> },
   { name: 'Deployment', cell: (call) => (call.deployment_id === null ? '—' : <ShortId id={call.deployment_id} />) },
   { name: 'Status', cell: (call) => <RequestStatus event={call} /> },
   { name: 'Latency', end: true, cell: (call) => formatDurationMs(call.latency_ms) },

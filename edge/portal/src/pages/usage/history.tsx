@@ -9,7 +9,7 @@ import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { NameParts } from '../../ui/name-parts.tsx';
+import { MonoName } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
@@ -112,8 +112,8 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
         </button>
       ),
     },
-    { name: 'Model', cell: (event) => <Mono name={event.model} /> },
-    { name: 'Endpoint', cell: (event) => <Mono name={event.endpoint} /> },
+    { name: 'Model', cell: (event) => <MonoName name={event.model} /> },
+    { name: 'Endpoint', cell: (event) => <MonoName name={event.endpoint} /> },
     { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
     {
       name: 'Status',
@@ -220,14 +220,5 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
       </Loaded>
       {open !== null && <RequestDialog event={open} by={keyName(open.api_key_id)} onClose={() => setOpen(null)} />}
     </Card>
-  );
-}
-
-/** Wide enough that the usual parts of a name stay whole. */
-function Mono({ name }: { name: string }) {
-  return (
-    <span className="block min-w-24 font-mono text-xs wrap-anywhere">
-      <NameParts name={name} />
-    </span>
   );
 }
