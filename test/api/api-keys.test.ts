@@ -264,6 +264,15 @@ describe('the list', () => {
     expect(await total(`search=${encodeURIComponent('%_'.repeat(100))}`)).toBe(0);
   });
 
+  test.each(['why?', 'really??', String.raw`\?`, String.raw`a\b'?"c`, '$1 :name ? ?'])(
+    'finds a key called %s by that, and no other',
+    async (name) => {
+      await post({ name });
+      const found = (await get(`/api/v1/api-keys?search=${encodeURIComponent(name.toUpperCase())}`)).json;
+      expect(found.data?.map((key: { name: string }) => key.name)).toEqual([name]);
+    },
+  );
+
   test('says how many keys the user has and may have, whatever the filter', async () => {
     const { json } = await get('/api/v1/api-keys?search=nothing-like-it');
     expect(json.data).toEqual([]);

@@ -1,10 +1,10 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { containing } from '#shared/db/text-search.ts';
 import type { Waiting } from '#shared/outbox-metrics.ts';
 import type { PageRows } from '#shared/page.ts';
 import { MailEntity, type MailRow } from './mail.entity.ts';
-import { containing } from './text-search.ts';
 
 /** One page of the outbox, newest first. */
 export const pageOfMails = (

@@ -1,10 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import { containing } from '#shared/db/text-search.ts';
 import { notFound } from '#shared/errors.ts';
 import type { PageRows } from '#shared/page.ts';
 import { lockRow } from './locks.ts';
 import { OrganizationEntity, type OrganizationRow } from './organization.entity.ts';
-import { containing } from './text-search.ts';
 
 /** An organization. Fails with NOT_FOUND. */
 export async function getOrganizationRow(em: SqlEntityManager, id: string): Promise<OrganizationRow> {

@@ -1,12 +1,12 @@
 import { raw, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { isUniqueViolation } from '#shared/db/errors.ts';
+import { containing } from '#shared/db/text-search.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { lockRow } from './locks.ts';
-import { containing } from './text-search.ts';
 import { UserEntity, type UserRow } from './user.entity.ts';
 
 /** The active user with an address: at most one, however many were deactivated before. */

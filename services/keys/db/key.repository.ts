@@ -1,5 +1,6 @@
-import { LockMode, raw, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { containing } from '#shared/db/text-search.ts';
 import { notFound } from '#shared/errors.ts';
 import { KeyEntity, type KeyRow } from './key.entity.ts';
 
@@ -66,7 +67,7 @@ export function listKeys(
     ...(userId !== '' && { userId }),
     ...(keyId !== '' && { id: keyId }),
     ...(keyType !== KeyType.UNSPECIFIED && { keyType }),
-    $and: [inStatus(status, new Date(nowMs)), containing(search, orKeyIds)],
+    $and: [inStatus(status, new Date(nowMs)), matching(search, orKeyIds)],
   };
   return em.findAndCount(KeyEntity, where, { orderBy: { id: 'desc' }, ...page });
 }
@@ -87,9 +88,8 @@ function inStatus(status: KeyFilter['status'], now: Date): object {
   }
 }
 
-/** `position` has no wildcards, so the text is searched for as it is. */
-function containing(search: string, orKeyIds: readonly string[]): object {
+function matching(search: string, orKeyIds: readonly string[]): object {
   if (search === '') return {};
-  const within = (column: string) => ({ [raw(`position(lower(?) in lower(${column}))`, [search])]: { $gt: 0 } });
-  return { $or: [within('name'), within('preview'), { id: { $in: [...orKeyIds] } }] };
+  const like = { $ilike: containing(search) };
+  return { $or: [{ name: like }, { preview: like }, { id: { $in: [...orKeyIds] } }] };
 }
