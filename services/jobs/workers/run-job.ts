@@ -138,7 +138,9 @@ async function invoke(
   given: { caller: CurrentCaller; hold: JobHold; body: Uint8Array },
   signal: AbortSignal,
 ): Promise<Ending> {
-  const deadline = AbortSignal.timeout(Math.min(Math.ceil(job.leftMs), timerMsMax));
+  // Not AbortSignal.timeout: in AbortSignal.any it would take memory for the whole 24 hours.
+  const late = new AbortController();
+  const deadline = setTimeout(() => late.abort(), Math.min(job.leftMs, timerMsMax));
   const caller = clone(CallerSchema, job.caller);
   caller.role = given.caller.role;
   const parts = inference.invoke(
@@ -152,7 +154,7 @@ async function invoke(
       eventId: successEventId(job.id, job.startedMs),
       unmeteredReasons: unmeteredReasons(job.attempts),
     }),
-    { signal: AbortSignal.any([signal, deadline]), contextValues: callerContext(caller) },
+    { signal: AbortSignal.any([signal, late.signal]), contextValues: callerContext(caller) },
   );
   const pieces: Uint8Array[] = [];
   let contentType = '';
@@ -164,8 +166,10 @@ async function invoke(
       end = part.end ?? end;
     }
   } catch (error) {
-    if (!deadline.aborted || signal.aborted) throw error;
+    if (!late.signal.aborted || signal.aborted) throw error;
     throw tooLate();
+  } finally {
+    clearTimeout(deadline);
   }
   if (end?.success !== true) {
     throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.');

@@ -1,0 +1,69 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import {
+  CallerConstraintsSchema,
+  InvokeEndSchema,
+  InvokeResponseSchema,
+  JobHoldSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { CallerSchema, Role } from '#shared/rpc/caller.ts';
+import { collectGarbage } from '../../../test/support/memory.ts';
+import type { TakenJob } from '../db/take-jobs.ts';
+import { type RunJobDeps, runJob } from './run-job.ts';
+
+const job: TakenJob = {
+  tenantId: uuidv7(),
+  id: uuidv7(),
+  subjectId: uuidv7(),
+  caller: create(CallerSchema),
+  operation: Operation.CHAT_COMPLETIONS,
+  model: 'a-model',
+  contentType: 'application/json',
+  request: Buffer.from('{}'),
+  requestBytes: 2,
+  fence: 1n,
+  attempts: 1,
+  createdMs: Date.now(),
+  startedMs: Date.now(),
+  hasStartedBefore: false,
+  leftMs: 24 * 3_600_000,
+  costMaxNanoUsd: 0n,
+  costMinNanoUsd: 0n,
+  hold: create(JobHoldSchema),
+};
+const caller = { role: Role.OWNER, constraints: create(CallerConstraintsSchema), requireScope() {} };
+
+test('what ended long before its 24 hours are over leaves nothing behind that waits for them', async () => {
+  const refused = () => Promise.reject(new Error('nothing is held here'));
+  const deps: RunJobDeps = {
+    inference: {
+      async *invoke() {
+        yield create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
+      },
+    },
+    billing: { lease: refused, settle: refused, releaseHold: refused },
+    random: () => 0.5,
+  };
+  const heldAfter = async (runs: number): Promise<number> => {
+    for (let run = 0; run < runs; run += 1) {
+      const inputs = {
+        caller: Promise.resolve(caller),
+        body: async () => new Uint8Array(),
+        saveHold: async () => true,
+      };
+      const outcome = await runJob(deps, job, inputs, new AbortController().signal);
+      expect(outcome).toMatchObject({ kind: 'ended', ending: { status: JobStatus.COMPLETED } });
+    }
+    // What has been collected is forgotten in a later turn, and then collected itself.
+    for (let time = 0; time < 3; time += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      collectGarbage();
+    }
+    return process.memoryUsage().heapUsed;
+  };
+  const before = await heldAfter(1_000);
+  expect((await heldAfter(10_000)) - before).toBeLessThan(2_000_000);
+});
