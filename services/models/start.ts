@@ -31,7 +31,10 @@ export async function startModels(options: {
   /** Tells who used a model. */
   usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
   /** Receives audit events and mails. */
-  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'listActiveUsers' | 'sendMail' | 'withdrawMail'>;
+  auth: Pick<
+    Client<typeof AuthService>,
+    'recordAuditEvents' | 'listActiveUsers' | 'getUsers' | 'sendMail' | 'withdrawMail'
+  >;
   clock: Clock;
   logger: Logger;
   registry: Registry;

@@ -68,10 +68,29 @@ async function aRoundLater(): Promise<void> {
   await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, operator);
 }
 const onDatabase = (statement: string) => rowsOf(gateway.env.databaseUrl!, statement);
-/** A mail server that accepts all mails of the outbox. */
-async function take(): Promise<void> {
-  await onDatabase("update auth.mails set status = 2, sent_at = now() where kind = 'model_retirement'");
+/** A mail server that accepts the mails of the outbox. */
+async function take(which = 'true'): Promise<void> {
+  await onDatabase(`update auth.mails set status = 2, sent_at = now() where kind = 'model_retirement' and ${which}`);
 }
+/** More people of the owner's organization. */
+async function addUsers(...emails: string[]): Promise<void> {
+  for (const email of emails) {
+    await onDatabase(`
+      insert into auth.users (id, tenant_id, email, first_name, last_name, role, is_active, password_hash, tokens_not_before, created_at)
+      select gen_random_uuid(), tenant_id, '${email}', '', '', 1, true, 'none', now(), now() from auth.users
+      where email = 'owner@example.com'`);
+  }
+}
+/** Who was mailed what about the model, in any order. */
+const mailedAre = (expected: string[]) =>
+  waitFor(
+    async () => {
+      const about = (await mails()).filter(({ subject }) => subject.includes(model));
+      const mailed = about.map(({ to, subject }) => `${to.split('@')[0]}: ${subject}`);
+      return JSON.stringify(mailed.toSorted()) === JSON.stringify(expected.toSorted());
+    },
+    { description: `the mails ${expected.join(' | ')}` },
+  );
 const ownAre = (expected: string[]) =>
   waitFor(async () => JSON.stringify(await own()) === JSON.stringify(expected), {
     description: `the mails ${expected.join(' | ')}`,
@@ -201,20 +220,74 @@ describe('mails about a retirement', () => {
     await ownAre([`${model} retires on ${date(80)}`]);
   });
 
-  test('end with a withdrawal, including those in the outbox', async () => {
+  test('end with a withdrawal: those in the outbox are taken back, and everyone who was sent one hears once that the model stays', async () => {
+    await start();
+    await addUsers('queued@example.com', 'gone@example.com', 'told@example.com');
+    await announce({ sunset_at: day(31) });
+    await mailedAre(['gone', 'owner', 'queued', 'told'].map((name) => `${name}: ${model} retires on ${date(31)}`));
+    await take("to_email <> 'queued@example.com'");
+    await onDatabase("update auth.users set is_active = false where email = 'gone@example.com'");
+    await at(day(1));
+    await waitFor(async () => (await own()).length === 7, { description: 'the reminders' });
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    await mailedAre([
+      ...['gone', 'owner', 'told'].map((name) => `${name}: ${model} retires on ${date(31)}`),
+      ...['owner', 'told'].map((name) => `${name}: ${model} stays: its retirement was withdrawn`),
+    ]);
+    const last = (await mails()).at(-1)!;
+    expect(last.text).toContain(`The retirement of the model ${model} was withdrawn`);
+    expect(last.text).toContain(`http://gateway.test/models/${model}\n`);
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    const before = await own();
+    await at(day(31));
+    await aRoundLater();
+    expect(await own()).toEqual(before);
+    const points = new Set(await reminders());
+    expect([...points].sort()).toEqual([
+      'announcement cancelled',
+      'announcement sent',
+      'thirty_days cancelled',
+      'withdrawal sent',
+    ]);
+  });
+
+  test('do not say that a model stays whose retirement is announced anew, or which is deleted; whoever was told hears it once it does', async () => {
     await start();
     await announce({ sunset_at: day(31) });
     const sent = [`${model} retires on ${date(31)}`];
     await ownAre(sent);
     await take();
-    await at(day(1));
-    await ownAre([...sent, `Reminder: ${model} retires on ${date(31)}`]);
+    const stays = `${model} stays: its retirement was withdrawn`;
     expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    await ownAre([...sent, stays]);
+    // The mail server has not taken it, so nobody has read it.
+    await announce({});
     await ownAre(sent);
-    await at(day(31));
     await aRoundLater();
-    expect(await own()).toEqual(sent);
-    expect(await reminders()).toEqual(['thirty_days cancelled', 'announcement sent']);
+    await ownAre(sent);
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    await ownAre([...sent, stays]);
+    expect((await admin('DELETE', `/models/${model}`)).status).toBe(204);
+    await ownAre(sent);
+  });
+
+  test('are counted as sent after a withdrawal only once it is known which were', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    const counts = async () => {
+      const { reminders_sent, reminders_pending } = (await admin('GET', `/retirements?model=${model}`)).json.data[0];
+      return [reminders_sent, reminders_pending];
+    };
+    expect(await counts()).toEqual([1, 0]);
+    // Auth does not answer meanwhile.
+    await onDatabase(`
+      create function auth.fail() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+      create trigger fail before update on auth.mails for each row execute function auth.fail()`);
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    expect(await counts()).toEqual([null, 0]);
+    await onDatabase('drop trigger fail on auth.mails');
+    await waitFor(async () => JSON.stringify(await counts()) === '[0,0]', { description: 'the count' });
   });
 
   test('that could not be handed over are planned anew when the date moves, and cancelled by a withdrawal', async () => {

@@ -60,7 +60,7 @@ export const retirementCommands: readonly AdminCommand[] = [
     name: 'retirements withdraw',
     usage: '<model>',
     summary:
-      'Withdraws an announced retirement, and its emails that were not sent yet. Nobody is told: `reminders list` says who has had one.',
+      'Withdraws an announced retirement, and its emails that were not sent yet. Users to whom one was sent are told by email that the model stays.',
     async run({ models, asOperator }, args) {
       const { retirement } = await models.withdrawRetirement({ model: argument(args, 0, 'the model') }, asOperator);
       return { output: shown(retirement!) };
@@ -91,13 +91,14 @@ function successorOrNote(args: AdminArguments) {
     : ({ case: 'replacementModelName', value: successor } as const);
 }
 
-const shown = ({ model, retirement, withdrawnAt, remindersSent, remindersPending }: AdminRetirement) => ({
+const shown = ({ model, retirement, withdrawnAt, ...counts }: AdminRetirement) => ({
   model,
   announced_at: timeText(retirement!.deprecatedAt),
   retires_at: timeText(retirement!.sunsetAt),
   successor: retirement!.replacementModelName,
   note: retirement!.retirementNote,
   withdrawn_at: timeText(withdrawnAt),
-  mails_sent: Number(remindersSent),
-  mails_pending: Number(remindersPending),
+  // Which were sent is known only once those that wait in the outbox have been taken back.
+  mails_sent: counts.recallsReminders ? null : Number(counts.remindersSent),
+  mails_pending: Number(counts.remindersPending),
 });

@@ -84,6 +84,7 @@ const retirementColumns = columnsOf<RetirementRow>({
   replacementModelName: 'replacement_model_name',
   retirementNote: 'retirement_note',
   withdrawnAt: 'withdrawn_at',
+  recallsMails: 'recalls_mails',
 });
 const deploymentColumns = columnsOf<DeploymentRow>({
   id: 'id',

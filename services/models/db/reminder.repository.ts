@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 
@@ -22,7 +22,7 @@ type DueRow = {
   name: string;
   visibility: number;
   deprecated_at: Date;
-  sunset_at: Date;
+  sunset_at: Date | null;
   replacement_model_name: string | null;
   retirement_note: string | null;
 };
@@ -31,7 +31,8 @@ const duePoints = `
   select p.retirement_id, p.point, p.due_at, r.model_id, m.name, m.visibility,
     r.deprecated_at, r.sunset_at, r.replacement_model_name, r.retirement_note
   from reminder_points p join retirements r on r.id = p.retirement_id join models m on m.id = r.model_id
-  where p.done_at is null and p.due_at <= $1 and r.withdrawn_at is null and not r.recalls_mails`;
+  where p.done_at is null and p.due_at <= $1 and not r.recalls_mails
+    and (r.withdrawn_at is not null) = (p.point = ${ReminderPoint.WITHDRAWAL})`;
 
 /** The points that are due, the longest due first. */
 export async function findDuePoints(db: Pick<pg.ClientBase, 'query'>, now: Date): Promise<DuePoint[]> {
@@ -65,10 +66,30 @@ const duePoint = (row: DueRow): DuePoint => ({
   visibility: row.visibility,
   schedule: {
     deprecatedAtMs: row.deprecated_at.getTime(),
-    sunsetAtMs: row.sunset_at.getTime(),
+    sunsetAtMs: row.sunset_at?.getTime() ?? null,
     successor: successorOf(row.replacement_model_name, row.retirement_note),
   },
 });
+
+/**
+ * Some users, in the order of ids, who were last told that the model retires: of the retirement that was withdrawn or of an earlier one,
+ * whose withdrawal they did not hear of.
+ */
+export async function findTold(
+  db: Pick<pg.ClientBase, 'query'>,
+  { modelId }: DuePoint,
+  afterUserId: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await db.query<{ user_id: string }>(
+    `select user_id from (
+       select distinct on (user_id) user_id, point from reminders s join retirements r on r.id = s.retirement_id
+       where r.model_id = $1 and s.status = $2 and user_id > $3 order by user_id, sent_at desc, point desc) as last
+     where point <> $4 order by user_id limit $5`,
+    [modelId, ReminderStatus.SENT, afterUserId, ReminderPoint.WITHDRAWAL, limit],
+  );
+  return rows.map((row) => row.user_id);
+}
 
 /** Adds users of a point who are not among its reminders yet. */
 export async function addReminders(

@@ -12,6 +12,7 @@ export const RetirementEntity = defineEntity({
     replacementModelName: p.text().nullable(),
     retirementNote: p.text().nullable(),
     withdrawnAt: p.datetime().nullable(),
+    recallsMails: p.boolean().default(false),
   },
 });
 

@@ -10,7 +10,7 @@ const leadMs: ReadonlyMap<ReminderPoint, number> = new Map([
   [ReminderPoint.RETIREMENT_DAY, 0],
 ]);
 
-/** How long after the retirement its last mail is still worth reading. */
+/** How long after a retirement, or its withdrawal, the mail that says so is still worth reading. */
 const aftermathMs = 7 * dayMs;
 
 /** When a point is due; null: that had passed when the date was set, so the point is skipped. */
@@ -28,17 +28,21 @@ export function reminderPlan(sunsetAtMs: number, nowMs: number, isFirstDate: boo
   return isFirstDate ? [{ point: ReminderPoint.ANNOUNCEMENT, dueAtMs: nowMs }, ...later] : later;
 }
 
-/** The moment from which a mail of this point would be stale, because a later one says more: a mail not sent by then is not sent at all. */
-export function staleAtMs(point: ReminderPoint, sunsetAtMs: number): number {
+/**
+ * The moment from which a mail of this point would be stale, because a later one says more: a mail not sent by then is not sent at all.
+ * `endMs` is the date of the retirement, or when it was withdrawn.
+ */
+export function staleAtMs(point: ReminderPoint, endMs: number): number {
   switch (point) {
     case ReminderPoint.THIRTY_DAYS:
-      return sunsetAtMs - leadMs.get(ReminderPoint.SEVEN_DAYS)!;
+      return endMs - leadMs.get(ReminderPoint.SEVEN_DAYS)!;
     case ReminderPoint.SEVEN_DAYS:
-      return sunsetAtMs - leadMs.get(ReminderPoint.ONE_DAY)!;
+      return endMs - leadMs.get(ReminderPoint.ONE_DAY)!;
     case ReminderPoint.RETIREMENT_DAY:
-      return sunsetAtMs + aftermathMs;
+    case ReminderPoint.WITHDRAWAL:
+      return endMs + aftermathMs;
     // The announcement, and the last day before the date, speak of a future date.
     default:
-      return sunsetAtMs;
+      return endMs;
   }
 }

@@ -31,6 +31,7 @@ export async function adminRetirements(
       withdrawnAt: timestampOrUnset(row.withdrawnAt),
       remindersSent: count(row.id, ReminderStatus.SENT),
       remindersPending: count(row.id, ReminderStatus.PENDING),
+      recallsReminders: row.recallsMails,
     }),
   );
 }

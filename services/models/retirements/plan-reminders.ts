@@ -1,6 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
-import type { RetirementRow } from '../db/retirement.entities.ts';
+import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { RetirementEntity, type RetirementRow } from '../db/retirement.entities.ts';
 import { reminderPlan } from '../domain/reminder-points.ts';
 
 /**
@@ -13,7 +13,7 @@ export async function planReminders(
   now: Date,
   isFirstDate: boolean,
 ): Promise<void> {
-  if (!isFirstDate) await em.execute('update retirements set recalls_mails = true where id = ?', [retirement.id]);
+  if (!isFirstDate) await recallMails(em, retirement);
   await em.execute('delete from reminders where retirement_id = ? and status = ?', [
     retirement.id,
     ReminderStatus.PENDING,
@@ -27,12 +27,43 @@ export async function planReminders(
   }
 }
 
-/** Cancels what was not handed over, in the transaction of a withdrawal; the worker leaves withdrawn retirements alone. */
-export async function cancelReminders(em: SqlEntityManager, retirementId: string): Promise<void> {
-  await em.execute('update retirements set recalls_mails = true where id = ?', [retirementId]);
+/**
+ * Cancels what was not sent yet, and plans that users who were sent something are told that the model stays, in the transaction of a
+ * withdrawal.
+ */
+export async function planWithdrawalMails(em: SqlEntityManager, retirement: RetirementRow, now: Date): Promise<void> {
+  await cancelMails(em, retirement);
+  await em.execute('insert into reminder_points (retirement_id, point, due_at) values (?, ?, ?)', [
+    retirement.id,
+    ReminderPoint.WITHDRAWAL,
+    now,
+  ]);
+}
+
+/** Takes back that a model stays, in the transaction in which it is deleted or its retirement is announced anew. */
+export async function cancelWithdrawalMails(em: SqlEntityManager, modelId: string): Promise<void> {
+  const withdrawn = { modelId, withdrawnAt: { $ne: null } };
+  const last = await em.findOne(RetirementEntity, withdrawn, { orderBy: { withdrawnAt: 'desc', id: 'desc' } });
+  if (last === null) return;
+  await cancelMails(em, last);
+  await em.execute('update reminder_points set due_at = null where retirement_id = ? and point = ?', [
+    last.id,
+    ReminderPoint.WITHDRAWAL,
+  ]);
+}
+
+async function cancelMails(em: SqlEntityManager, retirement: RetirementRow): Promise<void> {
+  await recallMails(em, retirement);
   await em.execute('update reminders set status = ? where retirement_id = ? and status = ?', [
     ReminderStatus.CANCELLED,
-    retirementId,
+    retirement.id,
     ReminderStatus.PENDING,
   ]);
+}
+
+/** Has the worker take back what waits in Auth's outbox. */
+async function recallMails(em: SqlEntityManager, retirement: RetirementRow): Promise<void> {
+  // Whatever the entity says: the worker may be done with an earlier change.
+  await em.execute('update retirements set recalls_mails = true where id = ?', [retirement.id]);
+  retirement.recallsMails = true;
 }

@@ -1,5 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { CallOptions, Client } from '@connectrpc/connect';
+import { NIL } from 'uuid';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -9,7 +10,7 @@ import { asService } from '#shared/rpc/caller.ts';
 export type RecipientDeps = {
   usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
   keys: Pick<Client<typeof KeysService>, 'listModelAllowlistUsers'>;
-  auth: Pick<Client<typeof AuthService>, 'listActiveUsers'>;
+  auth: Pick<Client<typeof AuthService>, 'listActiveUsers' | 'getUsers'>;
 };
 
 /** How recently an organization must have used a model for its users to be recipients (decisions.md, Models). */
@@ -47,5 +48,24 @@ export async function* recipients(
       yield users;
       afterUserId = users.at(-1)!.id;
     }
+  }
+}
+
+/**
+ * Who is told that what they were told of a retirement no longer holds, in batches: the users whom `findTold` names, if they are still
+ * active and their organization may still know of the model.
+ */
+export async function* toldRecipients(
+  { auth }: Pick<RecipientDeps, 'auth'>,
+  findTold: (afterUserId: string, limit: number) => Promise<readonly string[]>,
+  grantedTo: ReadonlySet<string> | null,
+): AsyncGenerator<readonly User[]> {
+  const options: CallOptions = { ...asService('models'), timeoutMs };
+  for (let afterUserId: string = NIL; ; ) {
+    const userIds = await findTold(afterUserId, usersPerCall);
+    if (userIds.length === 0) return;
+    const { users } = await auth.getUsers({ userIds: [...userIds] }, options);
+    yield users.filter(({ isActive, tenantId }) => isActive && (grantedTo?.has(tenantId) ?? true));
+    afterUserId = userIds.at(-1)!;
   }
 }

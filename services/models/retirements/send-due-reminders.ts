@@ -1,8 +1,9 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -14,6 +15,7 @@ import {
   addReminders,
   type DuePoint,
   findDuePoints,
+  findTold,
   holdDuePoint,
   type PendingReminder,
   settleReminders,
@@ -21,10 +23,10 @@ import {
 } from '../db/reminder.repository.ts';
 import { reminderMail } from '../domain/reminder-mail.ts';
 import { staleAtMs } from '../domain/reminder-points.ts';
-import { type RecipientDeps, recipients } from './recipients.ts';
+import { type RecipientDeps, recipients, toldRecipients } from './recipients.ts';
 
 export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
-  auth: Pick<Client<typeof AuthService>, 'listActiveUsers' | 'sendMail' | 'withdrawMail'>;
+  auth: Pick<Client<typeof AuthService>, 'listActiveUsers' | 'getUsers' | 'sendMail' | 'withdrawMail'>;
   database: ServiceDatabase;
   clock: Clock;
   logger: Logger;
@@ -42,6 +44,10 @@ export const dedupePrefix = (retirementId: string): string => `retirement ${reti
 const dedupeKey = ({ retirementId, point }: DuePoint, userId: string): string =>
   `${dedupePrefix(retirementId)}${point} ${userId}`;
 
+/** From when on the mails of a point would say nothing new, or nothing true. */
+const expiresAtMs = ({ point, schedule, dueAt }: DuePoint): number =>
+  staleAtMs(point, point === ReminderPoint.WITHDRAWAL ? dueAt.getTime() : schedule.sunsetAtMs!);
+
 /**
  * Hands the mails of every due point to Auth's outbox. May be interrupted anywhere and run by several processes: each reminder is a row of
  * its own, the outbox takes each dedupe key once, and what is left is found again.
@@ -50,7 +56,7 @@ export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal):
   const points = await findDuePoints(deps.database.pool, new Date(deps.clock.now()));
   for (const due of points) {
     if (signal.aborted) return;
-    if (staleAtMs(due.point, due.schedule.sunsetAtMs!) <= deps.clock.now()) await skip(deps, due);
+    if (expiresAtMs(due) <= deps.clock.now()) await skip(deps, due);
     else await sendPoint(deps, due, signal);
   }
 }
@@ -61,7 +67,7 @@ async function skip({ database, clock, logger }: ReminderDeps, found: DuePoint):
   const isSkipped = await sqlTransaction(database, async (client) => {
     const nowMs = clock.now();
     const due = await holdDuePoint(client, found, new Date(nowMs));
-    if (due === null || staleAtMs(point, due.schedule.sunsetAtMs!) > nowMs) return false;
+    if (due === null || expiresAtMs(due) > nowMs) return false;
     await client.query('update reminder_points set due_at = null where retirement_id = $1 and point = $2', [
       retirementId,
       point,
@@ -80,8 +86,7 @@ async function skip({ database, clock, logger }: ReminderDeps, found: DuePoint):
 async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal): Promise<void> {
   const { database, clock } = deps;
   const now = new Date(clock.now());
-  const model = { name: due.model, grantedTo: await grantedTo(deps, due) };
-  for await (const users of recipients(deps, model, now.getTime())) {
+  for await (const users of await usersOf(deps, due, now)) {
     const isDue = await sqlTransaction(database, async (client) => {
       const held = await holdDuePoint(client, due, now);
       if (held !== null) await addReminders(client, held, users);
@@ -94,6 +99,13 @@ async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal)
     if (left === 'none') return;
   }
 }
+
+const usersOf = async (deps: ReminderDeps, due: DuePoint, now: Date): Promise<AsyncIterable<readonly User[]>> => {
+  const granted = await grantedTo(deps, due);
+  return due.point === ReminderPoint.WITHDRAWAL
+    ? toldRecipients(deps, (after, limit) => findTold(deps.database.pool, due, after, limit), granted)
+    : recipients(deps, { name: due.model, grantedTo: granted }, now.getTime());
+};
 
 /** The organizations that may know of the model; null: all. */
 async function grantedTo({ database }: ReminderDeps, due: DuePoint): Promise<ReadonlySet<string> | null> {
@@ -151,7 +163,7 @@ async function send(
   reminders: readonly PendingReminder[],
 ): Promise<ReadonlyMap<string, string>> {
   const options: CallOptions = { ...asService('models'), timeoutMs: sendTimeoutMs };
-  const expiresAt = timestampFromMs(staleAtMs(due.point, due.schedule.sunsetAtMs!));
+  const expiresAt = timestampFromMs(expiresAtMs(due));
   const mails = reminders.map(({ userId, email }) => ({
     dedupeKey: dedupeKey(due, userId),
     kind: 'model_retirement',

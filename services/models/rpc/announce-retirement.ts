@@ -18,7 +18,7 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { retirementState } from '../domain/retirement.ts';
 import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
-import { planReminders } from '../retirements/plan-reminders.ts';
+import { cancelWithdrawalMails, planReminders } from '../retirements/plan-reminders.ts';
 import { isKnownToUsersOf } from '../retirements/promises.ts';
 
 export const announceRetirement =
@@ -46,8 +46,10 @@ export const announceRetirement =
           replacementModelName: successor.kind === 'model' ? successor.name : null,
           retirementNote: successor.kind === 'note' ? successor.text : null,
           withdrawnAt: null,
+          recallsMails: false,
         });
         await em.persist(row).flush();
+        await cancelWithdrawalMails(em, model.id);
         if (row.sunsetAt != null) await planReminders(em, row, now, true);
         return {
           answer: create(AnnounceRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),

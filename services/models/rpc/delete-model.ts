@@ -7,6 +7,7 @@ import { requireModel } from '../db/model.repository.ts';
 import { scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { checkDeletable } from '../domain/retirement-changes.ts';
+import { cancelWithdrawalMails } from '../retirements/plan-reminders.ts';
 
 /** The model's row stays, for the prices and retirements that name it. */
 export const deleteModel =
@@ -16,6 +17,7 @@ export const deleteModel =
       const row = await requireModel(em, name, 'name');
       const retirement = await standingRetirement(em, row.id);
       if (retirement !== null) checkDeletable(name, scheduleOf(retirement), now.getTime());
+      await cancelWithdrawalMails(em, row.id);
       row.deletedAt = now;
       await em.nativeDelete(DeploymentEntity, { modelId: row.id });
       await em.nativeDelete(GrantEntity, { modelId: row.id });

@@ -8,7 +8,7 @@ import { retirementFields, scheduleOf, standingRetirement } from '../db/retireme
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { checkWithdrawable } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
-import { cancelReminders } from '../retirements/plan-reminders.ts';
+import { planWithdrawalMails } from '../retirements/plan-reminders.ts';
 
 /** Withdrawing a second time changes nothing. */
 export const withdrawRetirement =
@@ -26,7 +26,7 @@ export const withdrawRetirement =
       checkWithdrawable(model.name, scheduleOf(row), now.getTime());
       row.withdrawnAt = now;
       await em.flush();
-      await cancelReminders(em, row.id);
+      await planWithdrawalMails(em, row, now);
       return {
         answer: create(WithdrawRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
         audit: {

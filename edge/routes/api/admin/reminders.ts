@@ -14,6 +14,7 @@ const points = spelling({
   seven_days: ReminderPoint.SEVEN_DAYS,
   one_day: ReminderPoint.ONE_DAY,
   retirement_day: ReminderPoint.RETIREMENT_DAY,
+  withdrawal: ReminderPoint.WITHDRAWAL,
 });
 export const reminderStatuses = spelling({
   pending: ReminderStatus.PENDING,

@@ -103,7 +103,8 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Withdraw a retirement',
-        description: 'Only before its date; a retired model is a conflict.',
+        description:
+          'Only before its date; a retired model is a conflict. Emails not yet sent are cancelled, and users to whom one was sent are told that the model stays.',
         response: { 204: noBody('The model stays.') },
       },
     },
@@ -137,7 +138,12 @@ export const adminRetirementSchema = Type.Object(
     replacement_model_name: orNull(Type.String()),
     retirement_note: orNull(Type.String()),
     withdrawn_at: orNull(isoTimeSchema),
-    reminders_sent: Type.Integer(),
+    reminders_sent: orNull(
+      Type.Integer({
+        description:
+          'Emails put into the outbox. Null for the seconds in which a withdrawal or a moved date takes those back that the outbox has not sent.',
+      }),
+    ),
     reminders_pending: Type.Integer({
       description:
         'Emails that are due and not sent yet. Those of a later day are not counted: their recipients are found on that day.',
@@ -159,6 +165,6 @@ const adminRetirementJson = ({
   replacement_model_name: retirement!.replacementModelName || null,
   retirement_note: retirement!.retirementNote || null,
   withdrawn_at: isoTime(withdrawnAt),
-  reminders_sent: Number(counts.remindersSent),
+  reminders_sent: counts.recallsReminders ? null : Number(counts.remindersSent),
   reminders_pending: Number(counts.remindersPending),
 });

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/models/v1/reminder.proto.
  */
 export const file_modelgateway_models_v1_reminder: GenFile = /*@__PURE__*/
-  fileDesc("CiVtb2RlbGdhdGV3YXkvbW9kZWxzL3YxL3JlbWluZGVyLnByb3RvEhZtb2RlbGdhdGV3YXkubW9kZWxzLnYxIugCCghSZW1pbmRlchIKCgJpZBgBIAEoCRIVCg1yZXRpcmVtZW50X2lkGAIgASgJEg0KBW1vZGVsGAMgASgJEg8KB3VzZXJfaWQYBCABKAkSDQoFZW1haWwYBSABKAkSNAoFcG9pbnQYBiABKA4yJS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlJlbWluZGVyUG9pbnQSNgoGc3RhdHVzGAcgASgOMiYubW9kZWxnYXRld2F5Lm1vZGVscy52MS5SZW1pbmRlclN0YXR1cxIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3NlbnRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAogASgNEhIKCmxhc3RfZXJyb3IYCyABKAkSDwoHc3ViamVjdBgMIAEoCRIMCgR0ZXh0GA0gASgJKs4BCg1SZW1pbmRlclBvaW50Eh4KGlJFTUlOREVSX1BPSU5UX1VOU1BFQ0lGSUVEEAASHwobUkVNSU5ERVJfUE9JTlRfQU5OT1VOQ0VNRU5UEAESHgoaUkVNSU5ERVJfUE9JTlRfVEhJUlRZX0RBWVMQAhIdChlSRU1JTkRFUl9QT0lOVF9TRVZFTl9EQVlTEAMSGgoWUkVNSU5ERVJfUE9JTlRfT05FX0RBWRAEEiEKHVJFTUlOREVSX1BPSU5UX1JFVElSRU1FTlRfREFZEAUqowEKDlJlbWluZGVyU3RhdHVzEh8KG1JFTUlOREVSX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF1JFTUlOREVSX1NUQVRVU19QRU5ESU5HEAESGAoUUkVNSU5ERVJfU1RBVFVTX1NFTlQQAhIaChZSRU1JTkRFUl9TVEFUVVNfRkFJTEVEEAMSHQoZUkVNSU5ERVJfU1RBVFVTX0NBTkNFTExFRBAEYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("CiVtb2RlbGdhdGV3YXkvbW9kZWxzL3YxL3JlbWluZGVyLnByb3RvEhZtb2RlbGdhdGV3YXkubW9kZWxzLnYxIugCCghSZW1pbmRlchIKCgJpZBgBIAEoCRIVCg1yZXRpcmVtZW50X2lkGAIgASgJEg0KBW1vZGVsGAMgASgJEg8KB3VzZXJfaWQYBCABKAkSDQoFZW1haWwYBSABKAkSNAoFcG9pbnQYBiABKA4yJS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlJlbWluZGVyUG9pbnQSNgoGc3RhdHVzGAcgASgOMiYubW9kZWxnYXRld2F5Lm1vZGVscy52MS5SZW1pbmRlclN0YXR1cxIqCgZkdWVfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3NlbnRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAogASgNEhIKCmxhc3RfZXJyb3IYCyABKAkSDwoHc3ViamVjdBgMIAEoCRIMCgR0ZXh0GA0gASgJKu0BCg1SZW1pbmRlclBvaW50Eh4KGlJFTUlOREVSX1BPSU5UX1VOU1BFQ0lGSUVEEAASHwobUkVNSU5ERVJfUE9JTlRfQU5OT1VOQ0VNRU5UEAESHgoaUkVNSU5ERVJfUE9JTlRfVEhJUlRZX0RBWVMQAhIdChlSRU1JTkRFUl9QT0lOVF9TRVZFTl9EQVlTEAMSGgoWUkVNSU5ERVJfUE9JTlRfT05FX0RBWRAEEiEKHVJFTUlOREVSX1BPSU5UX1JFVElSRU1FTlRfREFZEAUSHQoZUkVNSU5ERVJfUE9JTlRfV0lUSERSQVdBTBAGKqMBCg5SZW1pbmRlclN0YXR1cxIfChtSRU1JTkRFUl9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdSRU1JTkRFUl9TVEFUVVNfUEVORElORxABEhgKFFJFTUlOREVSX1NUQVRVU19TRU5UEAISGgoWUkVNSU5ERVJfU1RBVFVTX0ZBSUxFRBADEh0KGVJFTUlOREVSX1NUQVRVU19DQU5DRUxMRUQQBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * Reminder is one retirement mail to one user. There is at most one per user, retirement and point.
@@ -56,7 +56,7 @@ export type Reminder = Message<"modelgateway.models.v1.Reminder"> & {
   email: string;
 
   /**
-   * Which of the five points.
+   * Which point.
    *
    * @generated from field: modelgateway.models.v1.ReminderPoint point = 6;
    */
@@ -120,7 +120,7 @@ export const ReminderSchema: GenMessage<Reminder> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_reminder, 0);
 
 /**
- * ReminderPoint is one of the five moments at which users are told of a retirement.
+ * ReminderPoint is a moment at which users are told of a retirement: one of five by its schedule, or a change of that.
  *
  * @generated from enum modelgateway.models.v1.ReminderPoint
  */
@@ -166,10 +166,17 @@ export const ReminderPoint = {
    * @generated from enum value: REMINDER_POINT_RETIREMENT_DAY = 5;
    */
   RETIREMENT_DAY: 5,
+
+  /**
+   * When it is withdrawn, for users to whom one of the five was sent.
+   *
+   * @generated from enum value: REMINDER_POINT_WITHDRAWAL = 6;
+   */
+  WITHDRAWAL: 6,
 } as const;
 
 /**
- * ReminderPoint is one of the five moments at which users are told of a retirement.
+ * ReminderPoint is a moment at which users are told of a retirement: one of five by its schedule, or a change of that.
  *
  * @generated from enum modelgateway.models.v1.ReminderPoint
  */

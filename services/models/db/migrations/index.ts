@@ -6,6 +6,7 @@ import { SetRefusedEventsAside } from './004-set-refused-events-aside.ts';
 import { NoteWhereRegistered } from './005-note-where-registered.ts';
 import { NoticeFailovers } from './006-notice-failovers.ts';
 import { OrderReminders } from './007-order-reminders.ts';
+import { TellOfWithdrawals } from './008-tell-of-withdrawals.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
@@ -15,4 +16,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '005-note-where-registered', class: NoteWhereRegistered },
   { name: '006-notice-failovers', class: NoticeFailovers },
   { name: '007-order-reminders', class: OrderReminders },
+  { name: '008-tell-of-withdrawals', class: TellOfWithdrawals },
 ];

@@ -32,6 +32,7 @@ const points = {
   seven_days: '7 days before',
   one_day: '1 day before',
   retirement_day: 'Retirement day',
+  withdrawal: 'Withdrawal',
 } as const;
 
 const statuses = {

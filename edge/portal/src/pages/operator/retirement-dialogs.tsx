@@ -65,7 +65,7 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
   return (
     <ConfirmDialog
       title={`Withdraw the retirement of ${retirement.model}?`}
-      description="The headers disappear, and emails not yet sent are cancelled."
+      description="The headers disappear, and emails not yet sent are cancelled. Everyone to whom one was sent is told by email that the model stays."
       act="Withdraw"
       onAct={() => withdraw.run({ method: 'DELETE', path: pathOf(retirement) })}
       onClose={onClose}

@@ -139,4 +139,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
 
 /** What became of those that were due: the recipients of a later one are found when it is due. */
 const emailsOf = ({ reminders_sent, reminders_pending }: AdminRetirement): string =>
-  `${formatCount(reminders_sent)} sent${reminders_pending === 0 ? '' : `, ${formatCount(reminders_pending)} waiting`}`;
+  [
+    reminders_sent === null ? 'Taking back those not yet sent' : `${formatCount(reminders_sent)} sent`,
+    ...(reminders_pending === 0 ? [] : [`${formatCount(reminders_pending)} waiting`]),
+  ].join(', ');
