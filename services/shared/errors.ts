@@ -70,6 +70,14 @@ export const modelNotAllowed = (model: string): GatewayError =>
     param: 'model',
   });
 
+/** An allowlist names a model that the organization of its owner cannot use. */
+export const modelNotUsable = (model: string): GatewayError =>
+  invalidRequest(
+    'model_allowlist',
+    `Invalid value for \`model_allowlist\`: your organization has no model \`${model}\`.`,
+    'invalid_value',
+  );
+
 /** The caller has left; the cause goes only to the log. */
 export const cancelled = (cause?: Error): GatewayError =>
   new GatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', cause && { internal: cause.message, cause });

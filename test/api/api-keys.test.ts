@@ -236,6 +236,23 @@ describe('an Idempotency-Key', () => {
     expect(new Set(answers.map(({ json }) => json.key)).size).toBe(1);
   });
 
+  test('returns the same key and secret again when a model of its allowlist has gone meanwhile', async () => {
+    const model = 'acme/gone-meanwhile';
+    const admin = (method: string, path: string, body?: object) =>
+      gateway.call(method, `/api/v1/admin${path}`, session, body);
+    const settings = { operations: ['embeddings'], visibility: 'public' };
+    expect((await admin('POST', '/models', { name: model, ...settings })).status).toBe(201);
+    const body = { name: 'allows one', model_allowlist: [model] };
+    const first = await postWith('five', body);
+    expect(first.status, first.text).toBe(201);
+    expect((await admin('DELETE', `/models/${model}`)).status).toBe(204);
+    const again = await postWith('five', body);
+    expect([again.status, again.json]).toEqual([201, first.json]);
+    expect((await postWith('five', { ...body, name: 'another' })).json.error.code).toBe('idempotency_key_reused');
+    expect((await postWith('six', body)).json.error.param).toBe('model_allowlist');
+    expect((await get('/api/v1/api-keys?search=allows one')).json.pagination.total).toBe(1);
+  });
+
   test('covers a rotation', async () => {
     const { id } = await gateway.createKey(session);
     const rotate = () => postWith('four', { grace_period_seconds: 60 }, `/api/v1/api-keys/${id}/rotate`);

@@ -4,6 +4,7 @@ import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { type CreateKeyRequest, CreateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
+import { modelNotUsable } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyPreview } from '#shared/key-secret.ts';
@@ -34,7 +35,8 @@ export const createKey =
     const call = {
       caller,
       key: request.idempotencyKey,
-      request,
+      // A repeat is the same request, whatever has become of its models.
+      request: { ...request, unusableModel: '' },
       requestSchema: CreateKeyRequestSchema,
       nowMs,
     };
@@ -42,6 +44,7 @@ export const createKey =
       const owner = await lockOwner(em, caller);
       const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {
+        if (request.unusableModel !== '') throw modelNotUsable(request.unusableModel);
         const draft = draftKey(request, owner.role, nowMs);
         requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
 

@@ -17,7 +17,7 @@ import {
   scopesField,
 } from './key-fields.ts';
 import { keyJson, keyListSchema, newKeyJson, newKeySchema } from './key-json.ts';
-import { requireUsableModels } from './usable-models.ts';
+import { unusableModels } from './usable-models.ts';
 
 /** GET and POST /api/v1/api-keys: the user's own keys. */
 export const keyCollectionRoutes: Routes = (app, deps) => {
@@ -82,7 +82,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     async (request, reply) => {
       const body = request.body;
       const options = asCaller(request);
-      await requireUsableModels(deps, body.model_allowlist ?? [], options);
+      const [unusableModel] = await unusableModels(deps, body.model_allowlist ?? [], options);
       const { key, secret } = await keys.createKey(
         {
           name: body.name,
@@ -90,6 +90,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           scopes: body.scopes === undefined ? undefined : { scopes: body.scopes },
           expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
           constraints: readConstraints(body),
+          unusableModel,
           idempotencyKey: idempotencyKey(request),
         },
         options,

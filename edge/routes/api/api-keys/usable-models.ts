@@ -1,27 +1,31 @@
 import type { CallOptions } from '@connectrpc/connect';
-import { invalidRequest } from '#shared/errors.ts';
+import { modelNotUsable } from '#shared/errors.ts';
 import type { RouteDeps } from '../../../app.ts';
 
-/**
- * Refuses an allowlist that names a model which the caller's organization cannot use: a key with a misspelled one could call nothing. Names
- * that are already on the key's list may stay, since models retire. @throws INVALID_REQUEST naming the model.
- */
-export async function requireUsableModels(
-  { models, keys }: Pick<RouteDeps, 'models' | 'keys'>,
+/** Those of an allowlist's models that the caller's organization cannot use: a key with a misspelled one could call nothing. */
+export async function unusableModels(
+  { models }: Pick<RouteDeps, 'models'>,
   names: readonly string[],
   options: CallOptions,
-  keyId?: string,
-): Promise<void> {
-  if (names.length === 0) return;
+): Promise<string[]> {
+  if (names.length === 0) return [];
   const usable = new Set((await models.listModels({}, options)).models.map(({ name }) => name));
-  const unusable = names.filter((name) => !usable.has(name));
+  return names.filter((name) => !usable.has(name));
+}
+
+/**
+ * Refuses a key's new allowlist that names such a model. Names that are already on the key's list may stay, since models retire.
+ * @throws INVALID_REQUEST naming the model.
+ */
+export async function requireUsableModels(
+  deps: Pick<RouteDeps, 'models' | 'keys'>,
+  names: readonly string[],
+  options: CallOptions,
+  keyId: string,
+): Promise<void> {
+  const unusable = await unusableModels(deps, names, options);
   if (unusable.length === 0) return;
-  const { key } = keyId === undefined ? {} : await keys.getKey({ keyId }, options);
+  const { key } = await deps.keys.getKey({ keyId }, options);
   const unknown = unusable.find((name) => !key?.constraints?.modelAllowlist.includes(name));
-  if (unknown === undefined) return;
-  throw invalidRequest(
-    'model_allowlist',
-    `Invalid value for \`model_allowlist\`: your organization has no model \`${unknown}\`.`,
-    'invalid_value',
-  );
+  if (unknown !== undefined) throw modelNotUsable(unknown);
 }
