@@ -45,7 +45,7 @@ test('Keys does not start with a different pepper from that of its keys, and say
   }
   const line = await refusal(another);
   expect(line).toMatch(
-    /^KEY_PEPPER differs from the one .* \(version 1\).*: restore it \(a generated one is in secrets\/key_pepper in DATA_DIR/,
+    /^KEY_PEPPER differs from the one .* \(version 1\).*: restore it \(a generated one is kept in secrets\/key_pepper in DATA_DIR; where that file was lost, a start writes a new one\)/,
   );
   expect(line).toMatch(/or give those keys up by setting KEY_PEPPER with another version, such as 2:secret\.$/);
   for (const { secret } of [kept, another]) expect(line).not.toContain(secret);

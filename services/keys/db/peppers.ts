@@ -81,5 +81,5 @@ async function isAsNoted(em: SqlEntityManager, pepper: KeyPepper): Promise<boole
 
 const lostPepper = ({ version }: KeyPepper): StartError =>
   new StartError(
-    `KEY_PEPPER differs from the one that API keys in this database were made with (version ${version}), so all of them would be refused: restore it (a generated one is in secrets/key_pepper in DATA_DIR), or give those keys up by setting KEY_PEPPER with another version, such as ${version + 1}:secret.`,
+    `KEY_PEPPER differs from the one that API keys in this database were made with (version ${version}), so all of them would be refused: restore it (a generated one is kept in secrets/key_pepper in DATA_DIR; where that file was lost, a start writes a new one), or give those keys up by setting KEY_PEPPER with another version, such as ${version + 1}:secret.`,
   );

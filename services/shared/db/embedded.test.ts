@@ -302,6 +302,24 @@ test('a DATA_DIR that cannot be written to is refused in one line', async () => 
   );
 });
 
+test('calls in a journal are not given to a new database, where nobody could be charged for them', async () => {
+  const path = join(folder, 'lost-in-part');
+  const journal = join(path, 'journal/4711-0123456789ab');
+  mkdirSync(journal, { recursive: true });
+  writeFileSync(join(journal, 'lock'), '');
+  writeFileSync(join(journal, 'segment-1'), 'calls');
+  const refusal = await startEmbeddedPostgres({ dataDir: path, logger, fast: true }).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toMatch(
+    /^DATA_DIR \S+ holds journals of calls, [^\n]* put its folder postgres back /,
+  );
+  // So that mv can bring a backup of it.
+  expect(existsSync(join(path, 'postgres'))).toBe(false);
+  rmSync(join(journal, 'segment-1'));
+  const { url } = await start(path);
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+});
+
 test('data of another major version of Postgres is refused, saying what to do, and stays as it is', async () => {
   const path = join(folder, 'of-another-version');
   const { stop } = await start(path);

@@ -17,7 +17,7 @@ import {
 import { tmpdir, userInfo } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { makeFolder } from '#shared/make-folder.ts';
-import { StartError, unwritable } from '#shared/start-error.ts';
+import { inDataDir, StartError, unwritable } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { DatabaseUser } from './database-user.ts';
 
@@ -57,13 +57,22 @@ export function ownerOfData(folder: DataFolder): { uid: number; gid: number } | 
   return uid === 0 ? undefined : { uid, gid };
 }
 
-/** Creates the database cluster at the first start, and gives its files to the user of Postgres. */
+/**
+ * Creates the database cluster at the first start, and gives its files to the user of Postgres.
+ *
+ * @throws StartError when the cluster is gone that the calls in journals belong to: in a new one nobody could be charged for them.
+ */
 export async function prepareDataFolder(
   folder: DataFolder,
   binaries: PostgresBinaries,
   user: DatabaseUser,
   options: { fast: boolean },
 ): Promise<void> {
+  if (!existsSync(folder.pgData) && inDataDir(folder.dataDir, () => hasJournals(folder))) {
+    throw new StartError(
+      `DATA_DIR ${folder.dataDir} holds journals of calls, but not the database that they belong to: put its folder postgres back or, to begin anew without those calls, move its folder journal away.`,
+    );
+  }
   try {
     makeFolder(folder.home, 0o700);
     if (user.owner !== undefined) giveTo(user.owner, folder.home);
@@ -81,6 +90,14 @@ export async function prepareDataFolder(
   // Peer authentication: only this process's own system user gets in, whatever the rights of the socket.
   writeFileSync(join(folder.pgData, 'pg_hba.conf'), 'local all all peer map=gateway\n');
   writeFileSync(join(folder.pgData, 'pg_ident.conf'), `gateway "${userInfo().username}" all\n`);
+}
+
+/** Whether a gateway that was killed, or stopped while Usage was away, has left segments of its journal. */
+function hasJournals({ dataDir }: DataFolder): boolean {
+  const journals = join(dataDir, 'journal');
+  return (
+    existsSync(journals) && readdirSync(journals, { recursive: true }).some((path) => /segment-\d+$/.test(`${path}`))
+  );
 }
 
 const unfinishedMark = '.unfinished';
