@@ -294,6 +294,38 @@ test('a dump restored without the rights of the restricted role stops the start 
   await migrateAll(testDatabase.url, [other, ledger], logger);
 });
 
+test('a dump restored as another user is told of at once and not only by the upgrade, which changes nothing then', async () => {
+  const user = `${testDatabase.name}_user`;
+  await admin.query(`create role ${user} login`);
+  try {
+    await migrateAll(testDatabase.url, [ledger], logger);
+    await admin.query(`grant create on database ${testDatabase.name} to ${user}`);
+    await admin.query(`grant modelgateway_app to ${user}`);
+    const url = new URL(testDatabase.url);
+    url.searchParams.set('user', user);
+    const { logger: collecting, lines } = logCollector();
+    await migrateAll(url.href, [ledger], collecting);
+    expect(lines).toMatchObject([{ level: 40, msg: expect.stringContaining(`restore the dump as ${user}, or `) }]);
+
+    const later = { service: 'ledger', migrations: [...ledger.migrations, { name: '0003', class: WidenEntries }] };
+    const refusal: unknown = await migrateAll(url.href, [other, later], logger).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(StartError);
+    expect((refusal as Error).message).toMatch(
+      /^The database cannot be migrated, since its tables belong to \w+, [^\n]*: restore the dump as [^\n]*\.$/,
+    );
+    const { rows } = await admin.query("select to_regnamespace('other') as found");
+    expect(rows).toEqual([{ found: null }]);
+
+    for (const object of ['schema ledger', 'table ledger.schema_migrations', 'table ledger.entries'])
+      await admin.query(`alter ${object} owner to ${user}`);
+    await migrateAll(url.href, [later], collecting);
+    expect(lines.slice(1)).toMatchObject([{ service: 'ledger', migrations: ['0003'] }]);
+  } finally {
+    await admin.query(`drop owned by ${user} cascade`);
+    await admin.query(`drop role ${user}`);
+  }
+});
+
 test('a Postgres that is too old stops the start, and the oldest supported one does not', () => {
   const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
   expect(unsuitability({ ...server, version: '15.18', number: 150_018 })).toBe(

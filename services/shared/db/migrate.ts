@@ -50,6 +50,7 @@ export async function migrateAll(
     const behind = await servicesBehind(client, services);
     await createAppRole(client);
     for (const { service } of services) await checkRights(client, service);
+    await checkOwners(client, services, behind, logger);
     for (const { service } of services) await createSchema(client, service);
     for (const { service, migrations } of behind) {
       by = `migrations of ${service}`;
@@ -125,6 +126,34 @@ async function checkRights(client: pg.Client, service: string): Promise<void> {
   throw new StartError(
     `The database was restored without the rights of ${appRole} (to tables of ${service}): run "create role ${appRole} nologin", then restore the dump with its privileges into an empty database.`,
   );
+}
+
+/**
+ * Only their owner can change tables. A dump that was restored as another user, without its owners, serves all the same, until an upgrade
+ * has something to migrate, which is too late to restore it anew.
+ *
+ * @throws StartError when a service that lacks migrations has tables of another user.
+ */
+async function checkOwners(
+  client: pg.Client,
+  services: readonly ServiceMigrations[],
+  behind: readonly ServiceMigrations[],
+  logger: Logger,
+): Promise<void> {
+  const { rows: others } = await client.query<{ service: string; owner: string; user: string }>(
+    `select nspname as service, pg_get_userbyid(relowner) as owner, current_user as user
+      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+      where relname = $1 and nspname = any($2) and not pg_has_role(relowner, 'USAGE')`,
+    [migrationsTable, services.map(({ service }) => service)],
+  );
+  if (others.length === 0) return;
+  const { owner, user } = others[0]!;
+  const remedy = `restore the dump as ${user}, or make ${user} the owner of the schemas and of all that is in them`;
+  if (behind.some(({ service }) => others.some((other) => other.service === service)))
+    throw new StartError(
+      `The database cannot be migrated, since its tables belong to ${owner}, not to ${user}, the user of DATABASE_URL: ${remedy}.`,
+    );
+  logger.warn({ owner }, `the tables of this database belong to another user, so no upgrade can migrate it: ${remedy}`);
 }
 
 async function createSchema(client: pg.Client, service: string): Promise<void> {
