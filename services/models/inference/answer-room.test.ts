@@ -74,7 +74,8 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = 
       }
       const piece = Buffer.alloc(mebibyte / 16, 'x');
       if (streamed && sent.bytes % mebibyte === 0) piece.write('data: {"b64_json":"');
-      if (streamed && (sent.bytes + piece.length) % mebibyte === 0) piece.write('"}\n\n', piece.length - 4);
+      // Without its end, an event is none.
+      if (streamed && isAnswer && (sent.bytes + piece.length) % mebibyte === 0) piece.write('"}\n\n', piece.length - 4);
       exchange.onData(piece);
       await nextTurn();
     }
@@ -125,9 +126,9 @@ test('streams of large events whose callers do not read pause their upstreams, a
   expect(await Promise.all(taking)).toEqual(answers.map(() => 4 * mebibyte));
 });
 
-test('what turns out not to be an answer makes room for another', async () => {
+test.each(['whole', 'streamed'])('what turns out not to be an answer, %s, makes room for another', async (form) => {
   const room = new AnswerRoom(mebibyte);
-  const none = answer(room, 'a', { isAnswer: false });
+  const none = answer(room, 'a', { isAnswer: false, streamed: form === 'streamed' });
   const second = answer(room, 'b');
   expect(await none.given).toBeNull();
   const third = answer(room, 'c');

@@ -171,7 +171,10 @@ export class Delivery {
     this.failure = failure ?? this.#failureOf(end);
     const error = this.failure?.error ?? null;
     const nothingSent = this.#unsentHead !== undefined;
-    if (nothingSent && error !== null && failure === null) return null;
+    if (nothingSent && error !== null && failure === null) {
+      this.close();
+      return null;
+    }
     // A stream that broke before its first words served nothing.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
