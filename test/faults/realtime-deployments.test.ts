@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
-import { sessionUpdate, talksOfTests } from '../support/realtime-client.ts';
+import { append, sessionUpdate, talksOfTests, tone } from '../support/realtime-client.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../support/several-addresses.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -21,9 +21,9 @@ beforeEach(() => bench.renew());
 
 const talk = talksOfTests();
 
-async function deploy(model: string, port: number, host = '127.0.0.1'): Promise<void> {
+async function deploy(model: string, port: number, { host = '127.0.0.1', dialect = 'openai' } = {}): Promise<void> {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
-  await bench.admin('POST', '/deployments', { model, base_url: `http://${host}:${port}/v1` });
+  await bench.admin('POST', '/deployments', { model, base_url: `http://${host}:${port}/v1`, dialect });
 }
 
 async function listening(server: Server): Promise<number> {
@@ -63,7 +63,7 @@ test('a session whose upstream has gone counts as a failed run', async () => {
 test('operators read why no address of an upstream took a session', async () => {
   using _ = useSeveralAddresses();
   const server = createServer((_request, response) => response.end('{"data":[]}'));
-  await deploy('moved', await listening(server), severalAddresses);
+  await deploy('moved', await listening(server), { host: severalAddresses });
   server.close();
   server.closeAllConnections();
   const session = await openWith('moved');
@@ -108,6 +108,23 @@ test('a session to which its upstream said nothing says nothing about it', async
   session.socket.terminate();
   await ended('mute', 'abandoned');
   for (const client of sockets.clients) client.terminate();
+  server.close();
+});
+
+test('a client that leaves before its speech is transcribed says nothing about the upstream', async () => {
+  const asked = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') asked.resolve();
+    else response.end('{"data":[]}');
+  });
+  await deploy('scribe', await listening(server), { dialect: 'ollama' });
+  const session = await openWith('scribe');
+  session.say(append(tone(500)));
+  session.say({ type: 'input_audio_buffer.commit' });
+  await asked.promise;
+  session.socket.terminate();
+  await ended('scribe', 'abandoned');
+  server.closeAllConnections();
   server.close();
 });
 

@@ -3,6 +3,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
+import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
@@ -68,7 +69,8 @@ class FileUtterance implements Utterance {
         );
       }
     } finally {
-      attempts.finish(isGood || signal.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
+      const failed: Verdict = signal.aborted ? { kind: 'none' } : { kind: 'bad', message: 'no transcript' };
+      attempts.finish(isGood ? { kind: 'good' } : failed);
     }
   }
 }
