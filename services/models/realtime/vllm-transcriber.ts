@@ -70,7 +70,7 @@ class VllmUtterance implements Utterance {
   finish(): Promise<Transcript> {
     this.#isFinished = true;
     if (this.#useFallback !== null) return this.#useFallback.finish();
-    if (this.#isOpen) this.#sendFinal();
+    if (this.#isOpen && this.#socket !== null) this.#sendFinal();
     return this.#transcript.promise;
   }
 

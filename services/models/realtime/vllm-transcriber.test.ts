@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import type { SocketHandler } from '../upstream/upstream.ts';
+import type { BackendContext } from './backend.ts';
+import type { UtteranceOptions } from './transcriber.ts';
+import { vllmTranscriber } from './vllm-transcriber.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** An utterance, and its deployment's side of the connection. */
+function utteranceOnSocket() {
+  const verdicts: Verdict[] = [];
+  const sockets: SocketHandler[] = [];
+  const deployment = {
+    id: 'vllm-1',
+    settings: { dialect: UpstreamDialect.VLLM },
+    available: true,
+    concurrencyMax: 1,
+    inFlight: 0,
+    start: () => ({ answered() {}, end: (verdict: Verdict) => verdicts.push(verdict) }),
+    upstream: {
+      openSocket(_path: string, handler: SocketHandler) {
+        sockets.push(handler);
+        return { send() {}, close() {} };
+      },
+    },
+  } as unknown as DeploymentRuntime;
+  const context = {
+    signal: new AbortController().signal,
+    model: () => ({ deployments: [deployment] }),
+  } as unknown as BackendContext;
+  const options = { config: { format: { type: 'audio/pcm', rate: 24_000 } }, item: { call: {} }, onDelta() {} };
+  const files = { begin: () => expect.unreachable() };
+  const utterance = vllmTranscriber(context, files).begin(options as unknown as UtteranceOptions);
+  return { utterance, socket: sockets[0]!, verdicts };
+}
+
+test('an utterance whose transcript does not end fails after a minute', async () => {
+  const { utterance, socket, verdicts } = utteranceOnSocket();
+  socket.onOpen();
+  const transcript = expect(utterance.finish()).rejects.toMatchObject({ reason: ErrorReason.UPSTREAM_TIMEOUT });
+  await vi.advanceTimersByTimeAsync(60_000);
+  await transcript;
+  expect(verdicts).toEqual([{ kind: 'bad', message: 'a transcript did not end' }]);
+});
+
+test('nothing waits for an utterance whose connection was lost while it was spoken', async () => {
+  const { utterance, socket } = utteranceOnSocket();
+  socket.onOpen();
+  socket.onClose('the connection broke off');
+  await expect(utterance.finish()).rejects.toThrow();
+  expect(vi.getTimerCount()).toBe(0);
+});
