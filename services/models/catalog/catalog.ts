@@ -50,7 +50,6 @@ export class Catalog {
   readonly #deps: CatalogDeps;
   #models: ReadonlyMap<string, ServedModel> = new Map();
   #runtimes = new Map<string, DeploymentRuntime>();
-  #retryBudgets = new Map<string, RetryBudget>();
   #version = -1n;
 
   constructor(deps: CatalogDeps) {
@@ -99,7 +98,6 @@ export class Catalog {
       if (runtimes.get(id) !== runtime) runtime.retire();
     }
     this.#runtimes = runtimes;
-    this.#retryBudgets = new Map([...this.#models].map(([name, { retryBudget }]) => [name, retryBudget]));
     this.#version = snapshot.version;
   }
 
@@ -124,7 +122,7 @@ export class Catalog {
       deployments: entry.deployments
         .filter((deployment) => deployment.settings!.enabled !== false)
         .map((deployment) => this.#runtime(deployment, runtimes)),
-      retryBudget: this.#retryBudgets.get(model.name) ?? new RetryBudget(),
+      retryBudget: this.#models.get(model.name)?.retryBudget ?? new RetryBudget(),
     };
   }
 
