@@ -6,7 +6,8 @@ type ErrorScan<Name extends string> = ObjectScan<Name | 'error' | 'object' | 'ty
 
 /**
  * Whether an object is an error, even with parts of an answer beside it: `{"error":{…}}`, vLLM's flat `{"object":"error",…}`, or an event
- * of type `error`. In a stream clients fail at one; whole, they would take a broken answer for a complete one.
+ * of type `error`. Some servers answer 200 with one. In a stream clients fail at it; whole, they would take a broken answer for a complete
+ * one.
  */
 export const isError = <Name extends string>(scan: ErrorScan<Name>): boolean =>
   hasError(scan) || saysError(scan, 'object') || saysError(scan, 'type');

@@ -3,8 +3,8 @@ import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, memberSplices, type Splice } from '../bytes/splice.ts';
 import { isError } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
-import type { UsageBound } from './usage-bound.ts';
-import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+import { measuresOf, type UsageBound } from './usage-bound.ts';
+import type { WholeAnswer } from './whole-answer-reader.ts';
 
 type EmbeddingFormat = 'float' | 'base64';
 
@@ -35,7 +35,6 @@ export function readEmbeddings(
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
-  // Some servers answer 200 with an error.
   if (isError(scan)) return null;
   const usage = readUsage(scan.json('usage'));
   // Embeddings have no output tokens, whatever some upstreams report.

@@ -27,7 +27,6 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
     },
   });
   if (scan.read(body) !== null || scan.itemCount < 1 || !areImages) return null;
-  // Some servers answer 200 with an error.
   if (isError(scan)) return null;
   return {
     forward: [body],

@@ -7,8 +7,8 @@ import { brokenOff, hasError, isError } from '../bytes/stream-error.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd } from './prepared-call.ts';
 import { outputText } from './prompt-text.ts';
-import type { UsageBound } from './usage-bound.ts';
-import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+import { measuresOf, type UsageBound } from './usage-bound.ts';
+import type { WholeAnswer } from './whole-answer-reader.ts';
 
 export type TextAnswerRules = {
   isChat: boolean;
@@ -45,7 +45,6 @@ export function readTextAnswer(
   if (scan.read(body) !== null || scan.hasDuplicate) return null;
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
-  // Some servers answer 200 with an error.
   if (isBroken || isError(scan)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];

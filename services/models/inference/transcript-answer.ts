@@ -7,8 +7,8 @@ import { toOneLine } from '../bytes/sse.ts';
 import { isError } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
-import { canTranscriptUse, type UsageBound } from './usage-bound.ts';
-import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+import { canTranscriptUse, measuresOf, type UsageBound } from './usage-bound.ts';
+import type { WholeAnswer } from './whole-answer-reader.ts';
 
 /** What is known about the audio of a call; the upstream's report is checked against it. */
 export type Heard = {
@@ -55,7 +55,6 @@ export function readTranscript(
 ): WholeAnswer | null {
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
-  // Some servers answer 200 with an error.
   if (isJson && isError(scan)) return null;
   if (asEvents && scan.hasDuplicate) return null;
   const forward = asEvents ? eventsOf(scan) : isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];

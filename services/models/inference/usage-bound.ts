@@ -1,7 +1,17 @@
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
 import type { DisbelievedReport } from '../metering/metered-call.ts';
-import { measuresOf } from './whole-answer-reader.ts';
+
+/**
+ * The measures in a reported usage; without audio if it states no length. A total reported alone counts as input: this is how some
+ * upstreams report an embedding's tokens.
+ */
+export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
+  inputTokens: usage.inputTokens ?? (usage.outputTokens === null ? usage.totalTokens : 0),
+  cachedInputTokens: usage.cachedInputTokens,
+  outputTokens: usage.outputTokens ?? 0,
+  ...(usage.audioMs === null ? undefined : { audioMs: usage.audioMs }),
+});
 
 /** The most that a transcript can use for each half minute of audio: models hear it in such windows, however short the last one is. */
 const windowMs = 30_000;

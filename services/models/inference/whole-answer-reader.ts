@@ -2,24 +2,11 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { GrowingBuffer } from '../bytes/growing-buffer.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
-import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
-import type { Measures } from '../domain/price.ts';
 import { gatheredBytesMax } from '../upstream/http1/response-parser.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
-
-/**
- * The measures in a reported usage; without audio if it states no length. A total reported alone counts as input: this is how some
- * upstreams report an embedding's tokens.
- */
-export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
-  inputTokens: usage.inputTokens ?? (usage.outputTokens === null ? usage.totalTokens : 0),
-  cachedInputTokens: usage.cachedInputTokens,
-  outputTokens: usage.outputTokens ?? 0,
-  ...(usage.audioMs === null ? undefined : { audioMs: usage.audioMs }),
-});
 
 /** A whole answer as the client gets it, and what it used. */
 export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'forwardWith' | 'reported' | 'counted'>;

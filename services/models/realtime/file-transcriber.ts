@@ -8,7 +8,8 @@ import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
 import { exchangeError, failedAsSaid, failedBy, upstreamFault } from '../inference/upstream-errors.ts';
-import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
+import { measuresOf } from '../inference/usage-bound.ts';
+import { WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
 import { joinSamples, sampleRateOf, samplesMs, wavFile } from './pcm.ts';
 import type { SessionConfig } from './session-config.ts';
@@ -130,7 +131,6 @@ function readAnswer(body: Buffer, audioMs: number): Transcript | null {
     return null;
   }
   if (typeof json?.text !== 'string') return null;
-  // Some servers answer 200 with an error.
   if (errorInBody(body) !== null) return null;
   const usage = readUsage(json.usage);
   return {

@@ -4,7 +4,7 @@ import { readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import { upstreamFault } from '../inference/upstream-errors.ts';
-import { measuresOf } from '../inference/whole-answer-reader.ts';
+import { measuresOf } from '../inference/usage-bound.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
 import { Resampler, sampleRateOf, samplesMs, samplesToBytes } from './pcm.ts';
