@@ -82,10 +82,7 @@ test('a relayed session changes its model while its upstream hears no speech, no
   session.say(sessionUpdate('relay'));
   session.say(append(tone(1_000)));
   await session.event('session.updated');
-  const said = (event: object) =>
-    bench.openai.connections
-      .at(-1)!
-      .socket.send(JSON.stringify({ event_id: 'event_upstream', item_id: 'item_1', ...event }));
+  const said = (event: object) => bench.openai.tell({ item_id: 'item_1', ...event });
   said({ type: 'input_audio_buffer.speech_started', audio_start_ms: 0 });
   await session.event('input_audio_buffer.speech_started');
   session.say(sessionUpdate('relay/two:x'));
@@ -105,8 +102,7 @@ test('a relayed session changes its model once the speech that its upstream hear
   session.say(sessionUpdate('relay'));
   session.say(append(tone(1_000)));
   await session.event('session.updated');
-  const started = { type: 'input_audio_buffer.speech_started', item_id: 'item_1', audio_start_ms: 0 };
-  bench.openai.connections.at(-1)!.socket.send(JSON.stringify({ event_id: 'event_upstream', ...started }));
+  bench.openai.tell({ type: 'input_audio_buffer.speech_started', item_id: 'item_1', audio_start_ms: 0 });
   await session.event('input_audio_buffer.speech_started');
   session.say({ type: 'input_audio_buffer.clear' });
   session.say(sessionUpdate('relay/two:x'));

@@ -16,7 +16,11 @@ type RealtimeUpstream = AsyncDisposable & {
   connections: { request: IncomingMessage; said: Event[]; socket: WebSocket; closed: boolean }[];
   /** The usage in completed events; null for none. */
   usage: object | null;
+  /** Says events to the client that connected last. */
+  tell(...events: object[]): void;
 };
+
+const usualUsage = { type: 'tokens', total_tokens: 15, input_tokens: 10, output_tokens: 5 };
 
 /** An upstream that speaks a realtime protocol as published: each commit is transcribed to its length in bytes. */
 async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<RealtimeUpstream> {
@@ -28,7 +32,10 @@ async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<Realti
   const upstream: RealtimeUpstream = {
     url: '',
     connections: [],
-    usage: { type: 'tokens', total_tokens: 15, input_tokens: 10, output_tokens: 5 },
+    usage: usualUsage,
+    tell(...events) {
+      for (const event of events) upstream.connections.at(-1)!.socket.send(JSON.stringify(event));
+    },
     async [Symbol.asyncDispose]() {
       for (const client of sockets.clients) client.terminate();
       sockets.close();
@@ -58,7 +65,7 @@ async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<Realti
   return upstream;
 }
 
-/** With an upstream of each dialect, which forget their connections when the bench is renewed. */
+/** With an upstream of each dialect, which are as they were at first when the bench is renewed. */
 export type RealtimeBench = InferenceBench & { openai: RealtimeUpstream; vllm: RealtimeUpstream };
 
 /** A gateway in front of upstreams of realtime sessions: the models `relay` and `relay/two:x` on OpenAI's, `vllm` on vLLM's. */
@@ -80,8 +87,10 @@ export async function startRealtimeBench(options?: TestGatewayOptions): Promise<
     vllm,
     async renew() {
       await renew();
-      openai.connections.length = 0;
-      vllm.connections.length = 0;
+      for (const upstream of [openai, vllm]) {
+        upstream.connections.length = 0;
+        upstream.usage = usualUsage;
+      }
     },
     async [Symbol.asyncDispose]() {
       await close();
