@@ -40,7 +40,7 @@ export const organizationEventTypes = [
 ] as const;
 
 /** What can happen to the platform itself. */
-export const platformEventTypes = [
+const platformEventTypes = [
   'catalog_imported',
   'coupon_created',
   'coupon_disabled',
