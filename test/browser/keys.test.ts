@@ -2,6 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
+import { ok } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -165,6 +166,20 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   await its.page.getByRole('main').getByText('Revoked').nth(1).waitFor();
   expect(await its.page.getByRole('button', { name: 'Rotate' }).count()).toBe(0);
   await its.close();
+});
+
+test('the page of a key names the models and addresses it is restricted to, since a touch screen shows no tooltips', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?search=Nightly');
+  await page.getByRole('link', { name: 'Nightly evaluation' }).click();
+  const fact = (name: string) => page.locator('dt', { hasText: name }).locator('xpath=following-sibling::dd').first();
+  await fact('Models').waitFor();
+  const { data } = await ok(portal.gateway, 'GET', '/api-keys?search=Nightly', portal.world.people.owner.token);
+  const [{ model_allowlist, ip_allowlist }] = data;
+  const listed = async (name: string) => (await fact(name).innerText()).split('\n');
+  expect([await listed('Models'), await listed('Addresses')]).toEqual([model_allowlist, ip_allowlist]);
+  expect(await fact('Daily cap').innerText()).toBe('None');
+  await close();
 });
 
 test('whoever pastes a leaked secret into a search finds its key, and the secret is in no address', async () => {

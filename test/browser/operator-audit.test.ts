@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { asTableOwner } from '../support/people.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
@@ -118,6 +119,44 @@ test('an operator has the audit chains verified, and is told the first event tha
   await verify.click();
   await page.getByText('The chain is intact').waitFor();
   await close();
+});
+
+test('what happened to a key, and what somebody did, is one step from the key and from each of their events', async () => {
+  const { url, gateway } = portal;
+  const session = await gateway.login(users.owner);
+  const key = await gateway.createKey(session, { name: 'Traced key' });
+  const { status } = await gateway.call('PATCH', `/api/v1/api-keys/${key.id}`, session, { spend_cap_usd: 3 });
+  expect(status).toBe(200);
+  const { page, close } = await openPage(browser);
+  const events = page.getByRole('table', { name: 'Audit events' });
+  const shown = () => events.locator('td[data-label="Event"]').allInnerTexts();
+  const ofKey = ['api_key_scope_updated', 'api_key_created'];
+  await waitFor(
+    async () => (await gateway.call('GET', `/api/v1/audit-events?target_id=${key.id}`, session)).json.data.length === 2,
+    { description: 'the events of the key' },
+  );
+  await signIn(page, url, users.owner, `/keys/${key.id}`);
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Audit events' }).click();
+  await expect.poll(shown).toEqual(ofKey);
+  // The key is named where its event says how.
+  await events.getByRole('row').filter({ hasText: 'api_key_created' }).getByText('Traced key').first().waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await expect.poll(async () => (await shown()).length).toBeGreaterThan(2);
+  await events.getByRole('link', { name: users.member.email }).first().click();
+  await expect
+    .poll(async () => new Set(await events.locator('td[data-label="By"]').allInnerTexts()))
+    .toEqual(new Set([`User\n${users.member.email}\n127.0.0.1`]));
+  await page.getByText(`Only events by ${users.member.email}`).waitFor();
+  await close();
+
+  const operator = await openPage(browser);
+  await signIn(operator.page, url, users.operator, '/operator/keys?search=Traced');
+  await operator.page.getByRole('button', { name: /^Actions for/ }).click();
+  await operator.page.getByRole('menuitem', { name: 'Audit events' }).click();
+  const seen = operator.page.getByRole('table', { name: 'Audit events' }).locator('td[data-label="Event"]');
+  await expect.poll(() => seen.allInnerTexts()).toEqual(ofKey);
+  await operator.close();
 });
 
 test('every kind of audit event can be filtered by, and so can days', async () => {

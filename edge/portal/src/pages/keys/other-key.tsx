@@ -1,4 +1,4 @@
-import { useClaims, useGet, useMayChange } from '../../api/hooks.ts';
+import { useClaims, useGet, useIsAdmin, useMayChange } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, Member } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
@@ -13,6 +13,7 @@ import { KeyStatus } from './key-badges.tsx';
 /** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
 export function OtherKey({ id }: { id: string }) {
   const { userId } = useClaims();
+  const isAdmin = useIsAdmin();
   const mayChange = useMayChange();
   const report = useGet<KeyAnalytics>(`/usage/api-keys/${id}/analytics`, undefined, { keepPrevious: false });
   const key = report.data;
@@ -48,9 +49,16 @@ export function OtherKey({ id }: { id: string }) {
       }
       actions={
         key?.key_name != null && (
-          <ButtonLink href={`/usage?by=request&key=${id}${isTeammates ? '&scope=tenant' : ''}`}>
-            Requests and costs
-          </ButtonLink>
+          <>
+            <ButtonLink icon="chart" href={`/usage?by=request&key=${id}${isTeammates ? '&scope=tenant' : ''}`}>
+              Requests and costs
+            </ButtonLink>
+            {isAdmin && (
+              <ButtonLink icon="log" href={`/audit?target=${id}`}>
+                Audit events
+              </ButtonLink>
+            )}
+          </>
         )
       }
     >

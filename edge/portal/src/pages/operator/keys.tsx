@@ -2,8 +2,7 @@ import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
-import { Link } from '../../router/link.tsx';
-import { usePageParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -11,28 +10,34 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Menu } from '../../ui/menu.tsx';
+import { Narrowed } from '../../ui/narrowed.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedTable } from '../../ui/paged-table.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
-import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { KeyStatus, RestrictionBadges } from '../keys/key-badges.tsx';
 import { callsOfKey } from './calls.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
-import { OrganizationName } from './organization-name.tsx';
+import { OrganizationName, useOrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminKey } from './types.ts';
 import { useEmails } from './use-emails.ts';
+import { UserLink } from './user-link.tsx';
 
 export function OperatorKeys() {
   const search = useSearch();
   const [limiting, setLimiting] = useState<AdminKey | null>(null);
   const [revoking, setRevoking] = useState<AdminKey | null>(null);
   const [page, setPage] = usePageParameter();
-  const keys = useGet<List<AdminKey>>('/admin/keys', { page, limit: 20, search });
-  const emails = useEmails(keys.data?.data.map((key) => key.user_id) ?? []);
+  const [organization, setOrganization] = useSearchParameter('organization', '');
+  const [user, setUser] = useSearchParameter('user', '');
+  const organizationName = useOrganizationName(organization === '' ? null : organization);
+  const query = { search, tenant_id: organization, user_id: user };
+  const keys = useGet<List<AdminKey>>('/admin/keys', { page, limit: 20, ...query });
+  const owners = keys.data?.data.map((key) => key.user_id) ?? [];
+  const emails = useEmails(user === '' ? owners : [user, ...owners]);
   const columns: readonly Column<AdminKey>[] = [
     {
       name: 'Key',
@@ -51,7 +56,13 @@ export function OperatorKeys() {
       cell: (key) => (
         <>
           <OrganizationName id={key.tenant_id} />
-          <KeyOwner apiKey={key} email={emails.get(key.user_id)} />
+          <UserLink
+            tenantId={key.tenant_id}
+            id={key.user_id}
+            email={emails.get(key.user_id)}
+            // Tall and far enough from the link above to be hit with a finger.
+            className="mt-1 text-xs leading-6 text-faint"
+          />
         </>
       ),
     },
@@ -106,15 +117,18 @@ export function OperatorKeys() {
       name: '',
       end: true,
       cell: (key) => {
-        const calls = { label: 'Calls', icon: 'pulse', href: callsOfKey(key) } as const;
+        const links = [
+          { label: 'Calls', icon: 'pulse', href: callsOfKey(key) },
+          { label: 'Audit events', icon: 'log', href: `/operator/audit?target=${key.id}` },
+        ] as const;
         return (
           <Menu
             trigger={<IconButton icon="more" label={`Actions for ${distinctName(key)}`} />}
             items={
               key.status === 'revoked'
-                ? [calls]
+                ? links
                 : [
-                    calls,
+                    ...links,
                     { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
                     'line',
                     { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => setRevoking(key) },
@@ -130,7 +144,13 @@ export function OperatorKeys() {
       title="All keys"
       description="The keys of every organization. Nobody can see their secrets, not even operators."
     >
-      <SearchBox label="Search keys" placeholder="Search by name or preview" />
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+        <SearchBox label="Search keys" placeholder="Search by name or preview" />
+        {organization !== '' && (
+          <Narrowed onAll={() => setOrganization('')}>Only keys of {organizationName ?? 'one organization'}</Narrowed>
+        )}
+        {user !== '' && <Narrowed onAll={() => setUser('')}>Only keys of {emails.get(user) ?? 'one user'}</Narrowed>}
+      </div>
       <Card flush>
         <Loaded of={keys}>
           {(list) => (
@@ -148,20 +168,6 @@ export function OperatorKeys() {
       {limiting !== null && <KeyRateLimitsDialog apiKey={limiting} onClose={() => setLimiting(null)} />}
       {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
     </Page>
-  );
-}
-
-/** A link to the user whose key it is: their address, or their id until the address is known. */
-function KeyOwner({ apiKey: { tenant_id, user_id }, email }: { apiKey: AdminKey; email: string | undefined }) {
-  return (
-    <Link
-      href={`/operator/organizations/${tenant_id}?tab=members&search=${user_id}`}
-      // Tall and far enough from the link above to be hit with a finger.
-      className="mt-1 block w-44 max-w-full truncate text-xs leading-6 text-faint hover:underline"
-      title={email ?? user_id}
-    >
-      {email ?? <ShortId id={user_id} />}
-    </Link>
   );
 }
 

@@ -4,7 +4,8 @@ import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { addDays } from '../../format/time.ts';
-import { usePageParameter, useSearchParameter } from '../../router/router.ts';
+import { Link } from '../../router/link.tsx';
+import { searchWith, usePageParameter, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { classNames } from '../../ui/class-names.ts';
@@ -14,7 +15,9 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { NameParts } from '../../ui/name-parts.tsx';
+import { Narrowed } from '../../ui/narrowed.tsx';
 import { PagedTable } from '../../ui/paged-table.tsx';
+import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
@@ -44,13 +47,18 @@ export function AuditList({
   showOrganization,
   children,
 }: AuditListProps) {
+  const { path: place } = usePlace();
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [sequence, setSequence] = useSearchParameter('sequence', '');
+  const [actor, setActor] = useSearchParameter('actor', '');
+  const [target, setTarget] = useSearchParameter('target', '');
   const [days, setDays] = useDays();
   const query = {
     type,
     tenant_id: tenantId,
+    actor_id: actor,
+    target_id: target,
     // Anything that is not an event number, such as one still being typed, does not filter.
     sequence: /^[1-9]\d{0,14}$/.test(sequence) ? sequence : '',
     occurred_from: days.start,
@@ -58,8 +66,10 @@ export function AuditList({
     occurred_before: days.end === '' ? '' : addDays(days.end, 1),
   };
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
-  const people = usePeople(events.data?.data.flatMap(peopleOf) ?? []);
-  const nameOf = (id: string) => people.get(id) ?? names?.get(id);
+  const shown = events.data?.data ?? [];
+  const people = usePeople(shown.flatMap(peopleOf));
+  const named = new Map(shown.toReversed().flatMap(namedIn));
+  const nameOf = (id: string) => people.get(id) ?? names?.get(id) ?? named.get(id);
   const isNarrowed = Object.values(query).some((value) => value !== '');
   return (
     <>
@@ -81,6 +91,12 @@ export function AuditList({
           className="h-9 w-28 rounded-md border border-edge bg-surface px-3 text-base tabular"
         />
         <DayFilter days={days} onChange={setDays} />
+        {actor !== '' && (
+          <Narrowed onAll={() => setActor('')}>Only events by {nameOf(actor) ?? <ShortId id={actor} />}</Narrowed>
+        )}
+        {target !== '' && (
+          <Narrowed onAll={() => setTarget('')}>Only events on {nameOf(target) ?? <ShortId id={target} />}</Narrowed>
+        )}
       </div>
       <Card flush>
         <Loaded of={events}>
@@ -90,7 +106,7 @@ export function AuditList({
               wordy
               list={list}
               onPage={setPage}
-              columns={columnsWith({ nameOf, showOrganization })}
+              columns={columnsWith({ nameOf, showOrganization, path: place })}
               rowKey={(event) => event.id}
               empty={
                 isNarrowed ? (
@@ -111,13 +127,31 @@ export function AuditList({
 const peopleOf = ({ actor, target }: AuditEvent): string[] =>
   [actor, target].flatMap(({ type, id }) => (id !== null && ['user', 'operator'].includes(type) ? [id] : []));
 
+/** The name of an event's target, by its id, if the event says it: that of a key that is made or deleted, for instance. */
+const namedIn = ({ target, changes }: AuditEvent): [string, string][] => {
+  const name = changes?.after?.name ?? changes?.before?.name;
+  return target.id !== null && typeof name === 'string' ? [[target.id, name]] : [];
+};
+
 const columnsWith = ({
   nameOf,
   showOrganization,
+  path,
 }: Pick<AuditListProps, 'showOrganization'> & {
   nameOf: (id: string) => string | undefined;
+  /** Of the page. */
+  path: string;
 }): readonly Column<AuditEvent>[] => {
-  const show = (id: string | null) => id !== null && <Name id={id} name={nameOf(id)} />;
+  const show = (parameter: 'actor' | 'target', id: string | null) =>
+    id !== null && (
+      <Link
+        href={path + searchWith({ [parameter]: id, page: null })}
+        title={`Only events ${parameter === 'actor' ? 'by' : 'on'} ${id}`}
+        className="inline-block min-h-6 hover:underline"
+      >
+        <Name id={id} name={nameOf(id)} />
+      </Link>
+    );
   return [
     { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
     {
@@ -151,9 +185,9 @@ const columnsWith = ({
     {
       name: 'By',
       cell: (event) => (
-        <span className="block wrap-anywhere lg:min-w-40" title={event.actor.id ?? undefined}>
+        <span className="block wrap-anywhere lg:min-w-40">
           <span className="block capitalize">{event.actor.type.replace('_', ' ')}</span>
-          {show(event.actor.id)}
+          {show('actor', event.actor.id)}
           {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
         </span>
       ),
@@ -161,8 +195,8 @@ const columnsWith = ({
     {
       name: 'On',
       cell: (event) => (
-        <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
-          {event.target.type.replace('_', ' ')} <span className="block">{show(event.target.id)}</span>
+        <span className="block min-w-28 wrap-anywhere">
+          {event.target.type.replace('_', ' ')} <span className="block">{show('target', event.target.id)}</span>
         </span>
       ),
     },
@@ -174,12 +208,16 @@ const columnsWith = ({
 export function Name({ id, name }: { id: string; name: string | undefined }) {
   if (name !== undefined)
     return (
-      <span className="text-xs text-soft">
+      <span className="line-clamp-3 text-xs text-soft">
         <Email address={name} />
       </span>
     );
   return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
 }
+
+/** The first of several names, so that a row stays low: what is new has many fields. */
+const summaryOf = (names: readonly string[]): string =>
+  names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${formatCount(names.length - 2)} more` : names.join(', ');
 
 /** The changed fields, before and after. */
 function Changes({ changes }: { changes: AuditEvent['changes'] }) {
@@ -190,7 +228,7 @@ function Changes({ changes }: { changes: AuditEvent['changes'] }) {
   return (
     <details className="min-w-0">
       <summary className="text-soft hover:text-ink">
-        <NameParts name={names.join(', ')} />
+        <NameParts name={summaryOf(names)} />
       </summary>
       <dl className="mt-1.5 grid gap-1.5 text-xs">
         {names.map((name) => (
