@@ -329,6 +329,35 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
+test('an admin is led from a request to its charge, and back to all transactions; a member, who sees none, is not', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin, '/usage?by=request&scope=tenant&status=success');
+  const open = page.getByRole('button', { name: /^Request of/ }).nth(3);
+  const model = await page.locator('td[data-label="Model"]').nth(3).textContent();
+  await open.click();
+  const cost = page.getByRole('dialog').locator('dt', { hasText: 'Cost' }).locator('xpath=following-sibling::dd');
+  const paid = await cost.textContent();
+  await page.getByRole('dialog').getByRole('link', { name: 'Show charge' }).click();
+  const charges = page.getByRole('table', { name: 'Transactions' }).locator('tbody tr');
+  await charges.first().waitFor();
+  const shown = async (column: string) => charges.locator(`td[data-label="${column}"]`).allTextContents();
+  expect([await shown('Description'), await shown('Amount')]).toEqual([[model], [`\u2212${paid}`]]);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await expect.poll(() => charges.count()).toBeGreaterThan(1);
+  expect(new URL(page.url()).search).toBe('?tab=transactions');
+  await close();
+
+  const member = await openPage(browser);
+  await signIn(member.page, portal.url, users.member, '/usage?by=request&status=success');
+  await member.page
+    .getByRole('button', { name: /^Request of/ })
+    .first()
+    .click();
+  await member.page.getByRole('dialog').getByText(/^req_/).waitFor();
+  expect(await member.page.getByRole('dialog').getByRole('link').count()).toBe(0);
+  await member.close();
+});
+
 test('a request is found by its id, of whatever day and key, and one that is not there says where was searched', async () => {
   const { url, gateway } = portal;
   const session = await gateway.login(users.member);
@@ -355,7 +384,7 @@ test('a request is found by its id, of whatever day and key, and one that is not
   await close();
 });
 
-test('a looked-up request names its key though that has no usage in the range, and the filters, which it need not meet, are off meanwhile', async () => {
+test('a looked-up request names its key, also in its file, though that has no usage in the range, and the filters, which it need not meet, are off meanwhile', async () => {
   const { url, gateway, world } = portal;
   const history = '/api/v1/usage/history?scope=tenant&limit=500';
   const { data } = (await gateway.call('GET', history, world.people.owner.token)).json;
@@ -369,6 +398,11 @@ test('a looked-up request names its key though that has no usage in the range, a
   await page.getByLabel('Request id').fill(request_id);
   const found = page.getByRole('table', { name: 'Requests' }).locator('td[data-label="Key"]');
   await expect.poll(() => found.allTextContents()).toEqual(['Checkout production']);
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'CSV of this page' }).click();
+  expect(readFileSync(await (await download).path(), 'utf8')).toMatch(
+    /,Checkout production,sk-proj-\w{4}\.\.\.\w{4}\r\n/,
+  );
   const chosen = async () => [await key.inputValue(), await status.inputValue()];
   expect([await key.isDisabled(), await status.isDisabled(), await chosen()]).toEqual([true, true, ['', '']]);
   await page.getByLabel('Request id').fill('');

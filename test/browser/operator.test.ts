@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -370,6 +370,66 @@ test('an operator sees all calls of a key, as after a leak', async () => {
   expect(new Set(await rows.locator('td[data-label="Organization"]').allInnerTexts())).toEqual(
     new Set(['Northwind Robotics']),
   );
+  await close();
+});
+
+test('an operator sees what a call used, and is led from it to its charge, which can be refunded, and to all calls of its key', async () => {
+  const { url, gateway, world } = portal;
+  const history = `/api/v1/usage/history?scope=tenant&limit=100&success=true&api_key_id=${world.keyId}`;
+  const calls = (await gateway.call('GET', history, await gateway.login(users.owner))).json.data;
+  const call = calls.find(({ cost_usd }: { cost_usd: number }) => cost_usd > 0);
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, url, users.operator, `/operator/calls?search=${call.request_id}`);
+  await page.getByRole('button', { name: /^Request of/ }).click();
+  const shown = dialog(page);
+  await shown.getByRole('link', { name: users.owner.email }).waitFor();
+  expect(await shown.textContent()).toMatch(/HTTP status200.*Input tokens[\d,]+/);
+  await shown.getByRole('link', { name: 'Charge and refund' }).click();
+  const charges = page.getByRole('table', { name: 'Transactions' }).locator('tbody tr');
+  await charges.first().waitFor();
+  expect(await charges.locator('td[data-label="Description"]').allTextContents()).toEqual([call.model]);
+  await charges.getByRole('button', { name: /^Refund \$/ }).click();
+  await dialog(page).getByLabel('Reason').fill('It answered nonsense');
+  await dialog(page).getByRole('button', { name: 'Refund', exact: true }).click();
+  await page.getByText('was refunded as credit').first().waitFor();
+  // The list is again that of all transactions, the refund among them.
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await row(page, 'It answered nonsense').waitFor();
+  await page.goBack();
+  await page.getByRole('button', { name: /^Request of/ }).click();
+  await shown.getByRole('link', { name: `…${world.keyId.slice(-8)}` }).click();
+  const rows = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
+  await expect.poll(() => rows.count()).toBeGreaterThan(10);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('an operator is led from an organization to its keys and calls, and from a member to theirs', async () => {
+  const { url, gateway, world } = portal;
+  const member = await gateway.login(users.member);
+  const { data: own } = (await gateway.call('GET', '/api/v1/api-keys?limit=100', member)).json;
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.operator, `/operator/organizations/${world.people.tenantId}`);
+  await page.getByRole('main').getByRole('link', { name: 'Calls', exact: true }).click();
+  await page.getByRole('heading', { name: 'Calls of Northwind Robotics' }).waitFor();
+  const calls = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
+  await calls.first().waitFor();
+  await page.goBack();
+  await page.getByRole('link', { name: 'Keys', exact: true }).click();
+  await page.getByText('Only keys of Northwind Robotics').waitFor();
+  const previews = page.getByRole('table', { name: 'Keys' }).locator('tbody tr code');
+  await expect.poll(() => previews.count()).toBeGreaterThan(own.length);
+  await page.goBack();
+  await page.getByRole('tab', { name: 'Members' }).click();
+  await page.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
+  await page.getByRole('menuitem', { name: 'Keys' }).click();
+  await page.getByText(`Only keys of ${users.member.email}`).waitFor();
+  await expect
+    .poll(() => previews.allTextContents())
+    .toEqual(own.map(({ key_preview }: { key_preview: string }) => key_preview));
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await expect.poll(() => previews.count()).toBeGreaterThan(own.length);
+  expect(await page.getByRole('heading', { level: 1 }).evaluate((title) => title.matches(':focus'))).toBe(true);
   await close();
 });
 

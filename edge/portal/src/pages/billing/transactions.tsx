@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
-import type { List, Transaction } from '../../api/types.ts';
+import type { List, Transaction, UsageEvent } from '../../api/types.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -9,14 +9,18 @@ import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
+import { Narrowed } from '../../ui/narrowed.tsx';
 import { PagedTable } from '../../ui/paged-table.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
+/** The query of a page with tabs that shows only the charge of one call. */
+export const chargeQuery = ({ id }: Pick<UsageEvent, 'id'>): string => `?tab=transactions&call=${id}`;
+
 type TransactionsProps = {
   /** Where the API has the list. */
   path: string;
-  /** Whether the list can be filtered by type and days. */
+  /** Whether the list can be filtered by type and days, or to the charge of one call. */
   narrowed?: boolean;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
@@ -27,7 +31,9 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [days, setDays] = useDays();
-  const query = narrowed ? { type, start_date: days.start, end_date: days.end } : {};
+  const [call, setCall] = useSearchParameter('call', '');
+  const filters = call === '' ? { type, start_date: days.start, end_date: days.end } : { usage_event_id: call };
+  const query = narrowed ? filters : {};
   const transactions = useGet<List<Transaction>>(path, { page, limit: 25, ...query });
   return (
     <Loaded of={transactions}>
@@ -37,12 +43,15 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
           title="Transactions"
           action={
             <div className="flex flex-wrap items-center gap-2">
-              {narrowed && (
-                <>
-                  <DayFilter days={days} onChange={setDays} />
-                  <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
-                </>
-              )}
+              {narrowed &&
+                (call === '' ? (
+                  <>
+                    <DayFilter days={days} onChange={setDays} />
+                    <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
+                  </>
+                ) : (
+                  <Narrowed onAll={() => setCall('')}>Only the charge of one call</Narrowed>
+                ))}
               <CsvButton
                 file="transactions.csv"
                 columns={csvColumns}
@@ -59,7 +68,11 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             columns={action === undefined ? columns : [...columns, { name: '', end: true, cell: action }]}
             rowKey={(row) => row.id}
             empty={
-              Object.values(query).every((value) => value === '') ? (
+              narrowed && call !== '' ? (
+                <EmptyState icon="search" title="Nothing was charged for this call">
+                  A call is charged within seconds of its end, if it cost something.
+                </EmptyState>
+              ) : Object.values(query).every((value) => value === '') ? (
                 <EmptyState icon="card" title="No transactions yet">
                   Credit, paid invoices and every call that costs something appear here.
                 </EmptyState>

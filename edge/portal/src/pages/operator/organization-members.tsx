@@ -130,21 +130,26 @@ const columnsOf = (myId: string, ask: (user: AdminUser, question: Question) => v
   {
     name: '',
     end: true,
-    cell: (user) =>
-      user.id !== myId && (
-        <Menu
-          trigger={<IconButton icon="more" label={`Actions for ${user.email}`} />}
-          items={[
-            { label: power(user).act, icon: 'shield', onSelect: () => ask(user, power(user)) },
-            'line',
-            {
-              label: activity(user).act,
-              icon: 'people',
-              danger: user.is_active,
-              onSelect: () => ask(user, activity(user)),
-            },
-          ]}
-        />
-      ),
+    cell: (user) => (
+      <Menu
+        trigger={<IconButton icon="more" label={`Actions for ${user.email}`} />}
+        items={[
+          { label: 'Keys', icon: 'key', href: `/operator/keys?user=${user.id}` },
+          { label: 'Audit events', icon: 'log', href: `/operator/audit?actor=${user.id}` },
+          ...(user.id === myId
+            ? []
+            : ([
+                'line',
+                { label: power(user).act, icon: 'shield', onSelect: () => ask(user, power(user)) },
+                {
+                  label: activity(user).act,
+                  icon: 'people',
+                  danger: user.is_active,
+                  onSelect: () => ask(user, activity(user)),
+                },
+              ] as const)),
+        ]}
+      />
+    ),
   },
 ];

@@ -4,7 +4,7 @@ import { formatCount, formatUsd } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, ButtonLink } from '../../ui/button.tsx';
 import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -36,9 +36,17 @@ export function OperatorOrganization({ parameters }: PageParameters) {
       badge={data?.status === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined}
       actions={
         data === undefined ? undefined : (
-          <Button look={data.status === 'suspended' ? 'primary' : 'secondary'} onClick={() => setChanging(true)}>
-            {data.status === 'suspended' ? 'Restore' : 'Suspend'}
-          </Button>
+          <>
+            <ButtonLink icon="key" href={`/operator/keys?organization=${data.id}`}>
+              Keys
+            </ButtonLink>
+            <ButtonLink icon="pulse" href={`/operator/calls?organization=${data.id}`}>
+              Calls
+            </ButtonLink>
+            <Button look={data.status === 'suspended' ? 'primary' : 'secondary'} onClick={() => setChanging(true)}>
+              {data.status === 'suspended' ? 'Restore' : 'Suspend'}
+            </Button>
+          </>
         )
       }
     >

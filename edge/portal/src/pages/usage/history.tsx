@@ -1,9 +1,10 @@
 import { useState } from 'react';
-import { useGet } from '../../api/hooks.ts';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
+import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -14,9 +15,9 @@ import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { chargeQuery } from '../billing/transactions.tsx';
 import { Narrowing } from './narrowing.tsx';
-import { RequestDialog, RequestStatus } from './request-dialog.tsx';
+import { RequestDialog, RequestStatus, RequestTime } from './request-dialog.tsx';
 
 const rowsPerPage = 25;
 const csvColumns = [
@@ -71,6 +72,7 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
   const [outcome, setOutcome] = useSearchParameter(outcomeParameter, '');
   const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
+  const isAdmin = useIsAdmin();
   // One that is looked up may be of any day, model and key, so that the filters are off.
   const isLookUp = requestId !== '';
   const isNarrowed = [model, key, endpoint, outcome].some((filter) => filter !== '');
@@ -96,8 +98,9 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
     enabled: isUnused,
     keepPrevious: false,
   });
+  const unusedKey = (id: string | null) => (isUnused && id === otherKey ? other.data : undefined);
   const keyName = (id: string | null): string => {
-    const { key_name = null, key_deleted } = (isUnused && id === otherKey ? other.data : undefined) ?? {};
+    const { key_name = null, key_deleted } = unusedKey(id) ?? {};
     if (key_name === null) return nameOfUsed(id);
     return key_deleted ? `${key_name} (deleted)` : key_name;
   };
@@ -105,12 +108,7 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
     {
       name: 'Time',
       sortBy: (event) => event.occurred_at,
-      cell: (event) => (
-        <button type="button" className="text-left font-medium hover:underline" onClick={() => setOpen(event)}>
-          <span className="sr-only">Request of </span>
-          <Time value={event.occurred_at} />
-        </button>
-      ),
+      cell: (event) => <RequestTime event={event} onOpen={() => setOpen(event)} />,
     },
     { name: 'Model', cell: (event) => <MonoName name={event.model} /> },
     { name: 'Endpoint', cell: (event) => <MonoName name={event.endpoint} /> },
@@ -182,10 +180,16 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
             file="requests.csv"
             columns={csvColumns}
             rows={(events.data?.data ?? []).map((event) => {
-              const { api_key_name = null, api_key_preview = null } = usedKeys.get(event.api_key_id) ?? {};
-              return { ...event, api_key_name, api_key_preview };
+              const { api_key_name, api_key_preview } = usedKeys.get(event.api_key_id) ?? {};
+              const { key_name = null, key_preview = null } = unusedKey(event.api_key_id) ?? {};
+              return {
+                ...event,
+                api_key_name: api_key_name ?? key_name,
+                api_key_preview: api_key_preview ?? key_preview,
+              };
             })}
-            disabled={events.isPlaceholderData}
+            // Until then it would lack the names of keys.
+            disabled={events.isPlaceholderData || summary === undefined || (isUnused && other.isPending)}
           />
         </div>
       }
@@ -218,7 +222,18 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
           </>
         )}
       </Loaded>
-      {open !== null && <RequestDialog event={open} by={keyName(open.api_key_id)} onClose={() => setOpen(null)} />}
+      {open !== null && (
+        <RequestDialog
+          event={open}
+          by={keyName(open.api_key_id)}
+          action={
+            isAdmin && open.cost_usd > 0 ? (
+              <ButtonLink href={`/billing${chargeQuery(open)}`}>Show charge</ButtonLink>
+            ) : undefined
+          }
+          onClose={() => setOpen(null)}
+        />
+      )}
     </Card>
   );
 }

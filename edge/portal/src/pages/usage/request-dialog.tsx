@@ -1,14 +1,26 @@
+import type { ReactNode } from 'react';
 import type { UsageEvent } from '../../api/types.ts';
 import { formatDurationMs } from '../../format/number.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Facts, Figures } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Time } from '../../ui/time.tsx';
 import { figuresOf } from './figures.tsx';
 
+type RequestDialogProps = {
+  event: UsageEvent;
+  /** Its key, or what else it was made with. */
+  by: ReactNode;
+  /** What else is known of it. */
+  facts?: readonly (readonly [string, ReactNode])[];
+  /** Where this leads. */
+  action?: ReactNode;
+  onClose: () => void;
+};
+
 /** Everything that is known of one request: by whom, how it ended, what it used and what that cost. */
-export function RequestDialog({ event, by, onClose }: { event: UsageEvent; by: string; onClose: () => void }) {
+export function RequestDialog({ event, by, facts = [], action, onClose }: RequestDialogProps) {
   return (
     <Dialog open onClose={onClose} title="Request">
       <div className="grid gap-5">
@@ -21,6 +33,7 @@ export function RequestDialog({ event, by, onClose }: { event: UsageEvent; by: s
                 <CopyButton text={event.request_id} />
               </span>,
             ],
+            ...facts,
             ['Time', <Time key="time" value={event.occurred_at} />],
             ['Model', <Code key="model" text={event.model} />],
             ['Endpoint', <Code key="endpoint" text={event.endpoint} />],
@@ -32,8 +45,19 @@ export function RequestDialog({ event, by, onClose }: { event: UsageEvent; by: s
           ]}
         />
         <Figures figures={figuresOf(event)} />
+        {action !== undefined && <DialogActions>{action}</DialogActions>}
       </div>
     </Dialog>
+  );
+}
+
+/** The time of a request in a list, which opens its dialog. */
+export function RequestTime({ event, onOpen }: { event: UsageEvent; onOpen: () => void }) {
+  return (
+    <button type="button" className="text-left font-medium hover:underline" onClick={onOpen}>
+      <span className="sr-only">Request of </span>
+      <Time value={event.occurred_at} />
+    </button>
   );
 }
 
