@@ -434,3 +434,36 @@ test('a job is polled until it ends, and its result fetched once', async () => {
   expect(states.filter((state) => state === 'cancelled')).toHaveLength(1);
   await close();
 });
+
+test('a model that retires between two messages leaves the choice once one is refused, and the conversation goes on with another', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.operator;
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat-mini');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const say = async (text: string) => {
+    await page.getByLabel('Message', { exact: true }).fill(text);
+    await page.getByLabel('Message', { exact: true }).press('Enter');
+  };
+  await say('Hello');
+  await log.getByText(/in total/).waitFor();
+  const announced = await call('POST', '/api/v1/admin/retirements', token, {
+    model: 'sandbox-chat-mini',
+    sunset_at: new Date(Date.now() + 1_000).toISOString(),
+    replacement_model_name: 'sandbox-chat',
+  });
+  expect(announced.status, announced.text).toBe(201);
+  await expect
+    .poll(async () => (await call('GET', '/api/v1/models/sandbox-chat-mini', token)).status, { timeout: 10_000 })
+    .toBe(410);
+  await say('And now?');
+  await page
+    .getByRole('alert')
+    .getByText(/was retired on .* Use `sandbox-chat` instead/)
+    .waitFor();
+  await page.getByText('You cannot use a model called sandbox-chat-mini here. Another one is selected.').waitFor();
+  expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('And now?');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await expect.poll(() => log.getByText(/in total/).count()).toBe(2);
+  await close();
+});

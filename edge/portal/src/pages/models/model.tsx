@@ -14,6 +14,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
+import { catalogRefreshMs } from './catalog-refresh.ts';
 import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
@@ -21,7 +22,10 @@ import { type Language, snippet } from './snippets.ts';
 
 export function ModelPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
-  const model = useGet<Model>(`/models/${encodeURIComponent(id)}`, undefined, { keepPrevious: false });
+  const model = useGet<Model>(`/models/${encodeURIComponent(id)}`, undefined, {
+    keepPrevious: false,
+    refetchIntervalMs: catalogRefreshMs,
+  });
   return (
     <Page
       title={model.data?.display_name ?? id}

@@ -12,11 +12,12 @@ import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
+import { catalogRefreshMs } from './catalog-refresh.ts';
 import { PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 
 export function Models() {
-  const models = useGet<{ data: Model[] }>('/models');
+  const models = useGet<{ data: Model[] }>('/models', undefined, { refetchIntervalMs: catalogRefreshMs });
   const search = useSearch();
   const [operation, setOperation] = useSearchParameter('operation', '');
   return (

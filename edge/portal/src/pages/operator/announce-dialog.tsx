@@ -34,6 +34,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
     sunsetAt,
     successor: kind === 'successor' ? successor : '',
     note: kind === 'note' ? note : '',
+    withdrawnAt: null,
     mailed: false,
   };
   const submit = () =>

@@ -7,6 +7,7 @@ export type Draft = {
   sunsetAt: Date | null;
   successor: string;
   note: string;
+  withdrawnAt: Date | null;
   /** Whether the first mail has been sent, so that the next one is a reminder. */
   mailed: boolean;
 };
@@ -18,6 +19,7 @@ export function draftOf(retirement: AdminRetirement): Draft {
     sunsetAt: retirement.sunset_at === null ? null : new Date(retirement.sunset_at),
     successor: retirement.replacement_model_name ?? '',
     note: retirement.retirement_note ?? '',
+    withdrawnAt: retirement.withdrawn_at === null ? null : new Date(retirement.withdrawn_at),
     mailed: retirement.sunset_at !== null,
   };
 }
@@ -62,8 +64,10 @@ export type TimelinePoint = { at: Date; name: string; past: boolean };
 const minuteMs = 60_000;
 
 /** Everything that happens from the announcement to the end. A point that has passed when the date is set is skipped, not sent late. */
-export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now: Date): TimelinePoint[] {
-  const { deprecatedAt, sunsetAt } = draft;
+export function timelineOf(
+  { deprecatedAt, sunsetAt, withdrawnAt }: Pick<Draft, 'deprecatedAt' | 'sunsetAt' | 'withdrawnAt'>,
+  now: Date,
+): TimelinePoint[] {
   const points = [
     {
       at: deprecatedAt,
@@ -80,5 +84,12 @@ export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now:
       if (days === 0 || at > deprecatedAt) points.push({ at, name });
     }
   }
-  return points.map((point) => ({ ...point, past: point.at.getTime() + minuteMs <= now.getTime() }));
+  const happening =
+    withdrawnAt === null
+      ? points
+      : [
+          ...points.filter(({ at }) => at <= withdrawnAt),
+          { at: withdrawnAt, name: 'Withdrawn: everyone mailed is told that the model stays' },
+        ];
+  return happening.map((point) => ({ ...point, past: point.at.getTime() + minuteMs <= now.getTime() }));
 }

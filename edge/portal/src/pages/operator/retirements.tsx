@@ -18,8 +18,10 @@ import { draftOf, previewHeaders, timelineOf } from './retirement-preview.ts';
 import { Timeline } from './timeline.tsx';
 import type { AdminRetirement } from './types.ts';
 
+const refreshMs = 5000;
+
 export function Retirements() {
-  const retirements = useWholeList<AdminRetirement>('/admin/retirements');
+  const retirements = useWholeList<AdminRetirement>('/admin/retirements', { refetchIntervalMs: refreshMs });
   const [wanted] = useSearchParameter('model', '');
   const [announcing, setAnnouncing] = useState(false);
   return (

@@ -12,7 +12,7 @@ import { Suggestions } from './suggestions.tsx';
 
 type Turn = Message & { note?: string };
 
-export function Chat({ model }: { model: string }) {
+export function Chat({ model, onModelGone }: { model: string; onModelGone: () => void }) {
   const api = useApi();
   const [turns, setTurns] = useState<readonly Turn[]>([]);
   const [text, setText] = useState('');
@@ -70,7 +70,10 @@ export function Chat({ model }: { model: string }) {
       }
       show([...cutOff(finishReason), noteOf(startedAt, firstAt, usage)].join(' · '));
     } catch (failure) {
-      if (failure instanceof ApiError && !abort.signal.aborted) setError(failure);
+      if (failure instanceof ApiError && !abort.signal.aborted) {
+        setError(failure);
+        if (failure.status === 404 || failure.status === 410) onModelGone();
+      }
       if (answer === '' && !abort.signal.aborted) {
         setTurns(turns);
         // The next message may already have been begun.

@@ -8,6 +8,7 @@ import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
+import { catalogRefreshMs } from '../models/catalog-refresh.ts';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
 import { Chat } from './chat.tsx';
@@ -16,7 +17,7 @@ import { Transcribe } from './transcribe.tsx';
 const kinds = { chat: ['chat_completions'], transcribe: ['realtime_transcription', 'audio_transcriptions'] } as const;
 
 export function Playground() {
-  const models = useGet<{ data: Model[] }>('/models');
+  const models = useGet<{ data: Model[] }>('/models', undefined, { refetchIntervalMs: catalogRefreshMs });
   const [wanted, setModel] = useSearchParameter('model', '');
   const [mode, setMode] = useSearchParameter('mode', '');
   const all = models.data?.data ?? [];
@@ -74,7 +75,7 @@ export function Playground() {
                 title={kind === 'chat' ? 'No chat model available' : 'No transcription model available'}
               />
             ) : kind === 'chat' ? (
-              <Chat model={chosen.id} />
+              <Chat model={chosen.id} onModelGone={() => void models.refetch()} />
             ) : (
               <Transcribe model={chosen.id} />
             )}
