@@ -14,7 +14,7 @@ export type PaymentEvent = {
     invoiceId: string | null;
     description: string;
   } | null;
-  /** Money that came in for an organization but that Billing cannot book: in another currency, or too much. Null: none. */
+  /** Money that came in but that Billing cannot book: in another currency, too much, or for what is no id of an organization. Null: none. */
   unbooked: { tenantId: string; amount: number; currency: unknown } | null;
 };
 

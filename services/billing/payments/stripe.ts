@@ -72,8 +72,9 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
   const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
   // Payments for other things share the provider's account.
-  if (amount === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return { payment: null, unbooked: null };
-  if (currency !== 'usd' || amount > centsMax) return { payment: null, unbooked: { tenantId, amount, currency } };
+  if (amount === null || typeof tenantId !== 'string' || tenantId === '') return { payment: null, unbooked: null };
+  if (!isUuid(tenantId) || currency !== 'usd' || amount > centsMax)
+    return { payment: null, unbooked: { tenantId, amount, currency } };
   const payment = {
     id: [object.payment_intent, object.id].find(isId) ?? null,
     tenantId: tenantId.toLowerCase(),

@@ -5,7 +5,7 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
-import { usdJson } from '#shared/money.ts';
+import { usdJson, usdText } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { TransactionEntity } from '../db/entities.ts';
@@ -67,9 +67,12 @@ async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: n
 async function take(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
   await giveDueCredit(sql, [account], nowMs);
   const funds = await lockFunds(sql, [account.tenantId], nowMs);
-  const taken = funds.get(account.tenantId)!.drawLots(-adjustment.amountNanoUsd);
-  if (taken === null)
-    throw gatewayError(ErrorReason.CONFLICT, 'The organization has less credit than this would take.');
+  const own = funds.get(account.tenantId)!;
+  const taken = own.drawLots(-adjustment.amountNanoUsd);
+  if (taken === null) {
+    const left = `The organization has only ${usdText(own.creditNanoUsd)} USD of credit left, less than this would take.`;
+    throw gatewayError(ErrorReason.CONFLICT, left);
+  }
   const posting = {
     ...postingDefaults,
     ...adjustment,

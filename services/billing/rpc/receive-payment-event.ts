@@ -35,7 +35,10 @@ export const receivePaymentEvent =
       const { tenantId, amountNanoUsd } = event.payment;
       const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };
       metrics.paymentUnbooked();
-      logger.error(fields, 'a payment names no organization of this gateway and was not booked');
+      logger.error(
+        fields,
+        'a payment names no organization of this gateway and was not booked: credit it by hand, or refund it',
+      );
       return { duplicate: false, transactionId: '' };
     }
     const result = await sqlTransaction(database, async (sql) => {
@@ -54,7 +57,7 @@ export const receivePaymentEvent =
       metrics.paymentUnbooked();
       logger.error(
         { provider: name, eventId: event.id, ...event.unbooked },
-        'a payment was not booked, for its currency or amount: credit it by hand, or refund it',
+        'a payment was not booked, for its currency, amount or organization: credit it by hand, or refund it',
       );
     }
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');

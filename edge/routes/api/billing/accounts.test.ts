@@ -184,7 +184,7 @@ test('operators end a commitment that was recorded wrongly, begun or not: nothin
   expect((await end(wrong, 'owner')).status).toBe(403);
 });
 
-test('operators reduce credit by no more than what there is', async () => {
+test('operators reduce credit by no more than what there is, and are told how much that is', async () => {
   await edge.purchase(12);
   const adjust = (amount_usd: number, description: string) =>
     edge.call('POST', `${edge.organization}/adjustments`, 'operator', { amount_usd, description });
@@ -195,7 +195,9 @@ test('operators reduce credit by no more than what there is', async () => {
   const { id } = taken.json as { id: string };
   const path = `${edge.organization}/transactions/${id}/refund`;
   expect((await edge.call('POST', path, 'operator', { description: 'no charge' })).status).toBe(404);
-  expect((await adjust(-1e6, 'all')).status).toBe(409);
+  const all = await adjust(-1e6, 'all');
+  expect(all.status).toBe(409);
+  expect(all.json).toMatchObject({ error: { message: expect.stringMatching(/ only 12\.5 USD of credit left/) } });
   expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 12.5 });
   await expectSoundLedger();
 });

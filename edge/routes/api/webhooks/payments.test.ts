@@ -86,16 +86,19 @@ test('money that came in for an organization and cannot be booked is logged as a
   const counted = async () => /^gateway_unbooked_payments_total (\d+)$/m.exec(await registry.metrics())?.[1];
   await receive(payment('evt_nothing', 0));
   await receive(payment('evt_elsewhere', 1_050, 'eur').replaceAll('tenant_id', 'shop'));
+  await receive(payment('evt_blank').replace(edge.tenantId, ''));
   await receive(payment('evt_failed', 1_050, 'eur').replace('succeeded', 'payment_failed'));
   expect(error).not.toHaveBeenCalled();
   expect(await counted()).toBe('0');
   await receive(payment('evt_euros', 1_050, 'eur'));
   for (let times = 0; times < 2; times += 1) await receive(payment('evt_too_much', 100_000_000_001));
-  expect(await counted()).toBe('2');
+  await receive(payment('evt_named').replace(edge.tenantId, 'Second Ltd'));
+  expect(await counted()).toBe('3');
   const { tenantId } = edge;
   expect(error.mock.calls.map(([fields]) => fields)).toEqual([
     { provider: 'stripe', eventId: 'evt_euros', tenantId, amount: 1_050, currency: 'eur' },
     { provider: 'stripe', eventId: 'evt_too_much', tenantId, amount: 100_000_000_001, currency: 'usd' },
+    { provider: 'stripe', eventId: 'evt_named', tenantId: 'Second Ltd', amount: 1_050, currency: 'usd' },
   ]);
 });
 

@@ -46,6 +46,7 @@ export function CreditForm({ path }: { path: string }) {
           <TextField
             label="Amount in USD"
             inputMode="decimal"
+            hint={isAdjustment ? 'Below 0 to deduct.' : undefined}
             value={amount}
             onChange={setAmount}
             error={fieldError(grant.error, 'amount_usd')}
