@@ -153,3 +153,35 @@ test('an edit leaves alone what someone else has changed since its dialog was op
   await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: true, priority: 0 });
   await close();
 });
+
+test('a complaint about what has no place of its own in a form is shown above its fields, and one that has a place only there', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(portal.world.model)}`);
+  const refuse = async (param: string) => {
+    await page.unrouteAll();
+    await page.route('**/api/v1/admin/models/*', (route) =>
+      route.request().method() === 'GET'
+        ? route.fallback()
+        : route.fulfill({
+            status: 400,
+            headers: { 'x-request-id': 'req_refused' },
+            json: { error: { message: `Invalid value for \`${param}\`: not this one.`, param } },
+          }),
+    );
+    await dialog(page).getByLabel('Display name').fill(`Ember, ${param}`);
+    await dialog(page).getByRole('button', { name: 'Save model' }).click();
+  };
+  await page.getByRole('button', { name: 'Edit', exact: true }).first().click();
+  const alerts = dialog(page).getByRole('alert');
+  for (const [param, shown] of [
+    ['visibility', 'Invalid value for `visibility`: not this one.Request req_refused'],
+    ['display_name', 'Not this one.'],
+    ['operations', 'Not this one.'],
+    ['visibility', 'Invalid value for `visibility`: not this one.Request req_refused'],
+  ] as const) {
+    await refuse(param);
+    await expect.poll(async () => (await alerts.allTextContents()).join(' and ')).toBe(shown);
+    await dialog(page).getByText('Request req_refused').waitFor();
+  }
+  await close();
+});

@@ -52,22 +52,29 @@ function Field({ label, hint, error, children }: FieldProps) {
         {label}
       </label>
       {children({ id, 'aria-describedby': described || undefined, 'aria-invalid': error == null ? undefined : true })}
-      {error != null && (
-        <p
-          id={errorId}
-          role="alert"
-          className="flex scroll-mt-20 items-start gap-1.5 text-sm text-danger wrap-anywhere"
-        >
-          <Icon name="warning" className="mt-0.5 size-3.5" />
-          {error}
-        </p>
-      )}
+      <FieldError id={errorId} text={error} />
       {hint !== undefined && (
         <p id={hintId} className="text-sm text-faint">
           {hint}
         </p>
       )}
     </div>
+  );
+}
+
+/** What is wrong with a field. FormError looks for it, to say the same nowhere else. */
+export function FieldError({ id, text }: { id?: string; text: string | null | undefined }) {
+  if (text == null) return null;
+  return (
+    <p
+      id={id}
+      data-field-error
+      role="alert"
+      className="flex scroll-mt-20 items-start gap-1.5 text-sm text-danger wrap-anywhere"
+    >
+      <Icon name="warning" className="mt-0.5 size-3.5" />
+      {text}
+    </p>
   );
 }
 

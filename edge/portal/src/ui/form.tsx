@@ -1,6 +1,5 @@
-import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
+import { type FormEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { ApiError } from '../api/error.ts';
-import { fieldError } from './field.tsx';
 import { Notice } from './notice.tsx';
 
 type FormProps = {
@@ -35,19 +34,26 @@ export function useDraft(read: string): [string, (text: string) => void] {
 }
 
 /**
- * The error of a form, unless it belongs to one of the form's `fields`, and the request id that support will ask for. It is at the top of
- * the form and scrolls to whatever the error is about, since a long form is submitted from its end.
+ * The error of a form, unless one of its fields shows it, and the request id that support will ask for. It is at the top of the form and
+ * scrolls to whatever the error is about, since a long form is submitted from its end.
  */
-export function FormError({ error, fields = [] }: { error: ApiError | null | undefined; fields?: readonly string[] }) {
+export function FormError({ error }: { error: ApiError | null | undefined }) {
   const place = useRef<HTMLDivElement>(null);
+  /** Null until it is known. */
+  const [isAtField, setIsAtField] = useState<boolean | null>(null);
+  // After each change of the form, and before it is painted: a field may have come or gone.
+  useLayoutEffect(() => {
+    const form = place.current?.parentElement;
+    setIsAtField(form == null ? null : error?.param != null && form.querySelector('[data-field-error]') !== null);
+  });
   useEffect(() => {
-    if (error == null) return;
+    if (error == null || isAtField === null) return;
     place.current?.parentElement?.querySelector('[role="alert"]')?.scrollIntoView({ block: 'nearest' });
-  }, [error]);
+  }, [error, isAtField]);
   if (error == null) return null;
   return (
     <div ref={place} className="contents">
-      {fields.some((name) => fieldError(error, name) !== null) ? (
+      {isAtField === null ? null : isAtField ? (
         <RequestId id={error.requestId} />
       ) : (
         <Notice tone="danger" role="alert">

@@ -13,8 +13,6 @@ import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
 import { NewPassword, passwordMeetsRules } from './new-password.tsx';
 import { Username } from './username.tsx';
 
-const fields = ['password', 'first_name', 'last_name', 'phone', 'organization_name'];
-
 /** What the invitation is to is asked before anybody types: a spent one is refused at once. */
 export function AcceptInvitation() {
   const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
@@ -84,7 +82,7 @@ function AcceptForm({ token, invitation: { email, organization: joined } }: { to
   return (
     <Form onSubmit={submit}>
       <SignsOut />
-      <FormError error={accept.error} fields={fields} />
+      <FormError error={accept.error} />
       <div className="grid grid-cols-2 gap-3">
         <TextField
           label="First name"

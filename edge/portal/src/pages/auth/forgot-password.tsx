@@ -29,7 +29,7 @@ export function ForgotPassword() {
         <Form
           onSubmit={() => ask.run({ method: 'POST', path: '/auth/password/forgot', body: { email: email.trim() } })}
         >
-          <FormError error={ask.error} fields={['email']} />
+          <FormError error={ask.error} />
           <TextField
             label="Email"
             type="email"

@@ -28,7 +28,7 @@ export function ResetPassword() {
         <Notice tone="warn">Open the link in the email: it contains a one-time token that is missing here.</Notice>
       ) : (
         <Form onSubmit={() => reset.run({ method: 'POST', path: '/auth/password/reset', body: { token, password } })}>
-          <FormError error={reset.error} fields={['password']} />
+          <FormError error={reset.error} />
           <Username email={email} />
           <NewPassword autoFocus value={password} onChange={setPassword} error={fieldError(reset.error, 'password')} />
           <Button

@@ -84,7 +84,7 @@ export function SignIn() {
             Without HTTPS your browser cannot keep you signed in: a reload signs you out, and so does half an hour.
           </Notice>
         )}
-        <FormError error={error} fields={['email', 'password']} />
+        <FormError error={error} />
         <TextField
           label="Email"
           type="email"

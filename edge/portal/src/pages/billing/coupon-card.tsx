@@ -21,7 +21,7 @@ export function CouponCard() {
       <Form
         onSubmit={() => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code: code.trim() } })}
       >
-        <FormError error={redeem.error} fields={['code']} />
+        <FormError error={redeem.error} />
         <TextField
           label="Code"
           autoComplete="off"

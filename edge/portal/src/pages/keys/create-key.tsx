@@ -44,8 +44,6 @@ export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () 
   );
 }
 
-const fields = ['name', 'key_type', 'scopes', 'expires_at', ...constraintFieldNames];
-
 function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKey) => void; onCancel: () => void }) {
   const isAdmin = useIsAdmin();
   const [name, setName] = useState('');
@@ -76,7 +74,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
   };
   return (
     <Form onSubmit={submit} className="grid gap-5">
-      <FormError error={create.error} fields={fields} />
+      <FormError error={create.error} />
       <TextField
         label="Name"
         autoFocus

@@ -8,11 +8,9 @@ import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { ConstraintFields } from './constraint-fields.tsx';
-import { constraintFieldNames, constraintsOf, constraintTexts } from './constraints.ts';
+import { constraintsOf, constraintTexts } from './constraints.ts';
 import { ExpiryField } from './expiry-field.tsx';
 import { ScopePicker } from './scope-picker.tsx';
-
-const fields = ['name', 'scopes', 'expires_at', ...constraintFieldNames];
 
 /** Edits a key. Changes show at once, and are undone if the gateway refuses them. */
 export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; onClose: () => void }) {
@@ -56,7 +54,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
       description="Changes take effect with the key's next request. Changes to scopes and restrictions are recorded in the audit log."
     >
       <Form onSubmit={submit} className="grid gap-5">
-        <FormError error={save.error} fields={fields} />
+        <FormError error={save.error} />
         <TextField
           label="Name"
           required

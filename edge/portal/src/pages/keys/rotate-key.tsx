@@ -40,7 +40,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
             })
           }
         >
-          <FormError error={rotate.error} fields={['grace_period_seconds']} />
+          <FormError error={rotate.error} />
           <SelectField
             label="The old secret keeps working for"
             value={grace}

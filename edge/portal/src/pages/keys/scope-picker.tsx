@@ -1,8 +1,7 @@
 import { defaultScopes } from '#shared/scopes.ts';
 import { useIsAdmin } from '../../api/hooks.ts';
 import type { KeyType } from '../../api/types.ts';
-import { Checkbox } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icons.tsx';
+import { Checkbox, FieldError } from '../../ui/field.tsx';
 import { allows, grouped } from './scopes.ts';
 
 type ScopePickerProps = {
@@ -22,12 +21,7 @@ export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps)
   return (
     <fieldset className="grid gap-3" aria-invalid={error !== null || undefined}>
       <legend className="mb-1.5 text-sm font-medium">Scopes</legend>
-      {error !== null && (
-        <p role="alert" className="flex items-start gap-1.5 text-sm text-danger">
-          <Icon name="warning" className="mt-0.5 size-3.5" />
-          {error}
-        </p>
-      )}
+      <FieldError text={error} />
       {[...grouped(offered)].map(([name, scopes]) => {
         const all = scopes.every((scope) => chosen.includes(scope));
         return (

@@ -64,7 +64,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
       )}
       {editable && (
         <Form label={title} onSubmit={submit} className="grid gap-3">
-          <FormError error={save.error ?? remove.error} fields={['limit_usd']} />
+          <FormError error={save.error ?? remove.error} />
           <TextField
             label="Limit in USD"
             inputMode="decimal"

@@ -61,10 +61,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
       description="The time of the announcement is final. The date can be set now or later, and moved until it has passed."
     >
       <Form onSubmit={submit} className="grid gap-5">
-        <FormError
-          error={announce.error}
-          fields={['model', 'sunset_at', 'replacement_model_name', 'retirement_note']}
-        />
+        <FormError error={announce.error} />
         <div className="grid gap-4 sm:grid-cols-2">
           <SelectField
             label="Model"

@@ -135,10 +135,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
   return (
     <Dialog open onClose={onClose} keep title="Create a coupon">
       <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/coupons', body })}>
-        <FormError
-          error={create.error}
-          fields={['code', 'amount_usd', 'redemptions_max', 'redeem_until', 'credit_lifetime_days']}
-        />
+        <FormError error={create.error} />
         <TextField
           label="Code"
           autoFocus

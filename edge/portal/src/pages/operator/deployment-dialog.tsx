@@ -10,8 +10,6 @@ import { useToast } from '../../ui/toast.tsx';
 import type { AdminDeployment } from './types.ts';
 import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
-const fields = ['base_url', 'upstream_model', 'secret_reference', 'weight', 'priority', 'concurrency_limit', 'dialect'];
-
 export function DeploymentDialog({
   model,
   deployment,
@@ -82,7 +80,7 @@ export function DeploymentDialog({
       description={model}
     >
       <Form onSubmit={submit}>
-        <FormError error={error} fields={fields} />
+        <FormError error={error} />
         <SelectField
           label="Server"
           value={dialect}

@@ -31,7 +31,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
       description="They apply to this key only. An empty field leaves its organization's limit in force."
     >
       <Form onSubmit={() => save.run({ method: 'PATCH', path, body: changedLimits(before, texts) })}>
-        <FormError error={save.error} fields={limitNames} />
+        <FormError error={save.error} />
         <div className="grid gap-3 sm:grid-cols-3">
           <RateLimitFields
             texts={texts}

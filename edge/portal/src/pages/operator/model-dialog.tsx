@@ -10,8 +10,6 @@ import { useToast } from '../../ui/toast.tsx';
 import { OperationsField } from './operations-field.tsx';
 import type { AdminModel } from './types.ts';
 
-const fields = ['name', 'display_name', 'owned_by', 'operations', 'context_window', 'max_output_tokens', 'visibility'];
-
 /** Adds a model, or edits everything about one but its name. */
 export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: () => void }) {
   const toast = useToast();
@@ -62,7 +60,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
       }
     >
       <Form onSubmit={submit}>
-        <FormError error={save.error} fields={fields} />
+        <FormError error={save.error} />
         {model === undefined && (
           <TextField
             label="Name"

@@ -41,7 +41,7 @@ export function CreditForm({ path }: { path: string }) {
   return (
     <Card title="Grant credit">
       <Form onSubmit={submit}>
-        <FormError error={grant.error} fields={['amount_usd', 'source', 'expires_at', 'description']} />
+        <FormError error={grant.error} />
         <div className="grid min-[22rem]:grid-cols-2 gap-3">
           <TextField
             label="Amount in USD"
@@ -114,7 +114,7 @@ export function CommitmentForm({ path }: { path: string }) {
           })
         }
       >
-        <FormError error={create.error} fields={['amount_usd', 'period_start', 'period_end']} />
+        <FormError error={create.error} />
         <TextField
           label="Amount in USD"
           inputMode="decimal"

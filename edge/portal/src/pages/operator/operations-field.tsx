@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import type { ApiError } from '../../api/error.ts';
-import { Checkbox, fieldError } from '../../ui/field.tsx';
+import { Checkbox, FieldError, fieldError } from '../../ui/field.tsx';
 import { operationName, operations } from '../models/operations.ts';
 
 type OperationsFieldProps = {
@@ -12,7 +12,6 @@ type OperationsFieldProps = {
 
 /** Checkboxes for what a model can do. */
 export function OperationsField({ chosen, onChange, error, hint }: OperationsFieldProps) {
-  const complaint = fieldError(error, 'operations');
   return (
     <>
       <fieldset className="grid grid-cols-2 gap-2">
@@ -27,11 +26,7 @@ export function OperationsField({ chosen, onChange, error, hint }: OperationsFie
         ))}
         {hint !== undefined && <p className="col-span-2 text-sm text-faint">{hint}</p>}
       </fieldset>
-      {complaint !== null && (
-        <p role="alert" className="text-sm text-danger">
-          {complaint}
-        </p>
-      )}
+      <FieldError text={fieldError(error, 'operations')} />
     </>
   );
 }

@@ -11,8 +11,6 @@ import { useToast } from '../../ui/toast.tsx';
 import { changedLimits, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminOrganizationDetails } from './types.ts';
 
-const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
-
 type Texts = ReturnType<typeof textsOf>;
 
 /** What operators decide for an organization. Only changes are sent; an empty rate limit means the plan's. */
@@ -53,7 +51,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   return (
     <Card title="Settings">
       <Form onSubmit={submit}>
-        <FormError error={save.error} fields={fields} />
+        <FormError error={save.error} />
         <TextField
           label="Name"
           required

@@ -62,7 +62,7 @@ function RefundDialog({ path, charge, onClose }: { path: string; charge: Transac
       description="The refund is credit that does not expire; the charge itself stays in the ledger. This cannot be undone."
     >
       <Form onSubmit={submit}>
-        <FormError error={refund.error} fields={['amount_usd', 'description']} />
+        <FormError error={refund.error} />
         <TextField
           label="Amount in USD"
           inputMode="decimal"

@@ -92,7 +92,7 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   return (
     <Dialog open onClose={onClose} title="Create an organization" description="Its owner is invited by email.">
       <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/organizations', body })}>
-        <FormError error={create.error} fields={['name', 'owner_email']} />
+        <FormError error={create.error} />
         <TextField
           label="Name"
           autoFocus

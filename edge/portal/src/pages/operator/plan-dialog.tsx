@@ -9,8 +9,6 @@ import { useToast } from '../../ui/toast.tsx';
 import { limitNames, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminPlan } from './types.ts';
 
-const fields = ['code', 'name', 'rate_limits', 'monthly_credit_usd', 'features', 'payment_terms_days'];
-
 type Fields = ReturnType<typeof fieldsOf>;
 
 type PlanDialogProps = {
@@ -67,7 +65,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
       }
     >
       <Form onSubmit={submit}>
-        <FormError error={save.error} fields={fields} />
+        <FormError error={save.error} />
         <div className="grid min-[22rem]:grid-cols-2 gap-3">
           {plan === undefined && (
             <TextField

@@ -76,7 +76,7 @@ export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
       description={`In USD, for ${model}. Empty means free of charge; for cached tokens, the price of input.`}
     >
       <Form onSubmit={submit}>
-        <FormError error={save.error} fields={['effective_from', ...rates.map(([field]) => field)]} />
+        <FormError error={save.error} />
         <div className="grid min-[22rem]:grid-cols-2 gap-3">
           {rates.map(([field, label]) => (
             <TextField

@@ -32,7 +32,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
           save.run({ method: 'PATCH', path: pathOf(retirement), body: { sunset_at: sunsetAt.toISOString() } })
         }
       >
-        <FormError error={save.error} fields={['sunset_at']} />
+        <FormError error={save.error} />
         <TextField
           label="Retires (local time)"
           type="datetime-local"

@@ -44,7 +44,7 @@ export function SuspensionDialog({
       }
     >
       <Form onSubmit={submit}>
-        <FormError error={change.error} fields={['reason']} />
+        <FormError error={change.error} />
         {!suspended && (
           <TextArea
             label="Reason"

@@ -11,8 +11,6 @@ import { useToast } from '../../ui/toast.tsx';
 import { OperationsField } from './operations-field.tsx';
 import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
-const fields = ['base_url', 'secret_reference', 'dialect', 'operations'];
-
 /** Registers every model that a server lists. Where one is registered already, only what the form names is changed. */
 export function UpstreamDialog({ onClose }: { onClose: () => void }) {
   const toast = useToast();
@@ -51,7 +49,7 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
       description="Every model it lists gets a deployment there; models missing from the catalog are added."
     >
       <Form onSubmit={submit}>
-        <FormError error={error} fields={fields} />
+        <FormError error={error} />
         <UpstreamFields autoFocus value={address} onChange={setAddress} error={error} />
         <SelectField
           label="Server"

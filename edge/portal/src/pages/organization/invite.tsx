@@ -35,7 +35,7 @@ export function InviteDialog({
   return (
     <Dialog open onClose={onClose} title="Invite someone" description="They get an email with a link that works once.">
       <Form onSubmit={() => invite.run({ method: 'POST', path, body: { email: email.trim(), role } })}>
-        <FormError error={invite.error} fields={['email', 'role']} />
+        <FormError error={invite.error} />
         <TextField
           label="Email"
           type="email"

@@ -59,7 +59,7 @@ function Rename({ organization }: { organization: Organization | undefined }) {
   return (
     <Card title="Name" className="max-w-lg">
       <Form onSubmit={() => save.run({ method: 'PATCH', path: '/organization', body: { name } })}>
-        <FormError error={save.error} fields={['name']} />
+        <FormError error={save.error} />
         <TextField
           label="Organization name"
           required

@@ -82,7 +82,7 @@ function ProfileCard({ profile }: { profile: Profile }) {
   return (
     <Card title="Profile">
       <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: changedFields(read, body) })}>
-        <FormError error={save.error} fields={['first_name', 'last_name', 'phone']} />
+        <FormError error={save.error} />
         <div className="grid grid-cols-2 gap-3">
           <TextField
             label="First name"
@@ -139,7 +139,7 @@ function PasswordCard({ email }: { email: string }) {
           })
         }
       >
-        <FormError error={change.error} fields={['current_password', 'new_password']} />
+        <FormError error={change.error} />
         <Username email={email} />
         <PasswordField
           label="Current password"
