@@ -538,6 +538,29 @@ test('requests filtered by a key without any in their range name that key, whose
   await close();
 });
 
+test('the page of a teammate’s key reads its analytics once, and keeps its name while another range is read', async () => {
+  const { page, close } = await openPage(browser);
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    if (request.url().includes('/analytics')) asked.push(new URL(request.url()).search);
+  });
+  await signIn(page, portal.url, users.admin, keyPath());
+  await page.getByText(`· ${users.owner.email}`).waitFor();
+  await page.getByRole('table', { name: 'Recent Activity' }).waitFor();
+  expect(asked).toHaveLength(1);
+  const days = Promise.withResolvers<void>();
+  await page.route('**/analytics?granularity=weekly*', async (route) => {
+    await days.promise;
+    await route.fallback();
+  });
+  await page.getByRole('button', { name: 'Weekly' }).click();
+  await expect.poll(() => asked.length).toBe(2);
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Checkout production');
+  days.resolve();
+  await page.getByText('at most 365 days').waitFor();
+  await close();
+});
+
 test('an admin is not told to deactivate the owner whose key it is, which the API refuses', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, keyPath());

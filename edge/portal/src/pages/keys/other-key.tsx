@@ -1,3 +1,4 @@
+import { useRef } from 'react';
 import { useClaims, useGet, useIsAdmin, useMayChange } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, Member } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
@@ -8,6 +9,7 @@ import { Loaded } from '../../ui/failure.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Analytics } from './analytics/analytics.tsx';
+import { useReport } from './analytics/use-analytics.ts';
 import { KeyStatus } from './key-badges.tsx';
 
 /** A key that is not among one's own: a deleted one or, for admins, a teammate's. Its analytics are all that the API has of it. */
@@ -15,8 +17,11 @@ export function OtherKey({ id }: { id: string }) {
   const { userId } = useClaims();
   const isAdmin = useIsAdmin();
   const mayChange = useMayChange();
-  const report = useGet<KeyAnalytics>(`/usage/api-keys/${id}/analytics`, undefined, { keepPrevious: false });
-  const key = report.data;
+  const report = useReport(id);
+  // What the key is stays known while, and if, another range cannot be read.
+  const known = useRef(report.data);
+  known.current = report.data ?? known.current;
+  const key = known.current;
   const ownerId = key?.key_user_id ?? '';
   const isTeammates = ownerId !== '' && ownerId !== userId;
   const members = useGet<List<Member>>('/members', { search: ownerId }, { enabled: isTeammates, keepPrevious: false });
@@ -62,21 +67,21 @@ export function OtherKey({ id }: { id: string }) {
         )
       }
     >
-      <Loaded of={report}>
-        {(loaded) => (
-          <>
-            <Notice>
-              <Standing
-                report={loaded}
-                isTeammates={isTeammates}
-                isOwnerActive={owner?.is_active !== false}
-                mayDeactivate={owner === undefined || mayChange(owner)}
-              />
-            </Notice>
-            <Analytics keyId={id} />
-          </>
-        )}
-      </Loaded>
+      {key === undefined ? (
+        <Loaded of={report}>{() => null}</Loaded>
+      ) : (
+        <>
+          <Notice>
+            <Standing
+              report={key}
+              isTeammates={isTeammates}
+              isOwnerActive={owner?.is_active !== false}
+              mayDeactivate={owner === undefined || mayChange(owner)}
+            />
+          </Notice>
+          <Analytics keyId={id} />
+        </>
+      )}
     </Page>
   );
 }

@@ -1,10 +1,12 @@
-import { useQueries } from '@tanstack/react-query';
+import { type UseQueryResult, useQueries } from '@tanstack/react-query';
+import { useMemo } from 'react';
 import type { Api } from '../../../api/client.ts';
 import type { ApiError } from '../../../api/error.ts';
 import { useApi, useGet } from '../../../api/hooks.ts';
 import type { KeyAnalytics, Volume } from '../../../api/types.ts';
 import { localTimeZone } from '../../../format/time.ts';
-import { dailyChunks, type Granularity, type Range } from './range.ts';
+import { usePlace, useSearchParameter } from '../../../router/router.ts';
+import { dailyChunks, type Granularity, type Range, rangeFromSearch } from './range.ts';
 
 type SeriesPoint = Volume & { bucket_start: string };
 /** `granularity` is that of the series, which may still be the previous one. */
@@ -16,18 +18,31 @@ type Answer = {
   isPlaceholderData: boolean;
 };
 
+/** The report of a key for what the address chooses, as the page's analytics read it; it also says whose key it is. */
+export function useReport(keyId: string): UseQueryResult<KeyAnalytics, ApiError> {
+  const { search } = usePlace();
+  const [model] = useSearchParameter('model', '');
+  const range = useMemo(() => rangeFromSearch(search), [search]);
+  return useReportOf(keyId, range, model);
+}
+
+const pathOf = (keyId: string): string => `/usage/api-keys/${keyId}/analytics`;
+
+const useReportOf = (keyId: string, range: Range, model: string) =>
+  useGet<KeyAnalytics>(pathOf(keyId), {
+    granularity: range.granularity === 'monthly' ? 'weekly' : range.granularity,
+    ...queryOf(range, model, range.granularity !== 'hourly'),
+  });
+
 /**
  * The analytics of one key. The API has no monthly granularity. For months, a weekly report of the range gives the totals and the
  * breakdown, and daily reports of up to 90 days each give a series, which is grouped by the user's local months.
  */
 export function useAnalytics(keyId: string, range: Range, model: string): Answer {
   const api = useApi();
-  const path = `/usage/api-keys/${keyId}/analytics`;
+  const path = pathOf(keyId);
   const monthly = range.granularity === 'monthly';
-  const report = useGet<KeyAnalytics>(path, {
-    granularity: monthly ? 'weekly' : range.granularity,
-    ...queryOf(range, model, range.granularity !== 'hourly'),
-  });
+  const report = useReportOf(keyId, range, model);
   const days = useQueries({
     queries: (monthly ? dailyChunks(range) : []).map((chunk) => {
       const query = { granularity: 'daily', ...queryOf(chunk, model, true) };
