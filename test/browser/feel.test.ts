@@ -93,6 +93,18 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('the palette leads an operator to any organization by a few letters of its name', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator);
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('contos');
+  await page.getByRole('option', { name: 'Contoso Labs' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Contoso Labs' }).waitFor();
+  expect(new URL(page.url()).pathname).toMatch(/^\/operator\/organizations\/[-\da-f]{36}$/);
+  await close();
+});
+
 test('what is typed into the palette as soon as a page is there is not lost to that page’s title, which takes the focus later', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner);

@@ -1,7 +1,8 @@
 import { Dialog as Radix } from 'radix-ui';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import { useApi, useClaims, useGet, useWholeList } from '../api/hooks.ts';
-import type { ApiKey, Model } from '../api/types.ts';
+import type { ApiKey, List, Model } from '../api/types.ts';
+import type { AdminOrganization } from '../pages/operator/types.ts';
 import { navigate } from '../router/router.ts';
 import { classNames } from '../ui/class-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
@@ -13,7 +14,7 @@ type Command = { id: string; name: string; detail: string; words: string; icon: 
 
 const shownMax = 12;
 
-/** Finds pages, keys, models and actions by a few letters. Opened with Ctrl K or ⌘ K. */
+/** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   const returnFocus = useReturnFocus(open);
   return (
@@ -37,7 +38,7 @@ function Search({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState(0);
   const list = useRef<HTMLDivElement>(null);
-  const commands = useCommands();
+  const commands = useCommands(text.trim());
   const found = useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     return commands
@@ -114,11 +115,17 @@ function Search({ onClose }: { onClose: () => void }) {
   );
 }
 
-function useCommands(): readonly Command[] {
+/** What can be gone to or done. There may be thousands of organizations, so only those that match the text are asked for. */
+function useCommands(text: string): readonly Command[] {
   const api = useApi();
   const claims = useClaims();
   const keys = useWholeList<ApiKey>('/api-keys');
   const models = useGet<{ data: Model[] }>('/models');
+  const organizations = useGet<List<AdminOrganization>>(
+    '/admin/organizations',
+    { search: text, limit: shownMax },
+    { enabled: claims.operator && text.length > 1 },
+  );
   return useMemo(() => {
     const go = (id: string, name: string, detail: string, icon: IconName, href: string, words = ''): Command => {
       return { id, name, detail, words, icon, run: () => navigate(href) };
@@ -150,6 +157,9 @@ function useCommands(): readonly Command[] {
           model.id,
         ),
       ),
+      ...(organizations.data?.data ?? []).map(({ id, name }) =>
+        go(id, name, 'Organization', 'people', `/operator/organizations/${id}`),
+      ),
     ];
-  }, [api, claims, keys.data, models.data]);
+  }, [api, claims, keys.data, models.data, organizations.data]);
 }
