@@ -15,6 +15,7 @@ const points = spelling({
   one_day: ReminderPoint.ONE_DAY,
   retirement_day: ReminderPoint.RETIREMENT_DAY,
   withdrawal: ReminderPoint.WITHDRAWAL,
+  date_moved: ReminderPoint.DATE_MOVED,
 });
 export const reminderStatuses = spelling({
   pending: ReminderStatus.PENDING,
