@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import pLimit, { type LimitFunction } from 'p-limit';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -32,6 +33,8 @@ type Respond = {
   failsNow(): boolean;
   tokenizer(): Promise<Tokenizer>;
   lengths: AudioLengthReader;
+  /** Forms are read one after the other: they wait in files, where any number may, and each is held in memory while it is answered. */
+  forms: LimitFunction;
 };
 
 /* How each operation is answered; one without a row does not compile. */
@@ -59,6 +62,7 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
     failsNow: failureCounter(knobs.errorRate),
     tokenizer: () => (loading ??= loadTokenizer()),
     lengths: createAudioLengthReader(),
+    forms: pLimit(1),
   };
   const running = new Set<Playback>();
   let closed = false;
@@ -109,7 +113,8 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
 async function play(respond: Respond, request: UpstreamRequest, playback: Playback, isClosed: () => boolean) {
   await undefined;
   if (isClosed()) return playback.fail({ kind: 'refused', message: 'sandbox: closed' });
-  const { model, answer } = await answerTo(respond, request);
+  const reply = () => answerTo(respond, request);
+  const { model, answer } = await (takesForm(request.operation) ? respond.forms(reply) : reply());
   const fails = model !== undefined && respond.failsNow();
   playback.play(fails ? errorAnswer(500, 'The sandbox was set to fail this call.') : answer, respond.knobs);
 }

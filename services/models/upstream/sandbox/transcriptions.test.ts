@@ -46,6 +46,29 @@ const hearText = async (fields: Fields) => {
   return { type: seen.header('content-type'), text: bytesOf(seen).toString() };
 };
 
+test('any number of files is read one after the other, since each is held in memory whole', async () => {
+  const { body, contentType } = await formOf({}, speech);
+  let read = 0;
+  let answered = 0;
+  let aheadMax = 0;
+  const asked = Array.from({ length: 6 }, async () => {
+    // Pieces are gone through when they are read.
+    const pieces = Object.assign([body], {
+      *[Symbol.iterator]() {
+        read += 1;
+        aheadMax = Math.max(aheadMax, read - answered);
+        yield body;
+      },
+    });
+    const seen = await start(sandbox, Operation.AUDIO_TRANSCRIPTIONS, null, { body: pieces, contentType }).over;
+    answered += 1;
+    return seen.status;
+  });
+  expect(await Promise.all(asked)).toEqual([200, 200, 200, 200, 200, 200]);
+  // The answer of one may still be on its way.
+  expect(aheadMax).toBeLessThanOrEqual(2);
+});
+
 describe('transcription', () => {
   test('says how long and how loud the audio is', async () => {
     const { text, usage } = await hear();
