@@ -323,7 +323,7 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
 
   await card.getByRole('button', { name: 'Move date' }).click();
   await date.fill('2032-02-29T06:30');
-  expect(await mail.textContent()).toContain('Subject: acme/spark now retires on 2032-02-29');
+  expect(await mail.textContent()).toContain('Subject: Reminder: acme/spark retires on 2032-02-29');
   const headers = dialog(page).getByRole('region', { name: 'Preview of the headers' });
   expect(await headers.textContent()).toContain(`Deprecation: ${deprecation}\nSunset: Sun, 29 Feb 2032 06:30:00 GMT`);
   await dialog(page).getByRole('button', { name: 'Save date' }).click();

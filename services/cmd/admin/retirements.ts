@@ -46,8 +46,7 @@ export const retirementCommands: readonly AdminCommand[] = [
   {
     name: 'retirements date',
     usage: '<model> <time>',
-    summary:
-      'Sets or moves the date of a retirement. A date that has passed can no longer be moved. Users who were mailed another date are told.',
+    summary: 'Sets or moves the date of a retirement. A date that has passed can no longer be moved.',
     async run({ models, asOperator }, args) {
       const request = {
         model: argument(args, 0, 'the model'),

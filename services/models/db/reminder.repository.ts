@@ -1,7 +1,6 @@
 import type pg from 'pg';
 import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { mailsMax } from '../domain/reminder-points.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 
 /** A point that is due, with what its mails say. */
@@ -73,36 +72,26 @@ const duePoint = (row: DueRow): DuePoint => ({
 });
 
 /**
- * Some users, in the order of ids, whose last mail about the model says something else than the point does: another date; or, for a
- * withdrawal, that the model retires, even by an earlier retirement, of whose withdrawal they did not hear.
+ * Some users, in the order of ids, who were last told that the model retires: of the retirement that was withdrawn or of an earlier one,
+ * whose withdrawal they did not hear of.
  */
 export async function findTold(
   db: Pick<pg.ClientBase, 'query'>,
-  { retirementId, point, modelId, schedule }: DuePoint,
+  { modelId }: DuePoint,
   afterUserId: string,
   limit: number,
 ): Promise<string[]> {
   const { rows } = await db.query<{ user_id: string }>(
     `select user_id from (
-       select distinct on (user_id) user_id, retirement_id, point, s.sunset_at
-       from reminders s join retirements r on r.id = s.retirement_id
-       where r.model_id = $1 and s.status = $2 and user_id > $3 order by user_id, sent_at desc, point desc, due_at desc) as last
-     where case when $4 then point <> ${ReminderPoint.WITHDRAWAL} else retirement_id = $5 and sunset_at is distinct from $6 end
-     order by user_id limit $7`,
-    [
-      modelId,
-      ReminderStatus.SENT,
-      afterUserId,
-      point === ReminderPoint.WITHDRAWAL,
-      retirementId,
-      schedule.sunsetAtMs === null ? null : new Date(schedule.sunsetAtMs),
-      limit,
-    ],
+       select distinct on (user_id) user_id, point from reminders s join retirements r on r.id = s.retirement_id
+       where r.model_id = $1 and s.status = $2 and user_id > $3 order by user_id, sent_at desc, point desc) as last
+     where point <> $4 order by user_id limit $5`,
+    [modelId, ReminderStatus.SENT, afterUserId, ReminderPoint.WITHDRAWAL, limit],
   );
   return rows.map((row) => row.user_id);
 }
 
-/** Adds users of a point who are not among its reminders yet, and may get one more mail about the retirement. */
+/** Adds users of a point who are not among its reminders yet. */
 export async function addReminders(
   client: pg.ClientBase,
   due: DuePoint,
@@ -111,9 +100,7 @@ export async function addReminders(
   await client.query(
     `insert into reminders (id, retirement_id, point, user_id, email, status, due_at)
      select id, $1, $2, user_id, email, $3, $4 from unnest($5::uuid[], $6::uuid[], $7::text[]) as u (id, user_id, email)
-     where $8 or ${mailsMax} > (
-       select count(*) from reminders r where r.retirement_id = $1 and r.user_id = u.user_id and r.status = ${ReminderStatus.SENT})
-     on conflict do nothing`,
+     on conflict (retirement_id, point, user_id) do nothing`,
     [
       due.retirementId,
       due.point,
@@ -122,7 +109,6 @@ export async function addReminders(
       users.map(uuidv7),
       users.map(({ id }) => id),
       users.map(({ email }) => email),
-      due.point === ReminderPoint.WITHDRAWAL,
     ],
   );
 }
@@ -147,19 +133,11 @@ export async function takePending(
 export async function settleReminders(
   client: pg.ClientBase,
   ids: readonly string[],
-  end: { status: ReminderStatus; at: Date; sunsetAtMs: number | null; subject: string; text: string; error?: string },
+  end: { status: ReminderStatus; at: Date; subject: string; text: string; error?: string },
 ): Promise<void> {
   await client.query(
-    `update reminders set status = $2, sent_at = $3, subject = $4, text = $5, last_error = $6, sunset_at = $7, attempts = attempts + 1
+    `update reminders set status = $2, sent_at = $3, subject = $4, text = $5, last_error = $6, attempts = attempts + 1
      where id = any($1)`,
-    [
-      ids,
-      end.status,
-      end.status === ReminderStatus.SENT ? end.at : null,
-      end.subject,
-      end.text,
-      end.error ?? '',
-      end.sunsetAtMs === null ? null : new Date(end.sunsetAtMs),
-    ],
+    [ids, end.status, end.status === ReminderStatus.SENT ? end.at : null, end.subject, end.text, end.error ?? ''],
   );
 }

@@ -39,24 +39,22 @@ function retirement({ schedule, point, ...options }: MailOptions): Words {
   const model = oneLine(options.model);
   const moment = new Date(schedule.sunsetAtMs!).toISOString();
   const [day, time] = [moment.slice(0, 10), moment.slice(11, 16)];
-  const untilThen =
-    'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.';
-  const { subject, lines } = {
-    [ReminderPoint.RETIREMENT_DAY]: {
-      subject: `${model} is retired`,
-      lines: [
-        `The model ${model} was retired on ${day} at ${time} UTC.`,
-        'Requests that name it get the status 410 and the error code model_sunset. Retrying does not help.',
-      ],
-    },
-    [ReminderPoint.DATE_MOVED]: {
-      subject: `${model} now retires on ${day}`,
-      lines: [`The date on which the model ${model} retires was moved: it is now ${day} at ${time} UTC.`, untilThen],
-    },
-  }[point as number] ?? {
-    subject: `${point === ReminderPoint.ANNOUNCEMENT ? '' : 'Reminder: '}${model} retires on ${day}`,
-    lines: [`The model ${model} retires on ${day} at ${time} UTC.`, untilThen],
-  };
+  const { subject, lines } =
+    point === ReminderPoint.RETIREMENT_DAY
+      ? {
+          subject: `${model} is retired`,
+          lines: [
+            `The model ${model} was retired on ${day} at ${time} UTC.`,
+            'Requests that name it get the status 410 and the error code model_sunset. Retrying does not help.',
+          ],
+        }
+      : {
+          subject: `${point === ReminderPoint.ANNOUNCEMENT ? '' : 'Reminder: '}${model} retires on ${day}`,
+          lines: [
+            `The model ${model} retires on ${day} at ${time} UTC.`,
+            'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.',
+          ],
+        };
   const { successor } = schedule;
   const next =
     successor.kind === 'model'

@@ -13,23 +13,19 @@ const leadMs: ReadonlyMap<ReminderPoint, number> = new Map([
 /** How long after a retirement, or its withdrawal, the mail that says so is still worth reading. */
 const aftermathMs = 7 * dayMs;
 
-/** How many mails about one retirement a user gets (service.md, Limits); that it was withdrawn is not one of them. */
-export const mailsMax = 5;
-
 /** When a point is due; null: that had passed when the date was set, so the point is skipped. */
 type PlannedPoint = { point: ReminderPoint; dueAtMs: number | null };
 
 /**
- * The points of a date set at `nowMs`. The announcement goes out with the first date only. Moving the date moves the later points, and
- * those who were sent another date are told at once.
+ * The points of a date set at `nowMs`. The announcement goes out with the first date only: users are told of it once, and moving the date
+ * only moves the later points.
  */
 export function reminderPlan(sunsetAtMs: number, nowMs: number, isFirstDate: boolean): PlannedPoint[] {
   const later = [...leadMs].map(([point, lead]) => {
     const dueAtMs = sunsetAtMs - lead;
     return { point, dueAtMs: dueAtMs > nowMs ? dueAtMs : null };
   });
-  const first = isFirstDate ? ReminderPoint.ANNOUNCEMENT : ReminderPoint.DATE_MOVED;
-  return [{ point: first, dueAtMs: nowMs }, ...later];
+  return isFirstDate ? [{ point: ReminderPoint.ANNOUNCEMENT, dueAtMs: nowMs }, ...later] : later;
 }
 
 /**

@@ -21,8 +21,7 @@ export async function planReminders(
   for (const { point, dueAtMs } of reminderPlan(retirement.sunsetAt!.getTime(), now.getTime(), isFirstDate)) {
     await em.execute(
       `insert into reminder_points (retirement_id, point, due_at) values (?, ?, ?)
-       on conflict (retirement_id, point) do update set due_at = excluded.due_at,
-         done_at = case when excluded.point <> ${ReminderPoint.DATE_MOVED} then reminder_points.done_at end`,
+       on conflict (retirement_id, point) do update set due_at = excluded.due_at`,
       [retirement.id, point, dueAtMs === null ? null : new Date(dueAtMs)],
     );
   }

@@ -29,10 +29,6 @@ export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Prom
   }
 }
 
-const recalled = 'unnest($2::smallint[], $3::uuid[], $4::timestamptz[]) as recalled (point, user_id, due_at)';
-const isRecalled =
-  'reminders.point = recalled.point and reminders.user_id = recalled.user_id and reminders.due_at = coalesce(recalled.due_at, reminders.due_at)';
-
 /** Returns the dedupe keys of the mails taken back; none when all is done. */
 async function recallSome(
   { database, auth, clock }: ReminderDeps,
@@ -55,27 +51,25 @@ async function recallSome(
     const sent = dedupeKeys.map((key) => key.slice(prefix.length).split(' '));
     const points = sent.map(([point]) => Number(point) as ReminderPoint);
     const users = sent.map(([, userId]) => userId!);
-    // Of several moves, which one the mail is about.
-    const dueAts = sent.map(([, , dueAtMs]) => (dueAtMs === undefined ? null : new Date(Number(dueAtMs))));
     const { sunset_at: sunsetAt, withdrawn_at: withdrawnAt } = rows[0];
     if (withdrawnAt !== null) {
       await client.query(
-        `update reminders set status = $5, sent_at = null
-         from ${recalled}
-         where retirement_id = $1 and ${isRecalled}`,
-        [retirementId, points, users, dueAts, ReminderStatus.CANCELLED],
+        `update reminders set status = $4, sent_at = null
+         from unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
+         where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
+        [retirementId, points, users, ReminderStatus.CANCELLED],
       );
       return dedupeKeys;
     }
     await client.query(
-      `delete from reminders using ${recalled}
-       where retirement_id = $1 and ${isRecalled}`,
-      [retirementId, points, users, dueAts],
+      `delete from reminders using unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
+       where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
+      [retirementId, points, users],
     );
     const nowMs = clock.now();
     const plan = new Map(reminderPlan(sunsetAt.getTime(), nowMs, true).map(({ point, dueAtMs }) => [point, dueAtMs]));
-    for (const [point, dueAtMs] of plan) {
-      if (!points.includes(point)) continue;
+    for (const point of new Set(points)) {
+      const dueAtMs = plan.get(point)!;
       await client.query(
         'update reminder_points set done_at = null, due_at = $3 where retirement_id = $1 and point = $2',
         [retirementId, point, dueAtMs === null ? null : new Date(dueAtMs)],

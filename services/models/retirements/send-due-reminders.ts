@@ -41,8 +41,8 @@ const sendTimeoutMs = 3_000;
 
 /** The beginning of the keys by which Auth takes each mail only once; all mails of a retirement share it. */
 export const dedupePrefix = (retirementId: string): string => `retirement ${retirementId} `;
-const dedupeKey = ({ retirementId, point, dueAt }: DuePoint, userId: string): string =>
-  `${dedupePrefix(retirementId)}${point} ${userId}${point === ReminderPoint.DATE_MOVED ? ` ${dueAt.getTime()}` : ''}`;
+const dedupeKey = ({ retirementId, point }: DuePoint, userId: string): string =>
+  `${dedupePrefix(retirementId)}${point} ${userId}`;
 
 /** From when on the mails of a point would say nothing new, or nothing true. */
 const expiresAtMs = ({ point, schedule, dueAt }: DuePoint): number =>
@@ -102,7 +102,7 @@ async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal)
 
 const usersOf = async (deps: ReminderDeps, due: DuePoint, now: Date): Promise<AsyncIterable<readonly User[]>> => {
   const granted = await grantedTo(deps, due);
-  return due.point === ReminderPoint.WITHDRAWAL || due.point === ReminderPoint.DATE_MOVED
+  return due.point === ReminderPoint.WITHDRAWAL
     ? toldRecipients(deps, (after, limit) => findTold(deps.database.pool, due, after, limit), granted)
     : recipients(deps, { name: due.model, grantedTo: granted }, now.getTime());
 };
@@ -138,12 +138,11 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
       const { model, schedule, visibility } = due;
       const isPublic = visibility === Visibility.PUBLIC;
       const mail = reminderMail({ model, isPublic, schedule, point, publicUrl: deps.publicUrl });
-      const end = { at: now, sunsetAtMs: schedule.sunsetAtMs, ...mail };
       const refused = await send(deps, due, mail, taken);
       const accepted = taken.filter(({ id }) => !refused.has(id)).map(({ id }) => id);
-      await settleReminders(client, accepted, { status: ReminderStatus.SENT, ...end });
+      await settleReminders(client, accepted, { status: ReminderStatus.SENT, at: now, ...mail });
       for (const [id, error] of refused) {
-        await settleReminders(client, [id], { status: ReminderStatus.FAILED, ...end, error });
+        await settleReminders(client, [id], { status: ReminderStatus.FAILED, at: now, ...mail, error });
       }
       return 'some';
     });

@@ -15,7 +15,6 @@ const points = spelling({
   one_day: ReminderPoint.ONE_DAY,
   retirement_day: ReminderPoint.RETIREMENT_DAY,
   withdrawal: ReminderPoint.WITHDRAWAL,
-  date_moved: ReminderPoint.DATE_MOVED,
 });
 export const reminderStatuses = spelling({
   pending: ReminderStatus.PENDING,

@@ -83,8 +83,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Set the date of a retirement',
-        description:
-          'Sets or moves the date. Once it has passed, it cannot be moved. Emails not yet sent follow a move, and users to whom one with another date was sent are told at once.',
+        description: 'Sets or moves the date. Once it has passed, it cannot be moved.',
         response: { 200: adminRetirementSchema },
         body: onlyFields({ sunset_at: timeSchema }),
       },

@@ -1664,7 +1664,7 @@ export const ModelsService: GenService<{
     output: typeof AnnounceRetirementResponseSchema;
   },
   /**
-   * SetSunsetDate fixes or moves the date. Users to whom a mail with another date was sent are told of a move. Before deprecated_at or in the past is an invalid
+   * SetSunsetDate fixes or moves the date. Before deprecated_at or in the past is an invalid
    * request; once the old date has passed every move is a conflict. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.SetSunsetDate

@@ -35,7 +35,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
     successor: kind === 'successor' ? successor : '',
     note: kind === 'note' ? note : '',
     withdrawnAt: null,
-    moves: false,
+    mailed: false,
   };
   const submit = () =>
     announce.run({

@@ -33,7 +33,6 @@ const points = {
   one_day: '1 day before',
   retirement_day: 'Retirement day',
   withdrawal: 'Withdrawal',
-  date_moved: 'Date moved',
 } as const;
 
 const statuses = {

@@ -19,7 +19,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
   const save = useAction({
     stale,
     onSuccess: () => {
-      toast.say('Date set. Emails not yet sent follow it, and everyone mailed another date is told.');
+      toast.say('Date set. Emails not yet sent follow it.');
       onClose();
     },
   });

@@ -8,8 +8,8 @@ export type Draft = {
   successor: string;
   note: string;
   withdrawnAt: Date | null;
-  /** Whether it has a date already, so that the next mail tells of another. */
-  moves: boolean;
+  /** Whether the first mail has been sent, so that the next one is a reminder. */
+  mailed: boolean;
 };
 
 export function draftOf(retirement: AdminRetirement): Draft {
@@ -20,7 +20,7 @@ export function draftOf(retirement: AdminRetirement): Draft {
     successor: retirement.replacement_model_name ?? '',
     note: retirement.retirement_note ?? '',
     withdrawnAt: retirement.withdrawn_at === null ? null : new Date(retirement.withdrawn_at),
-    moves: retirement.sunset_at !== null,
+    mailed: retirement.sunset_at !== null,
   };
 }
 
@@ -40,17 +40,15 @@ export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Dra
  * sent only once there is one.
  */
 export function previewMail(
-  { model, sunsetAt, successor, note, moves }: Draft,
+  { model, sunsetAt, successor, note, mailed }: Draft,
   isPublic: boolean,
   origin: string,
 ): string | null {
   if (sunsetAt === null) return null;
   const [day, time] = [sunsetAt.toISOString().slice(0, 10), sunsetAt.toISOString().slice(11, 16)];
   return [
-    `Subject: ${model} ${moves ? 'now retires' : 'retires'} on ${day}`,
-    moves
-      ? `The date on which the model ${model} retires was moved: it is now ${day} at ${time} UTC.`
-      : `The model ${model} retires on ${day} at ${time} UTC.`,
+    `Subject: ${mailed ? 'Reminder: ' : ''}${model} retires on ${day}`,
+    `The model ${model} retires on ${day} at ${time} UTC.`,
     'Until then it serves every request unchanged. From then on, requests that name it get the status 410 and the error code model_sunset.',
     successor === '' ? note : `Its successor is ${successor}: use that name as the model.`,
     `${origin}/${isPublic ? 'retirements' : 'models'}/${encodeURIComponent(model)}`,
