@@ -2,7 +2,7 @@ import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { Call } from './call.ts';
 import type { ChatPrompt } from './chat-prompt.ts';
-import { type Tool, type ToolCall, toolCallsFor } from './chat-tools.ts';
+import type { ToolCall } from './chat-tools.ts';
 import type { JsonObject } from './fields.ts';
 import { cutAtStop, excerpt, replyText } from './reply.ts';
 import { valueForSchema } from './schema-value.ts';
@@ -16,15 +16,21 @@ export type ChatChoice = {
   tokens: number;
 };
 
-type ChoiceRequest = { prompt: ChatPrompt; tools: readonly Tool[]; stop: string[]; tokensMax: number };
+type ChoiceRequest = {
+  prompt: ChatPrompt;
+  /** The same in all choices, like `jsonText`: making them anew would take as many times as long. */
+  calls: readonly ToolCall[];
+  /** The text of a JSON answer; null when text was asked for. */
+  jsonText: string | null;
+  stop: string[];
+  tokensMax: number;
+};
 
 /** Says what the request asks for: tool calls, JSON, or text. */
-export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {
-  const { prompt, tokensMax } = request;
-  const calls = toolCallsFor(json, request.tools, prompt.lastUserText, prompt.toolResult !== '');
+export async function makeChoice({ tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {
+  const { prompt, calls, tokensMax } = request;
   if (calls.length === 0) {
-    const full =
-      jsonText(json, prompt) ?? replyText({ prompt: prompt.lastUserText, toolResult: prompt.toolResult, choice });
+    const full = request.jsonText ?? replyText({ prompt: prompt.lastUserText, toolResult: prompt.toolResult, choice });
     const said = await tokens.first(cutAtStop(full, request.stop), tokensMax);
     return { content: said.text, toolCalls: [], finishReason: said.whole ? 'stop' : 'length', tokens: said.tokens };
   }
@@ -43,7 +49,7 @@ export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest,
 }
 
 /** The text of a JSON answer; null when text was asked for. */
-function jsonText(json: JsonObject, prompt: ChatPrompt): string | null {
+export function jsonTextFor(json: JsonObject, prompt: ChatPrompt): string | null {
   const format = json.response_format ?? undefined;
   if (format === undefined) return null;
   switch (isObject(format) ? format.type : undefined) {

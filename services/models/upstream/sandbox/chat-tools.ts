@@ -1,13 +1,18 @@
 import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { JsonObject } from './fields.ts';
-import { valueForSchema } from './schema-value.ts';
+import { type Effort, effortForAnswer, valueForSchema } from './schema-value.ts';
 
 /**
  * A call which the answer makes; `input` is the arguments' JSON text, or a custom tool's free text. A `function_call` is one of `functions`,
  * the deprecated form of tools.
  */
 export type ToolCall = { type: 'function' | 'custom' | 'function_call'; name: string; input: string };
+
+/** OpenAI's limit. */
+const toolsMax = 128;
+/** In how much of the user's text tools are looked for by name. */
+const namingLengthMax = 20_000;
 
 export type Tool = { type: ToolCall['type']; name: string; schema: unknown };
 
@@ -24,6 +29,12 @@ function readNamed(value: unknown, read: (item: unknown) => Tool | null, param: 
   if (!tools.every((tool) => tool !== null)) {
     throw new Refusal(`Invalid value for '${param}': expected an array of ${items}.`, { param, code: 'invalid_value' });
   }
+  if (tools.length > toolsMax) {
+    throw new Refusal(`Invalid value for '${param}': expected at most ${toolsMax}, not ${tools.length}.`, {
+      param,
+      code: 'array_above_max_length',
+    });
+  }
   return tools;
 }
 
@@ -37,7 +48,8 @@ export function toolCallsFor(json: JsonObject, tools: readonly Tool[], userText:
     ? chooseFunctions(json.function_call ?? 'auto', tools, userText, answered)
     : chooseTools(json.tool_choice ?? 'auto', tools, userText, answered);
   const calls = ofFunctions || json.parallel_tool_calls === false ? chosen.slice(0, 1) : chosen;
-  return calls.map(callOf);
+  const effort = effortForAnswer();
+  return calls.map((tool) => callOf(tool, effort));
 }
 
 function chooseFunctions(choice: unknown, functions: readonly Tool[], userText: string, answered: boolean) {
@@ -61,11 +73,11 @@ function chooseTools(choice: unknown, tools: readonly Tool[], userText: string, 
     // {type: 'allowed_tools', allowed_tools: {mode, tools}} narrows the list and then works as its mode says.
     const allowed = choice.allowed_tools;
     if (!isObject(allowed) || !Array.isArray(allowed.tools)) throw badChoice('the object is not understood');
-    const names = allowed.tools.map((tool) => toolOf(tool)?.name);
-    const remaining = tools.filter((tool) => names.includes(tool.name));
+    const names = new Set(allowed.tools.map((tool) => toolOf(tool)?.name));
+    const remaining = tools.filter((tool) => names.has(tool.name));
     return chooseTools(allowed.mode ?? 'auto', remaining, userText, answered);
   }
-  const text = userText.toLowerCase();
+  const text = userText.slice(0, namingLengthMax).toLowerCase();
   const named = tools.filter(({ name }) => text.includes(name.toLowerCase()) || text.includes(spoken(name)));
   switch (choice) {
     case 'none':
@@ -102,11 +114,12 @@ function functionOf(description: unknown): Tool | null {
   return tool && { ...tool, type: 'function_call' };
 }
 
-const callOf = ({ type, name, schema }: Tool): ToolCall => ({
+const callOf = ({ type, name, schema }: Tool, effort: Effort): ToolCall => ({
   type,
   name,
   // Arguments are an object, whether the schema says so or not.
-  input: type === 'custom' ? 'sandbox' : JSON.stringify(valueForSchema({ type: 'object', ...(schema as object) })),
+  input:
+    type === 'custom' ? 'sandbox' : JSON.stringify(valueForSchema({ type: 'object', ...(schema as object) }, effort)),
 });
 
 /** The calls as they stand in a message. */

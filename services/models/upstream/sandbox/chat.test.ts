@@ -188,6 +188,13 @@ describe('tools', () => {
     },
   );
 
+  test('however many are named, their arguments are bounded together', async () => {
+    const parameters = { minProperties: 4_000 };
+    const tools = Array.from({ length: 128 }, () => ({ ...weather, function: { ...weather.function, parameters } }));
+    const { error } = await chat({ messages, tools }, 400);
+    expect(error.message).toContain('its smallest value is too large');
+  });
+
   test('parallel_tool_calls false allows one call', async () => {
     const fields = { messages: user('get_weather and get_time'), tools: [weather, time] };
     expect((await chat(fields)).choices[0].message.tool_calls).toHaveLength(2);
@@ -264,6 +271,15 @@ describe('refusals', () => {
     const { error } = await chat(fields, 400);
     expect(error).toMatchObject({ type: 'invalid_request_error', param });
     expect(Object.keys(error).sort()).toEqual(['code', 'message', 'param', 'type']);
+  });
+
+  test.each([
+    ['tools', time],
+    ['functions', time.function],
+  ])('more %s than 128 are a 400', async (param, one) => {
+    expect(await chat({ messages: user('x'), [param]: Array(128).fill(one) })).toHaveProperty('choices');
+    const { error } = await chat({ messages: user('x'), [param]: Array(129).fill(one) }, 400);
+    expect(error).toMatchObject({ param, code: 'array_above_max_length' });
   });
 
   test('an unknown model is a 404', async () => {

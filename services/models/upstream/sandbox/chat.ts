@@ -1,9 +1,9 @@
 import { type Answer, jsonAnswer, sseContentType, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
-import { type ChatChoice, makeChoice } from './chat-choice.ts';
+import { type ChatChoice, jsonTextFor, makeChoice } from './chat-choice.ts';
 import { readChatPrompt } from './chat-prompt.ts';
 import { chatChunks } from './chat-stream.ts';
-import { readTools, wireCalls } from './chat-tools.ts';
+import { readTools, toolCallsFor, wireCalls } from './chat-tools.ts';
 import { flagField, includesUsage, integerField, stopField } from './fields.ts';
 import { checkContext, outputLimit } from './text-limits.ts';
 import { textUsage } from './text-usage.ts';
@@ -21,9 +21,11 @@ export async function chatCompletions(call: Call): Promise<Answer> {
 
   const prompt = await readChatPrompt(call);
   checkContext(model.contextWindowTokens, prompt.tokens, asked ?? 1, 'messages');
+  const calls = toolCallsFor(json, tools, prompt.lastUserText, prompt.toolResult !== '');
+  const jsonText = calls.length === 0 ? jsonTextFor(json, prompt) : null;
   const choices: ChatChoice[] = [];
   while (choices.length < n) {
-    choices.push(await makeChoice(call, { prompt, tools, stop, tokensMax }, choices.length));
+    choices.push(await makeChoice(call, { prompt, calls, jsonText, stop, tokensMax }, choices.length));
   }
   const usage = textUsage(
     prompt.tokens,

@@ -99,6 +99,27 @@ test.each([
   expect(() => valueForSchema(schema)).toThrow(/Invalid schema/);
 });
 
+const names = Array.from({ length: 5_000 }, (_, i) => `property${i}`);
+const wide = { properties: Object.fromEntries(names.map((name) => [name, true])) };
+const parts = Array.from({ length: 1_000 }, () => ({ $ref: '#/$defs/a' }));
+
+test.each<[string, object]>([
+  ['many parts with many properties', { allOf: parts, $defs: { a: wide } }],
+  ['many parts that require much', { allOf: parts, $defs: { a: { required: names } } }],
+  ['many alternatives beside many properties', { ...wide, anyOf: names.map(() => ({ $ref: '#/anyOf/0' })) }],
+  ['many items with many keywords', { minItems: 2_000, items: { $ref: '#/$defs/a' }, $defs: { a: wide.properties } }],
+  ['many items of a long text', { minItems: 2_000, items: { const: 'x'.repeat(100_000) } }],
+  ['many items with a long name', { minItems: 2_000, items: { required: ['x'.repeat(100_000)] } }],
+  [
+    'many items by a long reference',
+    { minItems: 2_000, items: { $ref: `#/${'x'.repeat(100_000)}` }, ['x'.repeat(100_000)]: {} },
+  ],
+])('%s are refused before the event loop has been held for long', (_name, schema) => {
+  const startedMs = performance.now();
+  expect(() => valueForSchema(schema)).toThrow('its smallest value is too large');
+  expect(performance.now() - startedMs).toBeLessThan(1_000);
+});
+
 test.each(['^\\d+$', '^(\\w+)+$', '('])(
   'the pattern %s is ignored, since a client may write one that takes for ever',
   (pattern) => {

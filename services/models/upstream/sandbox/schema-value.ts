@@ -3,22 +3,32 @@ import { Refusal } from './answer.ts';
 import type { JsonObject } from './fields.ts';
 import { numberFor, stringFor } from './schema-scalars.ts';
 
-/** Values made for one schema at most; a schema can be small and its value astronomically large. */
-const valuesMax = 5_000;
+/**
+ * What may be spent on the values of one answer: one for each value, and each keyword, name and item that is read for it, and one for each
+ * 16 characters of text. A schema can be small and its value astronomically large, or take hours to make; this much takes some 0.1 s.
+ */
+const effortMax = 50_000;
+const charactersPerEffort = 16;
 const depthMax = 64;
+
+/** What is left to spend. */
+export type Effort = { left: number };
+
+/** For all values of one answer together. */
+export const effortForAnswer = (): Effort => ({ left: effortMax });
 
 /** A value that can be made; null where every value of a schema would be infinite. */
 type Made = { value: unknown } | null;
 
-type Making = { root: unknown; values: number };
+type Making = { root: unknown; effort: Effort };
 
 /**
  * A small value that validates against a JSON schema: required properties only, one item in an array when it may have one.
  * Not understood, hence ignored: `not`, `if`, `dependent*`, `contains`, `uniqueItems`, `$dynamicRef`, remote `$ref`, and
  * `pattern`, which would run a program of the client's on the event loop, for as long as it likes.
  */
-export function valueForSchema(schema: unknown): unknown {
-  const made = make({ root: schema, values: 0 }, schema, [], 0);
+export function valueForSchema(schema: unknown, effort: Effort = effortForAnswer()): unknown {
+  const made = make({ root: schema, effort }, schema, [], 0);
   if (made === null) throw schemaRefusal('no finite value satisfies it');
   return made.value;
 }
@@ -26,36 +36,52 @@ export function valueForSchema(schema: unknown): unknown {
 const schemaRefusal = (why: string): Refusal =>
   new Refusal(`Invalid schema: ${why}.`, { param: 'response_format', code: 'invalid_value' });
 
+function spend({ effort }: Making, amount: number): void {
+  effort.left -= amount;
+  if (effort.left < 0) throw tooLarge();
+}
+
+const spendText = (making: Making, text: string): void => spend(making, Math.ceil(text.length / charactersPerEffort));
+
+const tooLarge = (): Refusal => schemaRefusal('its smallest value is too large');
+
 function make(making: Making, schema: unknown, openRefs: readonly string[], depth: number): Made {
-  if (++making.values > valuesMax || depth > depthMax) throw schemaRefusal('its smallest value is too large');
+  if (depth > depthMax) throw tooLarge();
+  spend(making, isObject(schema) ? 1 + sizeOf(schema) : 1);
   if (schema === false) return null;
   if (!isObject(schema)) return { value: 'sandbox' };
   const again = (part: unknown, refs = openRefs) => make(making, part, refs, depth + 1);
+  const merge = (parts: readonly unknown[]) => mergeSchemas(making, parts);
+  const copyOf = (value: unknown) => {
+    spendText(making, JSON.stringify(value) ?? '');
+    return { value };
+  };
 
   if (typeof schema.$ref === 'string') {
     // A reference inside itself has no finite value here; an optional property, an empty array or another alternative ends it.
     if (openRefs.includes(schema.$ref)) return null;
     const { $ref, ...rest } = schema;
-    return again(mergeSchemas([resolve(making.root, $ref), rest]), [...openRefs, $ref]);
+    const referred = resolve(making, $ref);
+    return again(lengthOf(rest) === 0 ? referred : merge([referred, rest]), [...openRefs, $ref]);
   }
-  if ('const' in schema) return { value: schema.const };
-  if (Array.isArray(schema.enum) && schema.enum.length > 0) return { value: schema.enum[0] };
+  if ('const' in schema) return copyOf(schema.const);
+  if (Array.isArray(schema.enum) && schema.enum.length > 0) return copyOf(schema.enum[0]);
   if (Array.isArray(schema.allOf)) {
     const { allOf, ...rest } = schema;
-    return again(mergeSchemas([rest, ...allOf.map((part) => dereference(making.root, part))]));
+    return again(merge([rest, ...allOf.map((part) => dereference(making, part))]));
   }
   const alternatives = schema.anyOf ?? schema.oneOf;
   if (Array.isArray(alternatives)) {
     const { anyOf: _anyOf, oneOf: _oneOf, ...rest } = schema;
     for (const alternative of alternatives) {
-      const made = again(isObject(alternative) ? mergeSchemas([rest, alternative]) : alternative);
+      const made = again(isObject(alternative) ? merge([rest, alternative]) : alternative);
       if (made !== null) return made;
     }
     return null;
   }
   switch (typeOf(schema)) {
     case 'object':
-      return makeObject(schema, again);
+      return makeObject(making, schema, again);
     case 'array':
       return makeArray(schema, again);
     case 'number':
@@ -67,20 +93,27 @@ function make(making: Making, schema: unknown, openRefs: readonly string[], dept
     case 'null':
       return { value: null };
     default:
-      return { value: stringFor(schema) };
+      return copyOf(stringFor(schema));
   }
 }
 
-function makeObject(schema: JsonObject, again: (part: unknown) => Made): Made {
+/** How many keywords a schema has, and how many items and names are in those that are read whole. */
+const sizeOf = (schema: JsonObject): number =>
+  lengthOf(schema) + lengthOf(schema.properties) + lengthOf(schema.required) + lengthOf(schema.allOf);
+
+const lengthOf = (held: unknown): number => (typeof held === 'object' && held !== null ? Object.keys(held).length : 0);
+
+function makeObject(making: Making, schema: JsonObject, again: (part: unknown) => Made): Made {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === 'string') : [];
   const others = isObject(schema.additionalProperties) ? schema.additionalProperties : { type: 'string' };
   const names = new Set<string>(required);
-  const wanted = typeof schema.minProperties === 'number' ? Math.min(schema.minProperties, valuesMax) : 0;
+  const wanted = typeof schema.minProperties === 'number' ? Math.min(schema.minProperties, effortMax) : 0;
   for (const name of Object.keys(properties)) if (names.size < wanted) names.add(name);
   for (let i = 1; names.size < wanted; i++) names.add(`property${i}`);
   const entries: [string, unknown][] = [];
   for (const name of names) {
+    spendText(making, name);
     const made = again(Object.hasOwn(properties, name) ? properties[name] : others);
     if (made === null) return null;
     entries.push([name, made.value]);
@@ -113,29 +146,35 @@ function typeOf(schema: JsonObject): unknown {
 }
 
 /** One schema that asks for what all of them ask for; of contradicting keywords the later wins. */
-function mergeSchemas(schemas: readonly unknown[]): JsonObject {
+function mergeSchemas(making: Making, schemas: readonly unknown[]): JsonObject {
   const merged: JsonObject = {};
+  // A map, since a property may be called `__proto__`.
+  const properties = new Map<string, unknown>();
+  const required: unknown[] = [];
   for (const schema of schemas) {
     if (!isObject(schema)) continue;
-    const properties = { ...(merged.properties as object), ...(schema.properties as object) };
-    const required = [...((merged.required as unknown[]) ?? []), ...((schema.required as unknown[]) ?? [])];
+    spend(making, sizeOf(schema));
     Object.assign(merged, schema);
-    if (Object.keys(properties).length > 0) merged.properties = properties;
-    if (required.length > 0) merged.required = required;
+    if (isObject(schema.properties))
+      for (const [name, part] of Object.entries(schema.properties)) properties.set(name, part);
+    if (Array.isArray(schema.required)) for (const name of schema.required) required.push(name);
   }
+  if (properties.size > 0) merged.properties = Object.fromEntries(properties);
+  if (required.length > 0) merged.required = required;
   return merged;
 }
 
 /** Follows a part that is nothing but a reference, so that `allOf` can be merged. */
-const dereference = (root: unknown, part: unknown): unknown =>
+const dereference = (making: Making, part: unknown): unknown =>
   isObject(part) && typeof part.$ref === 'string'
-    ? mergeSchemas([resolve(root, part.$ref), { ...part, $ref: undefined }])
+    ? mergeSchemas(making, [resolve(making, part.$ref), { ...part, $ref: undefined }])
     : part;
 
 /** A JSON pointer into the schema (RFC 6901); remote references are refused. */
-function resolve(root: unknown, ref: string): unknown {
+function resolve(making: Making, ref: string): unknown {
+  spendText(making, ref);
   if (!ref.startsWith('#')) throw schemaRefusal(`the reference '${ref}' is not inside the schema`);
-  let target = root;
+  let target = making.root;
   for (const part of ref.slice(1).split('/').slice(1)) {
     const name = pointerName(part);
     const holder = target as JsonObject | unknown[] | null;
