@@ -32,6 +32,17 @@ test('several prompts with n return their choices in order', async () => {
   expect(texts(nested)).toEqual(texts(answer));
 });
 
+test.each([{ stream: false }, { stream: true }])(
+  'a small request cannot ask for gigabytes of echoes: %j',
+  async (how) => {
+    const prompt = Array.from({ length: 64 }, (_, i) => `${i}${'-'.repeat(20_000)}`);
+    const request = { prompt, echo: true, max_tokens: 1, ...how };
+    const { error } = await complete({ ...request, n: 2 }, 400);
+    expect(error).toMatchObject({ param: 'echo', type: 'invalid_request_error' });
+    expect(error.message).toContain('at most 2000000 fit');
+  },
+);
+
 test('a prompt that fits is a 400 when the answer asked for does not fit beside it', async () => {
   const prompt = 'word '.repeat(13_000);
   await complete({ model: 'sandbox-chat-mini', prompt, max_tokens: 1_000 });

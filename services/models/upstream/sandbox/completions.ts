@@ -9,6 +9,8 @@ import { type TextUsage, textUsage } from './text-usage.ts';
 /** What `max_tokens` is when it is absent, as OpenAI documents it for this operation. */
 const tokensMaxDefault = 16;
 const promptsMax = 128;
+/** How many characters of its prompts an answer may repeat: each of `n` choices does. The gateway reads no answers of more than 16 MiB. */
+const echoedLengthMax = 2_000_000;
 
 type Choice = { text: string; tokens: number; finishReason: 'stop' | 'length' };
 
@@ -31,6 +33,13 @@ export async function textCompletions(call: Call): Promise<Answer> {
     const count = prompt.tokens ?? (await countWithin(tokens, prompt.text, model.contextWindowTokens));
     checkContext(model.contextWindowTokens, count, asked, 'prompt');
     promptTokens += count;
+  }
+  const echoedLength = echo ? n * prompts.reduce((sum, prompt) => sum + prompt.text.length, 0) : 0;
+  if (echoedLength > echoedLengthMax) {
+    throw new Refusal(
+      `Invalid value for 'echo': the choices would repeat ${echoedLength} characters of the prompts, and at most ${echoedLengthMax} fit.`,
+      { param: 'echo', code: 'invalid_value' },
+    );
   }
   const choices: Choice[] = [];
   for (const { text: prompt } of prompts) {
