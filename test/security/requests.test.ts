@@ -77,6 +77,18 @@ describe('between the client and the upstream', () => {
     expect(received.headers.authorization).toBe('Bearer the-upstreams-own-key');
   });
 
+  test.each(['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'])(
+    'an upstream that routes itself is named no further models in %s: nobody would check or charge them',
+    async (field) => {
+      received = { headers: {}, body: '' };
+      const refused = await post({ ...chat, [field]: ['somebody/elses'], mock_testing_fallbacks: true });
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { param: field, code: 'unsupported_parameter' } });
+      expect(received.body).toBe('');
+      expect((await post({ ...chat, [field]: null })).status).toBe(200);
+    },
+  );
+
   test('no header of the client reaches the upstream, least of all its key', async () => {
     await post(chat, {
       cookie: 'a=b',

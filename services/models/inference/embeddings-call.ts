@@ -1,15 +1,21 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { fieldSet } from '../bytes/json-scan.ts';
 import type { CallTools } from './call-tools.ts';
 import { readEmbeddings } from './embeddings-answer.ts';
-import { asksForJob, bodyForUpstream, promptsIn, readJsonRequest, requiredModel } from './json-request.ts';
+import {
+  asksForJob,
+  bodyForUpstream,
+  promptsIn,
+  readJsonRequest,
+  requestFields,
+  requiredModel,
+} from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
 import { promptSize } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
-const fields = fieldSet('model', 'background', 'encoding_format', 'input');
+const fields = requestFields('model', 'background', 'encoding_format', 'input');
 
 /** Two thousand vectors of four thousand numbers in decimal. */
 const vectorBytesMax = 192 * 1024 * 1024;

@@ -1,14 +1,20 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { fieldSet } from '../bytes/json-scan.ts';
 import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
 import { imagesUsed, readImages, readImagesAsStream } from './images-answer.ts';
-import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
+import {
+  bodyForUpstream,
+  optionalBoolean,
+  optionalInteger,
+  readJsonRequest,
+  requestFields,
+  requiredModel,
+} from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 // A `background` that is a string is the image's own, transparent or opaque, and is passed on (openai-contract.md section 0).
-const fields = fieldSet('model', 'stream', 'background', 'n');
+const fields = requestFields('model', 'stream', 'background', 'n');
 
 const imagesMax = 128;
 /** The largest answer, with its images in base64, in bytes. */

@@ -1,7 +1,14 @@
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { textsIn } from '../bytes/array-items.ts';
-import { clientLimits, type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
+import {
+  clientLimits,
+  type FieldSet,
+  fieldSet,
+  type ObjectScan,
+  type ScanProblem,
+  scanObject,
+} from '../bytes/json-scan.ts';
 import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
 
 const problems: Readonly<Record<ScanProblem, string>> = {
@@ -12,12 +19,36 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   not_object: 'The request body must be a JSON object.',
 };
 
+/**
+ * Fields in which upstreams that route themselves take further models, to answer in place of one that fails: that of OpenRouter and those of
+ * LiteLLM, which also lets the client say that the first has failed. The caller's right to those was not checked, nor would they be charged.
+ */
+const furtherModels = ['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'] as const;
+
+type FurtherModels = (typeof furtherModels)[number];
+
+/** The fields of a request that `readJsonRequest` looks for. */
+export const requestFields = <const Name extends string>(...names: Name[]): FieldSet<Name | FurtherModels> =>
+  fieldSet<Name | FurtherModels>(...names, ...furtherModels);
+
 /** Finds the fields that the gateway reads in a JSON body; the rest reaches the upstream untouched. */
-export function readJsonRequest<Name extends string>(body: Uint8Array, fields: FieldSet<Name>): ObjectScan<Name> {
+export function readJsonRequest<Name extends string>(
+  body: Uint8Array,
+  fields: FieldSet<Name | FurtherModels>,
+): ObjectScan<Name | FurtherModels> {
   const scan = scanObject(asBuffer(body), fields);
   if (typeof scan === 'string') throw invalidRequest(undefined, problems[scan]);
   if (scan.ambiguous !== null) {
     throw invalidRequest(scan.ambiguous, `\`${scan.ambiguous}\` is given more than once.`, 'duplicate_field');
+  }
+  for (const name of furtherModels) {
+    if ((scan.kind(name) ?? 'null') !== 'null') {
+      throw invalidRequest(
+        name,
+        `\`${name}\` is not supported: name one model, in \`model\`.`,
+        'unsupported_parameter',
+      );
+    }
   }
   return scan;
 }

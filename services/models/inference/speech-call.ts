@@ -1,13 +1,12 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { fieldSet } from '../bytes/json-scan.ts';
 import { BytesReader } from './bytes-reader.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
-import { asksForJob, bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
+import { asksForJob, bodyForUpstream, readJsonRequest, requestFields, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
 
-const fields = fieldSet('model', 'input', 'response_format', 'stream_format', 'background');
+const fields = requestFields('model', 'input', 'response_format', 'stream_format', 'background');
 
 /** The longest text that can be spoken in one call (openai-contract.md section 4), in characters. */
 const charactersMax = 4_096;

@@ -1,7 +1,6 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { prefixedId } from '#shared/ids.ts';
-import { fieldSet } from '../bytes/json-scan.ts';
 import { mediaBytesIn } from '../bytes/media-bytes.ts';
 import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
@@ -14,6 +13,7 @@ import {
   optionalInteger,
   promptsIn,
   readJsonRequest,
+  requestFields,
   requiredModel,
 } from './json-request.ts';
 import { type BodyTarget, type PreparedCall, textEstimate } from './prepared-call.ts';
@@ -22,7 +22,7 @@ import { readTextAnswer } from './text-answer.ts';
 import { readTextAnswerAsStream } from './text-answer-stream.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
-const fields = fieldSet(
+const fields = requestFields(
   'model',
   'stream',
   'stream_options',
