@@ -1,4 +1,5 @@
 import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { inTurns } from '#shared/in-turns.ts';
 import { type Backend, type BackendContext, utteranceMsMax, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf, samplesMs } from './pcm.ts';
@@ -16,6 +17,8 @@ const pendingMax = 4;
  * for beforehand.
  */
 const pieceMs = speechMsMin;
+/** A second of audio, which takes some milliseconds: one event may bring half an hour. */
+const piecesPerTurn = Math.round(1_000 / pieceMs);
 const noBytes = Buffer.alloc(0);
 
 type Spoken = {
@@ -73,22 +76,28 @@ export class UtteranceBackend implements Backend {
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
+    const { format } = this.#config;
     const bytes = this.#partial.length === 0 ? audio : Buffer.concat([this.#partial, audio]);
-    const samples = decodeSamples(this.#config.format, bytes);
-    if (this.#activity === null && (this.#current?.samples ?? 0) + samples.length > this.#samplesIn(utteranceMsMax)) {
+    const sampleBytes = sampleBytesOf(format);
+    const samples = Math.floor(bytes.length / sampleBytes);
+    if (this.#activity === null && (this.#current?.samples ?? 0) + samples > this.#samplesIn(utteranceMsMax)) {
       const text = `The audio buffer is full: commit at least every ${utteranceMsMax / 1000} s.`;
       this.#refuse(invalidRequest('audio', text, 'input_audio_buffer_full'), causeId);
       return;
     }
-    this.#partial = Buffer.from(bytes.subarray(samples.length * sampleBytesOf(this.#config.format)));
-    const pieceSamples = this.#samplesIn(pieceMs);
-    for (let at = 0; at < samples.length; at += pieceSamples) {
-      const piece = samples.subarray(at, at + pieceSamples);
-      await this.#prepare();
-      if (this.#activity === null) this.#hearBuffer(piece);
-      else this.#hearSpeech(this.#activity, piece);
-      await this.#room();
-      if (this.#context.signal.aborted) return;
+    const end = samples * sampleBytes;
+    this.#partial = Buffer.from(bytes.subarray(end));
+    const pieceBytes = this.#samplesIn(pieceMs) * sampleBytes;
+    const starts = Array.from({ length: Math.ceil(end / pieceBytes) }, (_, index) => index * pieceBytes);
+    for await (const some of inTurns(starts, piecesPerTurn)) {
+      for (const at of some) {
+        if (this.#context.signal.aborted) return;
+        const piece = decodeSamples(format, bytes.subarray(at, Math.min(at + pieceBytes, end)));
+        await this.#prepare();
+        if (this.#activity === null) this.#hearBuffer(piece);
+        else this.#hearSpeech(this.#activity, piece);
+        await this.#room();
+      }
     }
   }
 
@@ -249,7 +258,7 @@ export class UtteranceBackend implements Backend {
 
   #feed(spoken: Spoken, samples: Int16Array): void {
     spoken.samples += samples.length;
-    // Copied, since the pieces of an append share one buffer.
+    // Copied, since it may be a small part of a longer buffer.
     if (samples.length > 0) spoken.utterance.hear(samples.slice());
   }
 
