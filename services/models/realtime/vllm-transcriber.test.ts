@@ -30,6 +30,7 @@ function utteranceOnSocket() {
         sockets.push(handler);
         return { send() {}, close() {} };
       },
+      redact: (text: string) => text.replaceAll('sk-of-the-upstream', '[redacted]'),
     },
   } as unknown as DeploymentRuntime;
   const context = {
@@ -58,3 +59,15 @@ test('nothing waits for an utterance whose connection was lost while it was spok
   await expect(utterance.finish()).rejects.toThrow();
   expect(vi.getTimerCount()).toBe(0);
 });
+
+test.each(['no such key: sk-of-the-upstream', { message: 'no such key: sk-of-the-upstream' }])(
+  'the error %j of an upstream is logged without our key',
+  async (error) => {
+    const { utterance, socket } = utteranceOnSocket();
+    socket.onOpen();
+    const transcript = utterance.finish();
+    socket.onText(JSON.stringify({ type: 'error', error }));
+    await expect(transcript).rejects.toMatchObject({ details: { internal: expect.stringContaining('[redacted]') } });
+    await expect(transcript).rejects.not.toMatchObject({ details: { internal: expect.stringContaining('sk-') } });
+  },
+);

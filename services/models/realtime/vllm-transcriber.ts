@@ -5,7 +5,7 @@ import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runt
 import { chooseDeployment } from '../domain/routing.ts';
 import { upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf } from '../inference/usage-bound.ts';
-import type { UpstreamSocket } from '../upstream/upstream.ts';
+import type { Upstream, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
 import { Resampler, sampleRateOf, samplesMs, samplesToBytes } from './pcm.ts';
 import {
@@ -95,7 +95,7 @@ class VllmUtterance implements Utterance {
         this.#heard = [];
         if (this.#isFinished) this.#sendFinal();
       },
-      onText: (text) => this.#take(text),
+      onText: (text) => this.#take(text, deployment.upstream),
       onClose: (reason) => {
         if (this.#isOpen) this.#fail(upstreamFault(reason), { kind: 'bad', message: reason });
         else this.#fallBack();
@@ -103,7 +103,7 @@ class VllmUtterance implements Utterance {
     });
   }
 
-  #take(text: string): void {
+  #take(text: string, { redact }: Pick<Upstream, 'redact'>): void {
     let event: Record<string, unknown>;
     try {
       event = JSON.parse(text);
@@ -137,7 +137,7 @@ class VllmUtterance implements Utterance {
       }
       case 'error': {
         const said = typeof event.error === 'string' ? event.error : JSON.stringify(event.error);
-        this.#fail(upstreamFault(`the upstream said ${said}`), { kind: 'good' });
+        this.#fail(upstreamFault(`the upstream said ${redact(String(said))}`), { kind: 'good' });
       }
     }
   }

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { DeploymentSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { connectUpstream, environmentSecrets } from './connect.ts';
@@ -53,6 +54,23 @@ test('an upstream that refuses to list its models is quoted, without our key', a
   await expect(upstream.listModels(AbortSignal.timeout(10_000))).rejects.toThrow(
     /^GET \/v1\/models answered 401: No such key: Bearer \[redacted\]\.$/,
   );
+  await upstream.close();
+  server.close();
+});
+
+test('an upstream that closes a socket is quoted, without our key', async () => {
+  const apiKey = 'sk-of-the-upstream';
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const sockets = new WebSocketServer({ server });
+  sockets.on('connection', (socket, request) => socket.close(1008, `No such key: ${request.headers.authorization}.`));
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const settings = create(DeploymentSettingsSchema, { baseUrl, secretReference: 'env:UPSTREAM_KEY' });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => apiKey })(settings);
+  const reason = await new Promise((closed) => {
+    upstream.openSocket!('/realtime', { onOpen() {}, onText() {}, onClose: closed });
+  });
+  expect(reason).toBe('closed with 1008 No such key: Bearer [redacted].');
   await upstream.close();
   server.close();
 });

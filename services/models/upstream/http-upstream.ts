@@ -54,7 +54,10 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     send: (request, handler) => calls.send(request, handler),
 
     openSocket: (path, handler) =>
-      openWebSocket({ url: socketUrl(base, basePath + path), apiKey, connectTimeoutMs }, handler),
+      openWebSocket(
+        { url: socketUrl(base, basePath + path), apiKey, connectTimeoutMs },
+        { ...handler, onClose: (reason) => handler.onClose(redact(reason)) },
+      ),
 
     async listModels(signal) {
       const { statusCode, body } = await getModels(signal);
