@@ -276,6 +276,38 @@ describe('among several replicas', () => {
     expect(reports).toMatchObject([[{ requestsSettled: 5n, tokensSettled: 500n }]]);
   });
 
+  test('a replica that ran something tells that it no longer does until Usage has heard it: others lack that room', async () => {
+    const { limiter, reports, state, tick } = granted(60);
+    await tick();
+    (await admit(limiter)).release(10);
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ concurrentRequests: 1 }]);
+    state.isAway = true;
+    await tick();
+    state.isAway = false;
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ concurrentRequests: 0 }]);
+    const told = reports.length;
+    await tick();
+    expect(reports).toHaveLength(told);
+  });
+
+  test('a replica that was alone for a while tells the next one what it no longer runs', async () => {
+    const { time, limiter, reports, state, tick } = granted(60);
+    await tick();
+    const admission = await admit(limiter);
+    state.replicas = 1;
+    await tick();
+    admission.release(10);
+    time.ms += 120_000;
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ concurrentRequests: 1 }]);
+    state.replicas = 2;
+    await tick();
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ concurrentRequests: 0 }]);
+  });
+
   test('what passed while a replica was alone counts once another is there, and its grants are its own once it is alone again', async () => {
     const { limiter, reports, state, tick } = granted(60);
     for (let count = 0; count < 10; count++) (tryAdmit(limiter, 100) as RateAdmission).release(50);

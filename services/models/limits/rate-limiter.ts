@@ -62,6 +62,8 @@ type Subject = {
   readonly requests: Allowance;
   readonly tokens: Allowance;
   concurrentGranted: number;
+  /** Usage may count concurrent requests as this replica's, which others lack until it has heard that there are none. */
+  isCountedByUsage: boolean;
   /** The most that ran or waited at the same time since the last regular report. */
   concurrentPeak: number;
   waiting: number;
@@ -183,18 +185,19 @@ export class RateLimiter {
     return this.#subjects.get(caller.apiKeyId || caller.userId)?.inFlight ?? 0;
   }
 
-  /** What to report: in the regular report all subjects that had requests or hold grants, otherwise those with waiting requests. */
+  /** What to report: in the regular report all subjects that had requests or may hold grants, otherwise those with waiting requests. */
   takeDemands(inTurn: boolean): SubjectDemand[] {
     const demands: SubjectDemand[] = [];
     for (const subject of this.#subjects.values()) {
       const { id, isKey, limits, inFlight, waiting, requests, tokens } = subject;
       const isQuiet = inFlight === 0 && waiting === 0 && !requests.wasAsked;
-      if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && subject.concurrentGranted === 0 : waiting === 0)
-        continue;
+      if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && !subject.isCountedByUsage : waiting === 0) continue;
       const peak = Math.max(subject.concurrentPeak, inFlight + waiting, inTurn ? 0 : subject.concurrentGranted);
       const concurrent = isQuiet ? 0 : peak;
       // What is no longer asked for may be another's before the answer comes.
       subject.concurrentGranted = Math.min(subject.concurrentGranted, concurrent);
+      // Even if its answer is lost.
+      if (concurrent > 0) subject.isCountedByUsage = true;
       demands.push({
         id,
         isKey,
@@ -208,7 +211,7 @@ export class RateLimiter {
     return demands;
   }
 
-  /** A report failed: what has passed without a grant is reported by the next. */
+  /** A report failed: what has passed without a grant, and what no longer runs, is reported by the next. */
   takeBack(demands: readonly SubjectDemand[]): void {
     for (const { id, requests, tokens } of demands) {
       const subject = this.#subjects.get(id);
@@ -225,6 +228,7 @@ export class RateLimiter {
     subject.requests.left += grant.requests;
     subject.tokens.left += grant.tokens;
     subject.concurrentGranted = grant.concurrent;
+    subject.isCountedByUsage = grant.concurrent > 0;
     subject.requestsMs = grant.requestsFill * minuteMs + Math.max(0, -subject.requests.left) * requestMs;
     subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
@@ -291,6 +295,7 @@ export class RateLimiter {
         requests: new Allowance(),
         tokens: new Allowance(),
         concurrentGranted: 0,
+        isCountedByUsage: false,
         concurrentPeak: 0,
         waiting: 0,
         deniedMs: Number.NEGATIVE_INFINITY,
@@ -315,7 +320,7 @@ export class RateLimiter {
     for (const [id, subject] of this.#subjects) {
       this.#leak(subject, now);
       const { inFlight, waiting, requestsMs, tokensMs, requests, tokens } = subject;
-      const isIdle = inFlight + waiting + subject.concurrentGranted === 0 && requests.isUnused && tokens.isUnused;
+      const isIdle = inFlight + waiting === 0 && !subject.isCountedByUsage && requests.isUnused && tokens.isUnused;
       if (isIdle && requestsMs === 0 && tokensMs === 0) this.#subjects.delete(id);
     }
     this.#sweepAt = Math.max(subjectsBeforeSweep, this.#subjects.size * 2);
