@@ -191,7 +191,8 @@ export class RateLimiter {
     for (const subject of this.#subjects.values()) {
       const { id, isKey, limits, inFlight, waiting, requests, tokens } = subject;
       const isQuiet = inFlight === 0 && waiting === 0 && !requests.wasAsked;
-      if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && !subject.isCountedByUsage : waiting === 0) continue;
+      if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && !subject.isCountedByUsage : waiting === 0)
+        continue;
       const peak = Math.max(subject.concurrentPeak, inFlight + waiting, inTurn ? 0 : subject.concurrentGranted);
       const concurrent = isQuiet ? 0 : peak;
       // What is no longer asked for may be another's before the answer comes.
