@@ -52,9 +52,12 @@ export async function endUserSessions(em: SqlEntityManager, userId: string, now:
   await em.nativeUpdate(SessionEntity, { userId, endedAt: null }, { endedAt: now });
 }
 
+/** People sign in from fewer addresses while their sessions are kept; a script may do so from any number. */
+const addressesMax = 1_000;
+
 /**
  * Whether an account's owner has signed in from the same source as an address (addressSource) within the time that sessions are kept. One
- * query, whether or not the account exists.
+ * query, whether or not the account exists. Of an account with more than `addressesMax` addresses, the others are known only by themselves.
  */
 export async function hasSignedInFrom(
   database: ServiceDatabase,
@@ -63,15 +66,19 @@ export async function hasSignedInFrom(
   const { rows } = await database.query<{ ip: string }>({
     name: 'auth-signed-in-from',
     // From one address to the next in the index: a script may have opened a session every few seconds.
-    text: `with recursive signed_in (user_id, ip) as (
-        select id, '' from users where email = $1 and is_active
+    text: `with recursive signed_in (user_id, ip, place) as (
+        select id, '', 0 from users where email = $1 and is_active
         union all
-        select signed_in.user_id, next.ip from signed_in cross join lateral (
+        select signed_in.user_id, next.ip, place + 1 from signed_in cross join lateral (
           select ip from sessions where user_id = signed_in.user_id and ip > signed_in.ip order by ip limit 1
-        ) as next
+        ) as next where place < ${addressesMax}
       )
-      select ip from signed_in where ip <> ''`,
-    values: [email],
+      select ip from signed_in where place > 0
+      union all
+      select next.ip from signed_in cross join lateral (
+        select ip from sessions where user_id = signed_in.user_id and ip >= $2 order by ip limit 1
+      ) as next where place = 0`,
+    values: [email, ip],
   });
   const source = addressSource(ip);
   return rows.some((session) => addressSource(session.ip) === source);
