@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Subject } from '../domain/subject.ts';
 import { type Dimension, nameIn } from './grouped-sums.ts';
@@ -24,7 +23,7 @@ export async function bucketedSums(
   const { subject, filter, dimension, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const { text, parts } = rolledUp(parameters, {
+  const { name, text, parts } = rolledUp(parameters, {
     where,
     cutsMs: [...startsMs, endMs],
     columns: dimension === undefined ? [] : [dimension],
@@ -33,7 +32,7 @@ export async function bucketedSums(
   });
   const { rows } = await database.query<Sums & { part: number } & Partial<Record<Dimension, string>>>({
     // Prepared, since it is the same for all reports of a kind, and planning it takes as long as summing some thousand rows.
-    name: `sums-${hash('sha256', text, 'base64url')}`,
+    name,
     text,
     values: parameters.values,
   });

@@ -43,7 +43,7 @@ export async function volumesOfKey(
   const { subject, fromMs, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId });
-  const { text, parts } = rolledUp(parameters, {
+  const { name, text, parts } = rolledUp(parameters, {
     where,
     cutsMs: [fromMs, ...startsMs, endMs],
     columns: ['model'],
@@ -51,7 +51,7 @@ export async function volumesOfKey(
     sums: volumeSums.sql,
   });
   const { rows } = await client.query<Volume & { part: number; model: string }>({
-    name: `key-volumes${variant(subject)}`,
+    name,
     text,
     values: parameters.values,
   });

@@ -232,7 +232,7 @@ test('an unknown and a foreign key take the same path as one with calls: plans n
   expect(rows).toEqual([
     { name: 'key-latencies-of-user', ...used },
     { name: 'key-latest-of-user', ...used },
-    { name: 'key-volumes-of-user', ...used },
+    { name: expect.stringMatching(/^sums-/), ...used },
   ]);
   await database.close();
 });

@@ -1,12 +1,14 @@
+import { hash } from 'node:crypto';
 import { type Part, partsOf } from '../domain/parts.ts';
 import { arrayOf } from './binary.ts';
 import type { Parameters } from './narrowing.ts';
 
 /**
- * A statement that sums roll-up rows; each of its rows has the number of the part of time for which it was read. Between two cuts its text
- * may vary; for more cuts it depends only on the columns, so that it can be prepared.
+ * A statement that sums roll-up rows; each of its rows has the number of the part of time for which it was read. For more than two cuts its
+ * text depends only on the columns and conditions, so that it is worth preparing, under a name that stands for the text: a name with a second
+ * text would fail on each connection that knows the first.
  */
-type RolledUp = { text: string; parts: readonly Part[] };
+type RolledUp = { name: string; text: string; parts: readonly Part[] };
 
 /** Ranges of time in the form that a statement reads: the table of its parts, and their starts and ends. */
 type Ranges = { from: string; start: string; end: string };
@@ -70,12 +72,14 @@ export function rolledUp(
     ].join(' union all ');
 
   // Each range is summed where it is read: passing on its rows would cost as much again.
-  if (columns.length === 0) return { text: readAll(sums), parts };
+  if (columns.length === 0) return { ...named(readAll(sums)), parts };
   // Not so with groups: the planner expects so few rows per range that it sorts instead of hashing.
   const names = columns.join(', ');
   const rows = readAll(`${names}, ${measures.join(', ')}`);
-  return { text: `select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`, parts };
+  return { ...named(`select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`), parts };
 }
+
+const named = (text: string) => ({ name: `sums-${hash('sha256', text, 'base64url')}`, text });
 
 /** To which buckets the sums of each part are added or subtracted: once or twice per row. */
 export function* inBuckets<Row extends { part: number }>(

@@ -165,6 +165,13 @@ test('hours are in UTC whatever the zone; days and weeks are the zone’s', asyn
   expect(requestsOf(weekly)).toMatchObject({ totals: 24, series: [2, 22] });
 });
 
+test('a day that the zone skipped has an empty report, and the next report of anybody is as before', async () => {
+  const before = await analytics();
+  const range = { startDate: '2011-12-30', endDate: '2011-12-30', timezone: 'Pacific/Apia' };
+  expect(requestsOf(await analytics({ range }))).toEqual({ totals: 0, previous: 0, series: [], byModel: [] });
+  expect(await analytics()).toEqual(before);
+});
+
 test.each([
   [Granularity.HOURLY, '2026-07-08', 'at most 7 days'],
   [Granularity.DAILY, '2026-04-16', 'at most 90 days'],
