@@ -98,6 +98,20 @@ test('it covers all past days, and does nothing twice', async () => {
   expect(await placesOf()).toEqual(places);
 });
 
+test('an organization whose day cannot be summed up holds up no other, and the round fails, which is logged', async () => {
+  const dayBefore = pastDayMs - dayMs;
+  await usage.client.record({ events: callsOf(dayBefore) }, asService());
+  const refused = testId(3);
+  await owner.query(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'no day for you'; end $$;
+    create trigger refuse before insert on daily_rollups for each row when (new.tenant_id = '${refused}') execute function refuse()`);
+  await expect(gatherDays({ database }, never)).rejects.toThrow(`${refused} on ${isoDay(dayBefore)}`);
+  expect(await rowsOutsideDay(dayBefore)).toBe(2);
+  await owner.query('drop function refuse cascade');
+  await gatherDays({ database }, never);
+  expect(await rowsOutsideDay(dayBefore)).toBe(0);
+});
+
 test('a late event is counted at once, whether its quarter hour already has a row or not', async () => {
   const before = await reportOf(7);
   const atMs = pastDayMs + dayMs / 2;

@@ -2,6 +2,7 @@ import { NIL } from 'uuid';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { addToDaysAndWeeks, rollUpKey, rollUpSums } from '../db/store-events.ts';
 
@@ -21,18 +22,25 @@ const gatheringMsMax = 300_000;
  * calls do, with all organizations mixed, so that reading them would take a page each: a year of a large organization is tens of thousands
  * of pages before, and some hundred after gathering. A roll-up row records whether its day, and with it its week, includes it, so reports
  * are right at every moment, and a late event adds either to all tiers or to what the next round finds. Whether a day is over goes by the
- * database's clock.
+ * database's clock. A day that cannot be gathered holds up no other; the round rejects at its end with the first one's error.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
+  let failure: Error | undefined;
   let place: { tenantId: string; from: string } = { tenantId: NIL, from: '-infinity' };
   while (!signal.aborted) {
     const next = await nextOutsideDay(database, place);
-    if (next === undefined) return;
+    if (next === undefined) break;
     const { tenant_id, day, day_end, is_over } = next;
-    if (is_over) await gatherDay(database, { tenantId: tenant_id, day }, signal);
+    if (is_over) {
+      await gatherDay(database, { tenantId: tenant_id, day }, signal).catch((cause) => {
+        const where = `the usage of organization ${tenant_id} on ${day.slice(0, 10)}`;
+        failure ??= new Error(`${where} could not be summed up: ${messageOf(cause)}`, { cause });
+      });
+    }
     // Goes through the organizations one by one, and each day of theirs once.
     place = { tenantId: tenant_id, from: is_over ? day_end : 'infinity' };
   }
+  if (failure !== undefined) throw failure;
 }
 
 /** The next day of an organization with a row that the day does not include: one look into the index, however many rows there are. */
