@@ -5,9 +5,10 @@ import { numberFor, stringFor } from './schema-scalars.ts';
 
 /**
  * What may be spent on the values of one answer: one for each value, and each keyword, name and item that is read for it, and one for each
- * 16 characters of text. A schema can be small and its value astronomically large, or take hours to make; this much takes some 0.1 s.
+ * 16 characters of text. A schema can be small and its value astronomically large, or take hours to make; this much takes some 0.2 s at
+ * most. The largest schemas that OpenAI takes, of 5,000 properties, need up to 30 for each.
  */
-const effortMax = 50_000;
+const effortMax = 200_000;
 const charactersPerEffort = 16;
 const depthMax = 64;
 
@@ -60,9 +61,7 @@ function make(making: Making, schema: unknown, openRefs: readonly string[], dept
   if (typeof schema.$ref === 'string') {
     // A reference inside itself has no finite value here; an optional property, an empty array or another alternative ends it.
     if (openRefs.includes(schema.$ref)) return null;
-    const { $ref, ...rest } = schema;
-    const referred = resolve(making, $ref);
-    return again(lengthOf(rest) === 0 ? referred : merge([referred, rest]), [...openRefs, $ref]);
+    return again(dereference(making, schema), [...openRefs, schema.$ref]);
   }
   if ('const' in schema) return copyOf(schema.const);
   if (Array.isArray(schema.enum) && schema.enum.length > 0) return copyOf(schema.enum[0]);
@@ -164,18 +163,22 @@ function mergeSchemas(making: Making, schemas: readonly unknown[]): JsonObject {
   return merged;
 }
 
-/** Follows a part that is nothing but a reference, so that `allOf` can be merged. */
-const dereference = (making: Making, part: unknown): unknown =>
-  isObject(part) && typeof part.$ref === 'string'
-    ? mergeSchemas(making, [resolve(making, part.$ref), { ...part, $ref: undefined }])
-    : part;
+/** What a reference leads to, with what is asked for beside it; a part without a reference is left as it is. */
+function dereference(making: Making, part: unknown): unknown {
+  if (!isObject(part) || typeof part.$ref !== 'string') return part;
+  const { $ref, ...rest } = part;
+  const referred = resolve(making, $ref);
+  return lengthOf(rest) === 0 ? referred : mergeSchemas(making, [referred, rest]);
+}
 
 /** A JSON pointer into the schema (RFC 6901); remote references are refused. */
 function resolve(making: Making, ref: string): unknown {
   spendText(making, ref);
   if (!ref.startsWith('#')) throw schemaRefusal(`the reference '${ref}' is not inside the schema`);
   let target = making.root;
-  for (const part of ref.slice(1).split('/').slice(1)) {
+  const parts = ref.slice(1).split('/').slice(1);
+  spend(making, parts.length);
+  for (const part of parts) {
     const name = pointerName(part);
     const holder = target as JsonObject | unknown[] | null;
     if (typeof holder !== 'object' || holder === null || !Object.hasOwn(holder, name)) {
