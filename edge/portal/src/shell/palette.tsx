@@ -7,6 +7,7 @@ import { navigate } from '../router/router.ts';
 import { classNames } from '../ui/class-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { useReturnFocus } from '../ui/return-focus.ts';
+import { withoutSecret } from '../ui/search-box.tsx';
 import { navigationFor } from './navigation.ts';
 import { setTheme } from './theme.ts';
 
@@ -35,6 +36,7 @@ export function Palette({ open, onClose }: { open: boolean; onClose: () => void 
 }
 
 function Search({ onClose }: { onClose: () => void }) {
+  const { operator } = useClaims();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState(0);
   const list = useRef<HTMLDivElement>(null);
@@ -69,14 +71,14 @@ function Search({ onClose }: { onClose: () => void }) {
         <Icon name="search" className="text-faint" />
         <input
           role="combobox"
-          aria-label="Go to a page, key or model"
+          aria-label={`Go to ${operator ? 'a page, key, model or organization' : 'a page, key or model'}`}
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={found[chosen] === undefined ? undefined : `palette-${chosen}`}
-          placeholder="Page, key, model or action"
+          placeholder={operator ? 'Page, key, model, organization or action' : 'Page, key, model or action'}
           value={text}
           onChange={(event) => {
-            setText(event.target.value);
+            setText(withoutSecret(event.target.value));
             setChosen(0);
           }}
           onKeyDown={onKeyDown}

@@ -7,7 +7,7 @@ export const useSearch = (): string => useSearchParameter('search', '')[0].trim(
 /**
  * A pasted secret becomes the preview by which its key is found: a secret has no place in an address, which browsers and proxies keep.
  */
-const withoutSecret = (text: string): string => text.replace(/(sk-proj-\w{4})\w{41}(\w{4})/, '$1...$2');
+export const withoutSecret = (text: string): string => text.replace(/(sk-proj-\w{4})\w{41}(\w{4})/, '$1...$2');
 
 /** The `search` parameter of the address, updated as it is typed; a new search returns to the first page. */
 export function SearchBox({ label, placeholder = label }: { label: string; placeholder?: string }) {
