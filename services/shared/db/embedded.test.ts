@@ -311,7 +311,7 @@ test('calls in a journal are not given to a new database, where nobody could be 
   const refusal = await startEmbeddedPostgres({ dataDir: path, logger, fast: true }).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(StartError);
   expect((refusal as Error).message).toMatch(
-    /^DATA_DIR \S+ holds journals of calls, [^\n]* put its folder postgres back /,
+    /^DATA_DIR \S+ holds journals of calls, [^\n]*: set DATABASE_URL if it is on a server, put its folder postgres back /,
   );
   // So that mv can bring a backup of it.
   expect(existsSync(join(path, 'postgres'))).toBe(false);

@@ -70,7 +70,7 @@ export async function prepareDataFolder(
 ): Promise<void> {
   if (!existsSync(folder.pgData) && inDataDir(folder.dataDir, () => hasJournals(folder))) {
     throw new StartError(
-      `DATA_DIR ${folder.dataDir} holds journals of calls, but not the database that they belong to: put its folder postgres back or, to begin anew without those calls, move its folder journal away.`,
+      `DATA_DIR ${folder.dataDir} holds journals of calls, but not the database that they belong to: set DATABASE_URL if it is on a server, put its folder postgres back or, to begin anew without those calls, move its folder journal away.`,
     );
   }
   try {
