@@ -345,7 +345,7 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
   await card.getByRole('button', { name: 'Withdraw' }).click();
   await dialog(page).getByRole('button', { name: 'Withdraw' }).click();
   await card.getByText('Withdrawn', { exact: true }).first().waitFor();
-  await card.getByText('Withdrawn: everyone mailed is told that the model stays').waitFor();
+  await card.getByText('Withdrawn: the model stays').waitFor();
   expect(await card.getByText('Retired: 410, out of the listing, last email').count()).toBe(0);
   await expect.poll(() => sent('deprecation')).toBeNull();
   await close();

@@ -52,8 +52,8 @@ export async function* recipients(
 }
 
 /**
- * Who is told that what they were told of a retirement no longer holds, in batches: the users whom `findTold` names, if they are still
- * active and their organization may still know of the model.
+ * Who is told that a retirement was withdrawn, in batches: the users whom `findTold` names, if they are still active and their organization
+ * may still know of the model.
  */
 export async function* toldRecipients(
   { auth }: Pick<RecipientDeps, 'auth'>,

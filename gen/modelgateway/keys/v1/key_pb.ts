@@ -144,7 +144,7 @@ export type KeyConstraints = Message<"modelgateway.keys.v1.KeyConstraints"> & {
   /**
    * Models that the key may name; empty means every model the user may otherwise use. Keys accepts any name,
    * since a name that is no model opens nothing, and since Models calls Keys, not the other way round; the edge
-   * refuses misspelled ones.
+   * looks for misspelled ones.
    *
    * @generated from field: repeated string model_allowlist = 1;
    */

@@ -120,7 +120,7 @@ export const ReminderSchema: GenMessage<Reminder> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_reminder, 0);
 
 /**
- * ReminderPoint is a moment at which users are told of a retirement: one of five by its schedule, or a change of that.
+ * ReminderPoint is a moment at which users are told of a retirement: one of five by its date, or its withdrawal.
  *
  * @generated from enum modelgateway.models.v1.ReminderPoint
  */
@@ -176,7 +176,7 @@ export const ReminderPoint = {
 } as const;
 
 /**
- * ReminderPoint is a moment at which users are told of a retirement: one of five by its schedule, or a change of that.
+ * ReminderPoint is a moment at which users are told of a retirement: one of five by its date, or its withdrawal.
  *
  * @generated from enum modelgateway.models.v1.ReminderPoint
  */

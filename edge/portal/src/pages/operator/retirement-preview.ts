@@ -87,9 +87,6 @@ export function timelineOf(
   const happening =
     withdrawnAt === null
       ? points
-      : [
-          ...points.filter(({ at }) => at <= withdrawnAt),
-          { at: withdrawnAt, name: 'Withdrawn: everyone mailed is told that the model stays' },
-        ];
+      : [...points.filter(({ at }) => at <= withdrawnAt), { at: withdrawnAt, name: 'Withdrawn: the model stays' }];
   return happening.map((point) => ({ ...point, past: point.at.getTime() + minuteMs <= now.getTime() }));
 }
