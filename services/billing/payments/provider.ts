@@ -15,7 +15,7 @@ export type PaymentEvent = {
     description: string;
   } | null;
   /** Money that came in but that Billing cannot book: in another currency, too much, or for what is no id of an organization. Null: none. */
-  unbooked: { tenantId: string; amount: number; currency: unknown } | null;
+  unbooked: { paymentId: string | null; tenantId: string; amount: number; currency: unknown } | null;
 };
 
 /** Reads webhooks of one payment provider. */

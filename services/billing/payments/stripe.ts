@@ -71,12 +71,13 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
   const amount = amountOf(type, object);
   const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
+  const id = [object.payment_intent, object.id].find(isId) ?? null;
   // Payments for other things share the provider's account.
   if (amount === null || typeof tenantId !== 'string' || tenantId === '') return { payment: null, unbooked: null };
   if (!isUuid(tenantId) || currency !== 'usd' || amount > centsMax)
-    return { payment: null, unbooked: { tenantId, amount, currency } };
+    return { payment: null, unbooked: { paymentId: id, tenantId, amount, currency } };
   const payment = {
-    id: [object.payment_intent, object.id].find(isId) ?? null,
+    id,
     tenantId: tenantId.toLowerCase(),
     amountNanoUsd: BigInt(amount) * nanoUsdPerCent,
     invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,

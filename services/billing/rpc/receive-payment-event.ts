@@ -32,8 +32,8 @@ export const receivePaymentEvent =
       });
     const event = await provider.read(payload, signature, () => databaseNow(database.pool));
     if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
-      const { tenantId, amountNanoUsd } = event.payment;
-      const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };
+      const { id: paymentId, tenantId, amountNanoUsd } = event.payment;
+      const fields = { provider: name, eventId: event.id, paymentId, tenantId, amountUsd: usdJson(amountNanoUsd) };
       metrics.paymentUnbooked();
       logger.error(
         fields,

@@ -95,11 +95,35 @@ test('money that came in for an organization and cannot be booked is logged as a
   await receive(payment('evt_named').replace(edge.tenantId, 'Second Ltd'));
   expect(await counted()).toBe('3');
   const { tenantId } = edge;
-  expect(error.mock.calls.map(([fields]) => fields)).toEqual([
-    { provider: 'stripe', eventId: 'evt_euros', tenantId, amount: 1_050, currency: 'eur' },
-    { provider: 'stripe', eventId: 'evt_too_much', tenantId, amount: 100_000_000_001, currency: 'usd' },
-    { provider: 'stripe', eventId: 'evt_named', tenantId: 'Second Ltd', amount: 1_050, currency: 'usd' },
-  ]);
+  expect(error.mock.calls.map(([fields]) => fields)).toEqual(
+    [
+      { eventId: 'evt_euros', paymentId: 'pi_evt_euros', tenantId, amount: 1_050, currency: 'eur' },
+      { eventId: 'evt_too_much', paymentId: 'pi_evt_too_much', tenantId, amount: 100_000_000_001, currency: 'usd' },
+      { eventId: 'evt_named', paymentId: 'pi_evt_named', tenantId: 'Second Ltd', amount: 1_050, currency: 'usd' },
+    ].map((fields) => ({ provider: 'stripe', ...fields })),
+  );
+});
+
+test('the log says which payment was not booked, so that nobody books one twice of which the provider sends two events', async () => {
+  const error = vi.spyOn(edge.billing.deps.logger, 'error');
+  const stranger = uuidv7();
+  edge.billing.strangers.add(stranger);
+  for (const tenantId of [stranger, 'Second Ltd']) {
+    const intent = payment('evt_intent').replace(edge.tenantId, tenantId);
+    const session = {
+      id: 'cs_1',
+      payment_intent: 'pi_evt_intent',
+      payment_status: 'paid',
+      currency: 'usd',
+      amount_total: 1_050,
+      metadata: { tenant_id: tenantId },
+    };
+    await receive(intent);
+    await receive(JSON.stringify({ id: 'evt_session', type: 'checkout.session.completed', data: { object: session } }));
+  }
+  expect(error.mock.calls.map(([fields]) => (fields as { paymentId?: string }).paymentId)).toEqual(
+    Array(4).fill('pi_evt_intent'),
+  );
 });
 
 test('a payment that comes in without PAYMENT_WEBHOOK_SECRET is not found, and the log names the variable', async () => {
