@@ -193,6 +193,58 @@ describe('a batch of mails that Auth refuses is handed over one by one:', () => 
   });
 });
 
+test('all pages of users who were told of a retirement hear once that it was withdrawn, though two processes send and Auth is lost meanwhile', async () => {
+  const id = await newRetirement();
+  const told = Array.from({ length: 1_100 }, () => uuidv7());
+  const left = new Set(told.slice(0, 50));
+  await sql('delete from reminders where retirement_id = $1', id);
+  await sql(
+    `insert into reminders (id, retirement_id, point, user_id, email, status, due_at, sent_at)
+      select user_id, $1, 1, user_id, '', $3, now(), now() from unnest($2::uuid[]) as told (user_id)`,
+    id,
+    told,
+    ReminderStatus.SENT,
+  );
+  await sql('update retirements set recalls_mails = false, withdrawn_at = now() where id = $1', id);
+  const due = new Date(clock.now());
+  await sql('insert into reminder_points values ($1, $2, $3)', id, ReminderPoint.WITHDRAWAL, due);
+  const outbox = new Map<string, string>();
+  let handedOver = 0;
+  const auth = {
+    getUsers: async ({ userIds }: { userIds: string[] }) => ({
+      users: userIds.map((userId) => ({
+        id: userId,
+        tenantId: '',
+        email: `${userId}@example.com`,
+        isActive: !left.has(userId),
+      })),
+    }),
+    async sendMail({ mails }: { mails: { dedupeKey: string; toUserId: string; subject: string }[] }) {
+      for (const { dedupeKey, toUserId } of mails) outbox.set(dedupeKey, toUserId);
+      handedOver += 1;
+      if (handedOver === 3) throw gatewayError(ErrorReason.OVERLOADED, 'Auth has taken them, and its answer is lost.');
+    },
+  };
+  const deps = { database, clock, logger: silentLogger, publicUrl: '', auth } as unknown as ReminderDeps;
+  const round = () => sendDueReminders(deps, new AbortController().signal);
+  const first = await Promise.allSettled([round(), round()]);
+  expect(first.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+  await round();
+  expect([...outbox.values()].sort()).toEqual(told.slice(50));
+  const { rows } = await sql(
+    'select done_at from reminder_points where retirement_id = $1 and point = $2',
+    id,
+    ReminderPoint.WITHDRAWAL,
+  );
+  expect(rows).toEqual([{ done_at: due }]);
+  const pending = await sql(
+    'select status, count(*)::int from reminders where retirement_id = $1 and point = $2 group by 1',
+    id,
+    ReminderPoint.WITHDRAWAL,
+  );
+  expect(pending.rows).toEqual([{ status: ReminderStatus.SENT, count: 1_050 }]);
+});
+
 test('all pages of users with the model on an allowlist are told, and all pages of their organizations', async () => {
   const pagesOf = (ids: readonly string[], after: string) => ids.filter((id) => id > after).slice(0, 2);
   const ids = ['a', 'b', 'c', 'd', 'e'];
