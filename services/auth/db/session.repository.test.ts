@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { readSoFar } from '../../../test/support/read-so-far.ts';
-import { hasSignedInFrom } from './session.repository.ts';
+import { SessionEntity } from './session.entity.ts';
+import { endAllSessions, endUserSessions, hasSignedInFrom } from './session.repository.ts';
+
+type Em = Parameters<typeof endAllSessions>[0];
 
 const id = uuidv7();
 /** Two accounts, one of which a script has opened sessions: `count` of them, each from the address that SQL makes of its number, `n`. */
@@ -50,4 +54,38 @@ test('signing in from ever more addresses, as one line of IPv6 has, does not mak
   expect(await known('198.51.100.1')).toBe(false);
   await database.close();
   expect((await readSoFar(url, rowsRead)) - before).toBeLessThan(5_000);
+});
+
+test('sessions can be ended however many there are, even if that takes longer than other statements may', async () => {
+  await using testDatabase = await createTestDatabase();
+  const { url } = testDatabase;
+  await rowsOf(url, fill(10, "'198.51.100.1'"));
+  await rowsOf(
+    url,
+    `set search_path = auth;
+    update sessions set expires_at = now() + interval '7 days';
+    create function take_time() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return null; end $$;
+    create trigger take_time before update on sessions execute function take_time()`,
+  );
+  const database = await openServiceDatabase({
+    service: 'auth',
+    connection: url,
+    entities: [SessionEntity],
+    logger: silentLogger,
+    statementTimeoutMs: 300,
+  });
+  const live = async () => (await rowsOf(url, 'select from auth.sessions where ended_at is null')).length;
+  for (const end of [endAllSessions, (em: Em, now: Date) => endUserSessions(em, id, now)]) {
+    await rowsOf(
+      url,
+      'alter table auth.sessions disable trigger all; update auth.sessions set ended_at = null; alter table auth.sessions enable trigger all',
+    );
+    const limit = await transaction(database, async (em) => {
+      await end(em, new Date());
+      return em.execute('show statement_timeout');
+    });
+    expect(await live()).toBe(0);
+    expect(limit).toEqual([{ statement_timeout: '300ms' }]);
+  }
+  await database.close();
 });

@@ -1,4 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { clockDifferenceMsMax } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { refreshToken } from '#shared/session-token.ts';
 import { addressSource } from '../domain/login-backoff.ts';
@@ -48,8 +49,21 @@ export async function endSession(em: SqlEntityManager, key: SessionKey, now: Dat
 }
 
 /** Ends all sessions of a user. */
-export async function endUserSessions(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
-  await em.nativeUpdate(SessionEntity, { userId, endedAt: null }, { endedAt: now });
+export const endUserSessions = (em: SqlEntityManager, userId: string, now: Date): Promise<void> =>
+  endSessions(em, { userId }, now);
+
+/** Ends all sessions of everybody. */
+export const endAllSessions = (em: SqlEntityManager, now: Date): Promise<void> => endSessions(em, {}, now);
+
+/** How long ending many sessions may take, in milliseconds: a platform, or a script, opens hundreds of thousands in a week. */
+const endingMsMax = 60_000;
+
+async function endSessions(em: SqlEntityManager, which: { userId?: string }, now: Date): Promise<void> {
+  // By any replica's clock, those of before have expired.
+  const expiresAt = { $gt: new Date(now.getTime() - clockDifferenceMsMax) };
+  await em.execute(`set local statement_timeout = ${endingMsMax}`);
+  await em.nativeUpdate(SessionEntity, { ...which, endedAt: null, expiresAt }, { endedAt: now });
+  await em.execute('set local statement_timeout to default');
 }
 
 /** People sign in from fewer addresses while their sessions are kept; a script may do so from any number. */

@@ -10,7 +10,7 @@ import { once } from '#shared/idempotency.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { SessionEntity } from '../db/session.entity.ts';
+import { endAllSessions } from '../db/session.repository.ts';
 import { SigningKeyEntity } from '../db/signing-key.entity.ts';
 import { signingKeyMessage } from '../db/signing-key.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -71,7 +71,7 @@ export const rotateSigningKey =
         // Not only the former key: whoever read one key in the database may have read them all.
         await em.nativeUpdate(SigningKeyEntity, { status: SigningKeyStatus.RETIRING }, { expiresAt: now });
         await em.nativeDelete(SigningKeyEntity, { status: SigningKeyStatus.NEXT });
-        await em.nativeUpdate(SessionEntity, { endedAt: null }, { endedAt: now });
+        await endAllSessions(em, now);
       }
       await recordAudit(em, clock, {
         tenantId: null,
