@@ -21,6 +21,7 @@ import {
   drain,
   drainToTheEnd,
   event,
+  filesWith,
   ids,
   journalFolder,
   openTestJournal,
@@ -150,6 +151,35 @@ test('a tail torn at any offset returns the checksummed prefix', async () => {
     expect(await drainToTheEnd(orphan!)).toEqual([0, 1, 2, 3].slice(0, whole).map(event));
   }
   expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('a tail torn at any offset keeps what was counted of a long request whose records were being copied', async () => {
+  using folder = journalFolder();
+  // No copy is known to be on the disk, so that the originals are still there.
+  const files = filesWith({ fdatasync: () => {} });
+  const journal = openTestJournal(folder.path, { segmentBytes: 500, files });
+  journal.begin('long', { id: 'long', tokens: 0 });
+  journal.progress('long', { tokens: 12 });
+  for (let number = 0; number < 60; number += 1) {
+    await written(journal, event(number));
+    await drain(journal);
+  }
+  const left = join(folder.path, journal.name);
+  const begins = listSegments(left).filter((segment) =>
+    parseFrames(readFileSync(segmentPath(left, segment))).payloads.some((text) => text.startsWith('{"t":"b"')),
+  );
+  const [original, copy] = begins;
+  expect([original, begins.length]).toEqual([1, 2]);
+  const bytes = readFileSync(segmentPath(left, copy!));
+  for (let cut = 0; cut <= bytes.length; cut += 1) {
+    using elsewhere = journalFolder();
+    const torn = join(elsewhere.path, 'torn');
+    mkdirSync(torn);
+    cpSync(segmentPath(left, 1), segmentPath(torn, 1));
+    writeFileSync(segmentPath(torn, 2), bytes.subarray(0, cut));
+    const events = await drainToTheEnd(adopt(elsewhere.path)[0]!);
+    expect(events, `cut at ${cut}`).toContainEqual({ id: 'long', tokens: 12, interrupted: true });
+  }
 });
 
 test('a torn segment does not hide those after it', async () => {

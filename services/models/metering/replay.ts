@@ -16,9 +16,12 @@ export function createReplay<Event, Progress>(codec: EventCodec<Event, Progress>
     accept(text) {
       const record = parseRecord(text);
       switch (record.t) {
-        case 'b':
-          open.set(record.id, { begin: codec.decode(record.event), progress: null });
+        case 'b': {
+          // The copy of a long request's begin may be the last thing written, before that of its progress.
+          const progress = open.get(record.id)?.progress ?? null;
+          open.set(record.id, { begin: codec.decode(record.event), progress });
           return null;
+        }
         case 'p': {
           const request = open.get(record.id);
           if (request !== undefined) request.progress = record.counted as Progress;
