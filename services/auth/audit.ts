@@ -58,14 +58,60 @@ export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited
   ]);
 }
 
-/** Appends events, each to its organization's chain, in the given order; ids that a chain already has are skipped. */
+/**
+ * Appends events, each to its organization's chain, in the given order; ids that a chain already has are skipped. It takes as many statements
+ * for a thousand chains as for one: while it runs their heads are locked, and everybody else's change waits.
+ */
 export async function appendToChains(
   em: SqlEntityManager,
   events: readonly Omit<ChainedEvent, 'sequence'>[],
 ): Promise<void> {
   const chains = Map.groupBy(events.map(asStored), (event) => event.tenantId);
+  const tenantIds = JSON.stringify([...chains.keys()]);
   // Always in the same order, so that two batches cannot deadlock.
-  for (const tenantId of [...chains.keys()].sort()) await appendToChain(em, tenantId, chains.get(tenantId)!);
+  await em.execute(
+    `insert into audit_heads (tenant_id, sequence, hash)
+     select value::uuid, 0, ''::bytea from json_array_elements_text(?::json) order by 1 on conflict (tenant_id) do nothing`,
+    [tenantIds],
+  );
+  const heads = await em.execute<{ tenant_id: string; sequence: string; hash: Buffer }[]>(
+    `select tenant_id, sequence, hash from audit_heads
+     where tenant_id in (select value::uuid from json_array_elements_text(?::json)) order by tenant_id for update`,
+    [tenantIds],
+  );
+  const known = await em.execute<{ tenant_id: string; id: string }[]>(
+    `select tenant_id, id from audit_events
+     where (tenant_id, id) in (select tenant_id, id from json_populate_recordset(null::audit_events, ?::json))`,
+    [JSON.stringify([...chains.values()].flat().map(({ tenantId, id }) => ({ tenant_id: tenantId, id })))],
+  );
+  const seen = new Set(known.map(({ tenant_id, id }) => `${tenant_id} ${id}`));
+  const rows: object[] = [];
+  const moved: object[] = [];
+  for (const head of heads) {
+    const before = BigInt(head.sequence);
+    let sequence = before;
+    let hash: Buffer = before === 0n ? emptyHash : head.hash;
+    for (const event of chains.get(head.tenant_id)!) {
+      const name = `${event.tenantId} ${event.id}`;
+      if (seen.has(name)) continue;
+      seen.add(name);
+      sequence += 1n;
+      const chained = { ...event, sequence };
+      const previousHash = hash;
+      hash = eventHash(previousHash, chained);
+      rows.push(rowOf(chained, previousHash, hash));
+    }
+    if (sequence > before) moved.push({ tenant_id: head.tenant_id, sequence: String(sequence), hash: inJson(hash) });
+  }
+  if (rows.length === 0) return;
+  await em.execute('insert into audit_events select * from json_populate_recordset(null::audit_events, ?::json)', [
+    JSON.stringify(rows),
+  ]);
+  await em.execute(
+    `update audit_heads set sequence = moved.sequence, hash = moved.hash
+     from json_populate_recordset(null::audit_heads, ?::json) as moved where audit_heads.tenant_id = moved.tenant_id`,
+    [JSON.stringify(moved)],
+  );
 }
 
 /** The event with its ids spelled as Postgres stores them, since the chain hashes what is stored. */
@@ -76,47 +122,6 @@ const asStored = (event: Omit<ChainedEvent, 'sequence'>): Omit<ChainedEvent, 'se
   // The names of models and plans stay as they are.
   targetId: isUuid(event.targetId) ? event.targetId.toLowerCase() : event.targetId,
 });
-
-async function appendToChain(
-  em: SqlEntityManager,
-  tenantId: string,
-  events: readonly Omit<ChainedEvent, 'sequence'>[],
-): Promise<void> {
-  await em.execute(
-    `insert into audit_heads (tenant_id, sequence, hash) values (?, 0, '') on conflict (tenant_id) do nothing`,
-    [tenantId],
-  );
-  const [head] = await em.execute<{ sequence: string; hash: Buffer }[]>(
-    'select sequence, hash from audit_heads where tenant_id = ? for update',
-    [tenantId],
-  );
-  const ids = events.map((event) => event.id);
-  const known = await em.execute<{ id: string }[]>(
-    'select id from audit_events where tenant_id = ? and id in (select json_array_elements_text(?::json)::uuid)',
-    [tenantId, JSON.stringify(ids)],
-  );
-  const seen = new Set(known.map(({ id }) => id));
-  let sequence = BigInt(head!.sequence);
-  let hash: Buffer = sequence === 0n ? emptyHash : head!.hash;
-  const rows: object[] = [];
-  for (const event of events) {
-    if (seen.has(event.id)) continue;
-    seen.add(event.id);
-    sequence += 1n;
-    const chained = { ...event, sequence };
-    const previousHash = hash;
-    hash = eventHash(previousHash, chained);
-    rows.push(rowOf(chained, previousHash, hash));
-  }
-  if (rows.length === 0) return;
-  // One statement for all: while it runs the head is locked, and everybody else's change waits.
-  await em.execute(insertEvents, [JSON.stringify(rows)]);
-  await em.execute('update audit_heads set sequence = ?, hash = ? where tenant_id = ?', [
-    String(sequence),
-    hash,
-    tenantId,
-  ]);
-}
 
 const rowOf = (event: ChainedEvent, previousHash: Buffer, hash: Buffer): object => ({
   tenant_id: event.tenantId,
@@ -132,8 +137,9 @@ const rowOf = (event: ChainedEvent, previousHash: Buffer, hash: Buffer): object 
   before_json: event.beforeJson,
   after_json: event.afterJson,
   request_id: event.requestId,
-  previous_hash: `\\x${previousHash.toString('hex')}`,
-  hash: `\\x${hash.toString('hex')}`,
+  previous_hash: inJson(previousHash),
+  hash: inJson(hash),
 });
 
-const insertEvents = 'insert into audit_events select * from json_populate_recordset(null::audit_events, ?::json)';
+/** Bytes as Postgres reads them from JSON. */
+const inJson = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;

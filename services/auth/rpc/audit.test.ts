@@ -9,6 +9,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asAppRole, asTableOwner, lockWaiters, onDatabase, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { storedEvent } from '../db/audit.repository.ts';
 import { eventHash } from '../domain/audit-chain.ts';
@@ -61,6 +62,18 @@ test('events of other services join the chain, each id once', async () => {
   expect(events.map((event) => event.sequence)).toEqual([5n, 4n, 3n, 2n, 1n]);
   const { eventsChecked, firstBrokenSequence } = await verify(tenantId);
   expect([eventsChecked, firstBrokenSequence]).toEqual([5n, undefined]);
+});
+
+test('events of a thousand organizations are taken over while their sender waits, even if the database is far away', async () => {
+  await using proxy = await startPostgresProxy(fixture.database.url);
+  await using distant = await startTestAuth({ database: fixture.database, connection: proxy.url });
+  await proxy.set({ kind: 'latency', ms: 2 });
+  const records = Array.from({ length: 1_000 }, () => record(uuidv7()));
+  const take = () => distant.auth.recordAuditEvents({ records }, { ...asService('keys'), timeoutMs: 5_000 });
+  await take();
+  await take();
+  const chained = 'select from audit_events where sequence = 1 and id = any($1)';
+  expect((await asTableOwner(fixture, chained, [records.map(({ id }) => id)])).rowCount).toBe(1_000);
 });
 
 test('a thousand events from many writers form one intact chain', async () => {
