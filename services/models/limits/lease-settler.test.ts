@@ -138,6 +138,28 @@ test('whoever waits for a settlement waits for no other that comes meanwhile, as
   expect(silences).toHaveLength(2);
 });
 
+test('each of a thousand organizations’ slices is kept: Billing answers in time, though each takes it a transaction', async () => {
+  const transactionMs = 2;
+  const busy = new LeaseSettler({
+    billing: {
+      async settle({ settlements = [] }, options) {
+        // Twice as long, since others ask as well.
+        if (settlements.length * transactionMs * 2 > options!.timeoutMs!)
+          throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'late');
+        return create(SettleResponseSchema, { leases: settlements.map((one) => answer(one)) });
+      },
+    },
+    holderId: 'the edge',
+    now: () => nowMs,
+    logger,
+  });
+  const slices = Array.from({ length: 1_000 }, (_, index) => lease({ id: `slice ${index}`, callsInFlight: 1 }));
+  for (const slice of slices) busy.add(slice);
+  nowMs += timeToLiveMs - 1_000;
+  await busy.tick();
+  expect(slices.filter(({ expiresMs }) => expiresMs !== nowMs + timeToLiveMs)).toEqual([]);
+});
+
 test('leases that cannot be given back at the end are logged, with the cause', async () => {
   lease();
   answer = () => {

@@ -14,8 +14,8 @@ export const settleIntervalMs = 500;
 const idleMs = 2_000;
 /** In milliseconds. An answer waits for the settlement of its central hold, so this may not take long. */
 const rpcTimeoutMs = 1_000;
-/** As many as can be settled well within that time. */
-const settlementsMax = 1_000;
+/** As many as can be settled well within that time: an organization's slice takes Billing a transaction of its own, some 2 ms. */
+const settlementsMax = 200;
 
 /** Every lease that Billing holds for this process, and what Billing is told about them. */
 export class LeaseSettler {
