@@ -19,3 +19,20 @@ test('a socket is not read while more than 1 MiB of its events waits, and again 
   await reader.next();
   expect(rooms).toBe(1);
 });
+
+test('nor while more than 1,000 of its events wait, however short they are', async () => {
+  const events = new ClientEvents({});
+  let rooms = 0;
+  events.onRoom = () => {
+    rooms += 1;
+  };
+  const taken = Array.from({ length: 1_002 }, () => events.push(''));
+  expect(taken.indexOf(false)).toBe(1_000);
+  const reader = events[Symbol.asyncIterator]();
+  await reader.next();
+  await reader.next();
+  expect(rooms).toBe(0);
+  await reader.next();
+  expect(rooms).toBe(1);
+  expect([events.push(''), events.push('')]).toEqual([false, false]);
+});

@@ -3,8 +3,9 @@ import type { CallerConstraints, TranscribeRequestSchema } from '#gen/modelgatew
 
 type Request = MessageInitShape<typeof TranscribeRequestSchema>;
 
-/** Characters of events that may queue up before the socket is no longer read. */
-const waitingMax = 1024 * 1024;
+/** Characters of events that may queue up, and events, which may be empty, before the socket is no longer read. */
+const waitingLengthMax = 1024 * 1024;
+const waitingMax = 1_000;
 /** How often events that are held back are looked at again, in milliseconds. */
 const heldBackMs = 100;
 
@@ -35,12 +36,16 @@ export class ClientEvents implements AsyncIterable<Request> {
     return this.#waitingLength + this.#takenLength;
   }
 
+  get #hasRoom(): boolean {
+    return this.#waitingLength <= waitingLengthMax && this.#waiting.length <= waitingMax;
+  }
+
   /** Takes an event; false when no more should be read for now. */
   push(json: string): boolean {
     this.#waiting.push(json);
     this.#waitingLength += json.length;
     this.#awake();
-    this.#isFull = this.#waitingLength > waitingMax;
+    this.#isFull = !this.#hasRoom;
     return !this.#isFull;
   }
 
@@ -74,7 +79,7 @@ export class ClientEvents implements AsyncIterable<Request> {
       if (json !== undefined) {
         this.#waitingLength -= json.length;
         this.#takenLength = json.length;
-        if (this.#isFull && this.#waitingLength <= waitingMax) {
+        if (this.#isFull && this.#hasRoom) {
           this.#isFull = false;
           this.onRoom();
         }
