@@ -3,6 +3,7 @@ import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { reminderPlan } from '../domain/reminder-points.ts';
+import { eachByItself } from './each-by-itself.ts';
 import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
 
 /** In milliseconds; shorter than anybody who moves a date is willing to wait for the row. */
@@ -20,13 +21,13 @@ export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Prom
     text: 'select id from retirements where recalls_mails',
     values: [],
   });
-  for (const { id } of rows) {
+  await eachByItself(rows, signal, async ({ id }) => {
     let noted: string[] = [];
     do {
       if (signal.aborted) return;
       noted = await recallSome(deps, id, noted);
     } while (noted.length > 0);
-  }
+  });
 }
 
 /** Returns the dedupe keys of the mails taken back; none when all is done. */

@@ -9,6 +9,7 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/sup
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { recallMails } from './recall-mails.ts';
 import { type RecipientDeps, recipients } from './recipients.ts';
+import { remind } from './reminders.ts';
 import { dedupePrefix, type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
@@ -243,6 +244,48 @@ test('all pages of users who were told of a retirement hear once that it was wit
     ReminderPoint.WITHDRAWAL,
   );
   expect(pending.rows).toEqual([{ status: ReminderStatus.SENT, count: 1_050 }]);
+});
+
+test('a retirement whose mails cannot be sent, or taken back, holds up no other, and the round fails, which is logged', async () => {
+  await sql('update reminder_points set done_at = now() where done_at is null');
+  await sql('update retirements set recalls_mails = false');
+  const [stuck, unreadable] = [await newRetirement(), await newRetirement()];
+  const [sent, moved] = [await newRetirement(), await newRetirement()];
+  const due = new Date(clock.now());
+  for (const [id, dueAt] of [
+    [unreadable, new Date(due.getTime() - 1)],
+    [sent, due],
+  ] as const) {
+    await sql('update retirements set recalls_mails = false where id = $1', id);
+    await sql(
+      'update reminder_points set due_at = $2, done_at = null where retirement_id = $1 and point = 1',
+      id,
+      dueAt,
+    );
+  }
+  const { rows: unreadableModels } = await sql('select model_id from retirements where id = $1', unreadable);
+  const usage = {
+    listModelUsers({ model }: { model: string }) {
+      if (model === unreadableModels[0]!.model_id) throw new Error('the users of a model cannot be read');
+      return [];
+    },
+  };
+  const keys = { listModelAllowlistUsers: async () => ({ users: [] }) };
+  const auth = {
+    async withdrawMail({ dedupeKeyPrefix }: { dedupeKeyPrefix: string }) {
+      if (dedupeKeyPrefix === dedupePrefix(stuck)) throw new Error('mails cannot be taken back');
+      return { dedupeKeys: [] };
+    },
+  };
+  const deps = { database, clock, logger: silentLogger, publicUrl: '', usage, keys, auth } as unknown as ReminderDeps;
+  await expect(remind(deps, new AbortController().signal)).rejects.toThrow('mails cannot be taken back');
+  const { rows: recalling } = await sql('select id from retirements where id = any($1) and recalls_mails', [
+    stuck,
+    moved,
+  ]);
+  expect(recalling).toEqual([{ id: stuck }]);
+  const { rows: waiting } = await sql('select retirement_id as id from reminder_points where done_at is null');
+  expect(waiting).toEqual([{ id: unreadable }]);
 });
 
 test('all pages of users with the model on an allowlist are told, and all pages of their organizations', async () => {

@@ -1,5 +1,6 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
+import { eachByItself } from './each-by-itself.ts';
 import { recallMails } from './recall-mails.ts';
 import { type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
@@ -16,12 +17,9 @@ export const startReminders = (deps: ReminderDeps): RecurringWork =>
     logger: deps.logger,
   });
 
-/** One round: takes back mails that are no longer true, then sends those that are due. */
-const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
-  alone(deps.database, async () => {
-    await recallMails(deps, signal);
-    await sendDueReminders(deps, signal);
-  });
+/** One round: takes back mails that are no longer true, then sends those that are due, of retirements with nothing left to take back. */
+export const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
+  alone(deps.database, () => eachByItself([recallMails, sendDueReminders], signal, (step) => step(deps, signal)));
 
 /**
  * Runs `work` unless another process does. Postgres keeps the lock for as long as the connection lives, so a worker that dies is replaced

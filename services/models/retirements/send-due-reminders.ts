@@ -23,6 +23,7 @@ import {
 } from '../db/reminder.repository.ts';
 import { reminderMail } from '../domain/reminder-mail.ts';
 import { staleAtMs } from '../domain/reminder-points.ts';
+import { eachByItself } from './each-by-itself.ts';
 import { type RecipientDeps, recipients, toldRecipients } from './recipients.ts';
 
 export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
@@ -54,11 +55,9 @@ const expiresAtMs = ({ point, schedule, dueAt }: DuePoint): number =>
  */
 export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
   const points = await findDuePoints(deps.database.pool, new Date(deps.clock.now()));
-  for (const due of points) {
-    if (signal.aborted) return;
-    if (expiresAtMs(due) <= deps.clock.now()) await skip(deps, due);
-    else await sendPoint(deps, due, signal);
-  }
+  await eachByItself(points, signal, (due) =>
+    expiresAtMs(due) <= deps.clock.now() ? skip(deps, due) : sendPoint(deps, due, signal),
+  );
 }
 
 /** Skips a point whose statement is no longer true, or about which a later point says more, unless its date was moved meanwhile. */
