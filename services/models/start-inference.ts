@@ -34,6 +34,7 @@ import {
   shipperMetrics,
   upstreamMetrics,
 } from './metrics.ts';
+import { HeardRoom } from './realtime/heard-room.ts';
 
 export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
@@ -137,6 +138,7 @@ export async function startInference(options: {
       logger,
       tools,
       answerRoom: new AnswerRoom(options.bodiesBytesMax),
+      heardRoom: new HeardRoom(options.bodiesBytesMax),
     }),
     catalogVersion: () => catalog.version,
     prepared,

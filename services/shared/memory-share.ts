@@ -1,8 +1,8 @@
 import { totalmem } from 'node:os';
 
 /**
- * The share of the memory that each kind of large body may take (requests, requests of running jobs, results of jobs, answers), and its upper
- * limit in bytes.
+ * The share of the memory that each kind of large body may take (requests, requests of running jobs, results of jobs, answers, the sound of
+ * utterances), and its upper limit in bytes.
  */
 const bodiesShare = 1 / 8;
 const bodiesBytesMax = 4 * 1024 ** 3;

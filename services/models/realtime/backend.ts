@@ -5,11 +5,12 @@ import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, type PriceVersion, priceAt, priceUsage } from '../domain/price.ts';
 import { allowedModel } from '../inference/admission.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
+import type { HeardRoom } from './heard-room.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
 import type { Outbox } from './outbox.ts';
 import type { SessionConfig } from './session-config.ts';
 
-export type SessionDeps = MeteringDeps & { catalog: Catalog };
+export type SessionDeps = MeteringDeps & { catalog: Catalog; heardRoom: HeardRoom };
 
 /**
  * The longest utterance that the gateway cuts: longer speech is cut there, and a buffer that its client never commits is refused. Budgets

@@ -9,7 +9,7 @@ import type { SessionDeps } from './backend.ts';
 import { Outbox } from './outbox.ts';
 import { TranscriptionSession } from './transcription-session.ts';
 
-type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
+export type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
 
 /**
  * InferenceService.Transcribe: one realtime session. Its first answer is `session.created`; by then, a model named in the start has been

@@ -1,6 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
 import type { BackendContext } from './backend.ts';
+import { HeardRoom } from './heard-room.ts';
 import { initialConfig } from './session-config.ts';
 import type { Transcriber } from './transcriber.ts';
 import { UtteranceBackend } from './utterance-backend.ts';
@@ -18,4 +20,38 @@ test('an event with five minutes of audio is heard a second at a time: in betwee
   isHeard = true;
   await others;
   expect(turns).toBeGreaterThan(250);
+});
+
+test('sound takes room in memory until it is transcribed or dropped; without room the session ends', async () => {
+  const mebibyte = 1024 * 1024;
+  // One user leaves a quarter to others.
+  const heardRoom = new HeardRoom(8 * mebibyte);
+  const transcript = Promise.withResolvers<never>();
+  const session = () => {
+    const context = {
+      deps: { heardRoom },
+      caller: { userId: 'one' },
+      prepare: async () => {},
+      signal: new AbortController().signal,
+      outbox: { emit() {} },
+      newItem: () => ({ complete: async () => true, fail: async () => {} }),
+    } as unknown as BackendContext;
+    const utterance = { hear() {}, abort() {}, finish: () => transcript.promise };
+    return new UtteranceBackend(context, { begin: () => utterance }, { ...initialConfig, turnDetection: null });
+  };
+  const hear = (backend: UtteranceBackend, mebibytes: number) =>
+    backend.append(Buffer.alloc(mebibytes * mebibyte), null);
+  const [committed, cleared, next] = [session(), session(), session()];
+  await hear(committed, 3);
+  committed.commit(null);
+  await hear(cleared, 3);
+  await expect(hear(next, 1)).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  cleared.clear();
+  await hear(next, 2);
+  await next.close();
+  await hear(cleared, 3);
+  await expect(hear(session(), 1)).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  transcript.reject(new Error('no transcript'));
+  await committed.finish();
+  await hear(committed, 2);
 });

@@ -30,6 +30,8 @@ type Spoken = {
   item: MeteredItem;
   utterance: Utterance;
   samples: number;
+  /** What its sound holds of the room for it, in bytes. */
+  heldBytes: number;
   /** Resolves when everything so far is delivered; the next delta waits for it. */
   delivered: Promise<void>;
 };
@@ -241,6 +243,7 @@ export class UtteranceBackend implements Backend {
       isSpeech: false,
       item,
       samples: 0,
+      heldBytes: 0,
       delivered: Promise.resolve(),
       utterance: this.#transcriber.begin({
         config: this.#config,
@@ -257,6 +260,9 @@ export class UtteranceBackend implements Backend {
   }
 
   #feed(spoken: Spoken, samples: Int16Array): void {
+    const { deps, caller } = this.#context;
+    deps.heardRoom.take(caller.userId, samples.byteLength);
+    spoken.heldBytes += samples.byteLength;
     spoken.samples += samples.length;
     // Copied, since it may be a small part of a longer buffer.
     if (samples.length > 0) spoken.utterance.hear(samples.slice());
@@ -284,7 +290,16 @@ export class UtteranceBackend implements Backend {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
       await item.fail(error, audioMs);
       if (error.reason !== ErrorReason.CANCELLED) this.#context.outbox.emit(failedEvent(itemId, error));
+    } finally {
+      this.#letGo(spoken);
     }
+  }
+
+  /** Its sound is no longer needed. */
+  #letGo(spoken: Spoken): void {
+    const { deps, caller } = this.#context;
+    deps.heardRoom.giveBack(caller.userId, spoken.heldBytes);
+    spoken.heldBytes = 0;
   }
 
   /** Forgets what was heard but not committed. */
@@ -294,6 +309,7 @@ export class UtteranceBackend implements Backend {
     this.#tail = new Int16Array(0);
     if (spoken === null) return;
     spoken.utterance.abort();
+    this.#letGo(spoken);
     const ending = spoken.item
       .fail(cancelled(), samplesMs(this.#config.format, spoken.samples))
       .finally(() => this.#pending.delete(ending));
