@@ -161,6 +161,31 @@ test('the room of a job that failed while Billing was away is given back once it
   expect(returned).toEqual([failing]);
 });
 
+test('room that Billing refuses to take back holds up no other', async () => {
+  const ids = await queueJobs(database, 301, tenant);
+  for (const [place, id] of ids.entries()) {
+    const hold = create(JobHoldSchema, { holderId: id, leases: [{ leaseId: uuidv7(), fencingToken: 1n }] });
+    await database.pool.query(
+      `update jobs set status = 4, ended_at = now(), expires_at = now() + interval '1 day', hold = $1, hold_expires_at = now() - $2 * interval '1 second' where id = $3`,
+      [Buffer.from(toBinary(JobHoldSchema, hold)), 1_000 - place, id],
+    );
+  }
+  const refused = new Set<string | undefined>(ids.slice(0, 100));
+  let asked = 0;
+  const releaseHold = async ({ holderId }: { holderId?: string }) => {
+    asked += 1;
+    if (refused.has(holderId)) throw new Error('refused');
+    return create(ReleaseHoldResponseSchema);
+  };
+  const { billing } = workerDeps(database, () => {});
+  const round = () => returnHolds({ database, billing: { ...billing, releaseHold }, clock: later(0) });
+  // While Billing answers nobody, a round asks it only once for each of the first hundred.
+  expect([await round(), asked]).toEqual([0, 100]);
+  expect([await round(), await round()]).toEqual([201, 0]);
+  refused.clear();
+  expect(await round()).toBe(100);
+});
+
 test('room is renewed while expired jobs cannot be removed', async () => {
   await using made = await createTestDatabase();
   const own = await openJobsDatabase(made.url);

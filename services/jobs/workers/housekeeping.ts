@@ -109,7 +109,10 @@ async function renewNextRound(database: Deps['database'], rows: readonly HeldRow
   });
 }
 
-/** Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. */
+/**
+ * Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. A round ends with the
+ * first hundred of which some could not be returned: those are tried again in the next one, after all other.
+ */
 export async function returnHolds(deps: Omit<Deps, 'logger'>): Promise<number> {
   let returned = 0;
   for (;;) {
@@ -124,6 +127,17 @@ export async function returnHolds(deps: Omit<Deps, 'logger'>): Promise<number> {
       rows.map((row) => returnHold(deps, { tenantId: row.tenant_id, id: row.id }, holdOf(row))),
     );
     returned += told.filter(Boolean).length;
-    if (rows.length < heldAtOnce || told.includes(false)) return returned;
+    const failed = rows.filter((_, place) => !told[place]);
+    if (failed.length > 0) await returnNextRound(deps, failed);
+    if (rows.length < heldAtOnce || failed.length > 0) return returned;
   }
+}
+
+async function returnNextRound({ database, clock }: Omit<Deps, 'logger'>, rows: readonly HeldRow[]): Promise<void> {
+  await database.query({
+    name: 'jobs-return-next-round',
+    text: `update jobs set hold_expires_at = ${presentSql(3)}
+      where (tenant_id, id) in (select * from unnest($1::uuid[], $2::uuid[])) and hold_expires_at is not null`,
+    values: [rows.map((row) => row.tenant_id), rows.map((row) => row.id), clockShiftMs(clock)],
+  });
 }
