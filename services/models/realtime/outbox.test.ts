@@ -14,3 +14,12 @@ test('a client that reads gets any amount, and one that does not is dropped once
   for (let event = 0; event < 5; event++) outbox.pass(mebibyte);
   await expect(events.next()).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
 });
+
+test('a client that does not read is dropped once 10,000 events wait for it, however short', async () => {
+  const outbox = new Outbox();
+  for (let event = 0; event < 10_000; event++) outbox.pass('{}');
+  const events = outbox[Symbol.asyncIterator]();
+  expect(await events.next()).toMatchObject({ value: { message: { value: '{}' } } });
+  for (let event = 0; event < 2; event++) outbox.pass('{}');
+  await expect(events.next()).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
+});

@@ -3,8 +3,9 @@ import { type TranscribeResponse, TranscribeResponseSchema } from '#gen/modelgat
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { eventJson, type ServerEvent } from './server-event.ts';
 
-/** How many characters of events may wait for a client that does not read. */
-const waitingMax = 4 * 1024 * 1024;
+/** How many characters of events may wait for a client that does not read, and how many events, which may be short. */
+export const waitingLengthMax = 4 * 1024 * 1024;
+export const waitingMax = 10_000;
 
 /** The events for the client of a session, in order; they are read as fast as it can take them. */
 export class Outbox implements AsyncIterable<TranscribeResponse> {
@@ -22,7 +23,7 @@ export class Outbox implements AsyncIterable<TranscribeResponse> {
     if (this.#end !== null) return;
     this.#waiting.push(json);
     this.#waitingLength += json.length;
-    if (this.#waitingLength > waitingMax) {
+    if (this.#waitingLength > waitingLengthMax || this.#waiting.length > waitingMax) {
       this.#waiting.length = 0;
       this.fail(gatewayError(ErrorReason.CANCELLED, 'The client does not read its events.'));
     } else this.#awake();

@@ -7,6 +7,7 @@ import { canTranscriptUse, measuresOf } from '../inference/usage-bound.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
+import { waitingLengthMax, waitingMax } from './outbox.ts';
 import { sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { RelayedAudio } from './relayed-audio.ts';
 import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
@@ -59,6 +60,9 @@ export class RelayBackend implements Backend {
   #sent = 0;
   /** Events are handled one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
+  /** How many events of the upstream wait to be handled, and how many characters they have. */
+  #waiting = 0;
+  #waitingLength = 0;
   /** Whether the upstream has said anything. */
   #isHeard = false;
   #closed = false;
@@ -136,12 +140,23 @@ export class RelayBackend implements Backend {
     await this.#failItems(cancelled());
   }
 
-  /** Handles an event of the upstream. */
+  /** Handles an event of the upstream, of which no more may wait than of those for the client. */
   take(text: string): void {
+    if (this.#closed) return;
     this.#isHeard = true;
+    if (this.#waiting >= waitingMax || this.#waitingLength + text.length > waitingLengthMax) {
+      this.lost('it says more than can be relayed', { kind: 'none' });
+      return;
+    }
+    this.#waiting += 1;
+    this.#waitingLength += text.length;
     this.#taking = this.#taking
       .then(() => (this.#closed ? undefined : this.#relay(text)))
-      .catch((error) => this.#context.outbox.fail(error));
+      .catch((error) => this.#context.outbox.fail(error))
+      .finally(() => {
+        this.#waiting -= 1;
+        this.#waitingLength -= text.length;
+      });
   }
 
   /** The upstream has ended the session, or the session cannot go on with what it said. */

@@ -1,0 +1,65 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { DeploymentRuntime, Run } from '../catalog/deployment-runtime.ts';
+import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
+import type { BackendContext } from './backend.ts';
+import { Outbox } from './outbox.ts';
+import { RelayBackend } from './relay-backend.ts';
+
+/** A relayed session whose next utterance finds no room in its budget before `prepared`. */
+async function relayThatWaits(prepared: Promise<void>) {
+  let handler!: SocketHandler;
+  const socket: UpstreamSocket = { send() {}, close() {}, waitingBytes: 0 };
+  const openSocket = (_path: string, given: SocketHandler): UpstreamSocket => {
+    handler = given;
+    process.nextTick(given.onOpen);
+    return socket;
+  };
+  const ends: unknown[] = [];
+  const run = { answered() {}, end: (verdict: unknown) => ends.push(verdict) } as unknown as Run;
+  const outbox = new Outbox();
+  const context = { prepare: () => prepared, isRefused: false, outbox } as unknown as BackendContext;
+  const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
+  await RelayBackend.connect(context, deployment, run);
+  return { say: (text: string) => handler.onText(text), ends, outbox };
+}
+
+const heard = async (outbox: Outbox): Promise<{ count: number; error: unknown }> => {
+  let count = 0;
+  try {
+    for await (const _ of outbox) count += 1;
+  } catch (error) {
+    return { count, error };
+  }
+  return { count, error: null };
+};
+
+test('an upstream is left once 4 MiB of its events, or 10,000, wait for a budget or the journal', async () => {
+  for (const [event, waitingMax] of [
+    [JSON.stringify({ type: 'x'.repeat(1024 * 1024) }), 4],
+    ['{}', 10_000],
+  ] as const) {
+    const prepared = Promise.withResolvers<void>();
+    const { say, ends, outbox } = await relayThatWaits(prepared.promise);
+    for (let said = 0; said < waitingMax - 1; said += 1) say(event);
+    await nextTurn();
+    expect(ends).toEqual([]);
+    for (let said = 0; said < 2; said += 1) say(event);
+    expect(ends).toEqual([{ kind: 'none' }]);
+    prepared.resolve();
+    expect((await heard(outbox)).error).toMatchObject({ details: { internal: 'it says more than can be relayed' } });
+  }
+});
+
+test('any number of events are relayed to a client that keeps up', async () => {
+  const { say, ends, outbox } = await relayThatWaits(Promise.resolve());
+  const hearing = heard(outbox);
+  for (let said = 0; said < 15_000; said += 1) {
+    say('{}');
+    if (said % 100 === 0) await nextTurn();
+  }
+  await nextTurn();
+  outbox.close();
+  expect(await hearing).toEqual({ count: 15_000, error: null });
+  expect(ends).toEqual([]);
+});
