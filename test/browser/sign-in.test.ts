@@ -1,4 +1,4 @@
-import type { Browser, Locator } from 'playwright-core';
+import type { Browser, Locator, Route } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   type Credentials,
@@ -162,6 +162,48 @@ test('signing out ends the session in every tab', async () => {
   await other.getByRole('heading', { name: 'Sign in' }).waitFor();
   await page.reload();
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await close();
+});
+
+test('whoever signs in while it is still unknown whether they are stays so when a late answer says that they were not', async () => {
+  const { page, close } = await openPage(browser);
+  const asked = Promise.withResolvers<Route>();
+  await page.route('**/api/v1/auth/refresh', (route) => asked.resolve(route), { times: 1 });
+  await page.goto(`${portal.url}/sign-in`);
+  const late = await asked.promise;
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByLabel('Password').fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  await late.fulfill({ status: 401, json: {} });
+  await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+  expect(await page.getByRole('button', { name: /Mia Member/ }).count()).toBe(1);
+  await close();
+});
+
+test('a tab that was about to go on with a session stays signed out when another tab has ended it meanwhile', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member);
+  const other = await page.context().newPage();
+  const asked = Promise.withResolvers<Route>();
+  await other.route('**/api/v1/auth/refresh', (route) => asked.resolve(route), { times: 1 });
+  const requests: string[] = [];
+  await other.goto(`${portal.url}/keys`);
+  const late = await asked.promise;
+  const response = await late.fetch();
+  expect(response.status()).toBe(200);
+  other.on('request', (request) => requests.push(new URL(request.url()).pathname));
+  await page.getByRole('button', { name: /Mia Member/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+  const answered = other.waitForResponse('**/api/v1/auth/refresh');
+  await late.fulfill({ response });
+  await (await answered).finished();
+  // What follows an answer has been done once the page has drawn two frames.
+  await other.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
+  expect(requests.filter((path) => path.startsWith('/api/'))).toEqual([]);
+  expect(await other.getByText('Sign in to continue.', { exact: true }).count()).toBe(1);
   await close();
 });
 

@@ -140,10 +140,14 @@ export function createApi(): Api {
   /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
     refreshing ??= (async () => {
+      const before = session;
       const signal = AbortSignal.timeout(refreshTimeoutMs);
       const response = await send('/api/v1/auth/refresh', { method: 'POST', signal }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      await accept(await bodyOf<LoginResult>(response));
+      const result = await bodyOf<LoginResult>(response);
+      // Another tab has ended it meanwhile.
+      if (session !== before && session.status === 'signed-out') throw sessionEnded();
+      await accept(result);
     })().finally(() => {
       refreshing = null;
     });
@@ -185,6 +189,8 @@ export function createApi(): Api {
       try {
         await refresh();
       } catch (error) {
+        // Whoever has signed in or out meanwhile made this answer old.
+        if (session.status !== 'starting') return;
         setSession(isTransient(error) ? { status: 'unreachable' } : signedOut());
       }
     },
