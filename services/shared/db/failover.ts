@@ -32,10 +32,12 @@ export function failoverNotice(options: {
   return async () => {
     if (!isTold) return;
     try {
-      // Checked first, without writing: a server that takes no writes at the moment is still read from.
+      // Checked first, without writing: a server that takes no writes at the moment is still read from. A standby has no timeline yet.
       const { rows } = await database.query<{ is_another: boolean }>({
         name: `${table}-timeline`,
-        text: `select timeline is distinct from ${serverTimeline} as is_another from ${table}`,
+        text: `
+          select case when pg_is_in_recovery() then false else timeline is distinct from ${serverTimeline} end as is_another
+          from ${table}`,
         values: [],
       });
       if (!rows[0]!.is_another) return;
