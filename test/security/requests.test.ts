@@ -47,12 +47,15 @@ beforeAll(async () => {
   key = (await gateway.createKey(session)).key;
   const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
   await admin('/models', { name: 'echo', operations: ['chat_completions'] });
-  const made = await admin('/deployments', {
-    model: 'echo',
-    base_url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
-    secret_reference: 'env:UPSTREAM_SECURITY_TEST_KEY',
-  });
-  expect(made.json.status, made.text).toBe('Running');
+  await admin('/models', { name: 'ears', operations: ['audio_transcriptions'] });
+  for (const model of ['echo', 'ears']) {
+    const made = await admin('/deployments', {
+      model,
+      base_url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
+      secret_reference: 'env:UPSTREAM_SECURITY_TEST_KEY',
+    });
+    expect(made.json.status, made.text).toBe('Running');
+  }
 });
 afterAll(async () => {
   await gateway?.[Symbol.asyncDispose]();
@@ -86,6 +89,26 @@ describe('between the client and the upstream', () => {
       expect(await refused.json()).toMatchObject({ error: { param: field, code: 'unsupported_parameter' } });
       expect(received.body).toBe('');
       expect((await post({ ...chat, [field]: null })).status).toBe(200);
+    },
+  );
+
+  test.each(['models', 'fallbacks', 'fallbacks[]', 'context_window_fallbacks[]', 'content_policy_fallbacks[0]'])(
+    'nor in the field %s of a form, of which LiteLLM makes a list',
+    async (field) => {
+      received = { headers: {}, body: '' };
+      const form = new FormData();
+      form.append('model', 'ears');
+      form.append(field, 'somebody/elses');
+      form.append('file', new Blob([Buffer.alloc(64)]), 'speech.wav');
+      const refused = await fetch(`${gateway.url}/v1/audio/transcriptions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: form,
+      });
+      expect(refused.status).toBe(400);
+      const param = field.replace(/\[.*/, '');
+      expect(await refused.json()).toMatchObject({ error: { param, code: 'unsupported_parameter' } });
+      expect(received.body).toBe('');
     },
   );
 

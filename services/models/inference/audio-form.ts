@@ -4,6 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { type FormPart, FormScanner, formField } from '#shared/multipart.ts';
 import type { AudioFile } from '../audio/audio-length.ts';
 import type { BodyPiece } from '../upstream/upstream.ts';
+import { furtherModels, furtherModelsRefused } from './further-models.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
 /** An audio upload, read as far as the gateway needs it. */
@@ -44,6 +45,10 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   const model = formField(parts, 'model');
   if (model === undefined || model === '') {
     throw invalidRequest('model', 'You must provide a `model`.', 'missing_required_field');
+  }
+  for (const name of furtherModels) {
+    // LiteLLM makes a list of fields whose names end in brackets.
+    if (parts.some((part) => part.name.replace(/\[.*/s, '') === name)) throw furtherModelsRefused(name);
   }
   const file = audioFile(parts);
   const modelPart = parts.find((part) => part.name === 'model')!;

@@ -10,6 +10,7 @@ import {
   scanObject,
 } from '../bytes/json-scan.ts';
 import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
+import { type FurtherModels, furtherModels, furtherModelsRefused } from './further-models.ts';
 
 const problems: Readonly<Record<ScanProblem, string>> = {
   encoding: 'The request body is not valid UTF-8.',
@@ -18,14 +19,6 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   size: `The request body has more than ${clientLimits.names} members or ${clientLimits.elements} array elements.`,
   not_object: 'The request body must be a JSON object.',
 };
-
-/**
- * Fields in which upstreams that route themselves take further models, to answer in place of one that fails: that of OpenRouter and those of
- * LiteLLM, which also lets the client say that the first has failed. The caller's right to those was not checked, nor would they be charged.
- */
-const furtherModels = ['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'] as const;
-
-type FurtherModels = (typeof furtherModels)[number];
 
 /** The fields of a request that `readJsonRequest` looks for. */
 export const requestFields = <const Name extends string>(...names: Name[]): FieldSet<Name | FurtherModels> =>
@@ -42,13 +35,7 @@ export function readJsonRequest<Name extends string>(
     throw invalidRequest(scan.ambiguous, `\`${scan.ambiguous}\` is given more than once.`, 'duplicate_field');
   }
   for (const name of furtherModels) {
-    if ((scan.kind(name) ?? 'null') !== 'null') {
-      throw invalidRequest(
-        name,
-        `\`${name}\` is not supported: name one model, in \`model\`.`,
-        'unsupported_parameter',
-      );
-    }
+    if ((scan.kind(name) ?? 'null') !== 'null') throw furtherModelsRefused(name);
   }
   return scan;
 }
