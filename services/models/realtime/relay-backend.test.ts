@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { DeploymentRuntime, Run } from '../catalog/deployment-runtime.ts';
 import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
@@ -62,4 +63,35 @@ test('any number of events are relayed to a client that keeps up', async () => {
   outbox.close();
   expect(await hearing).toEqual({ count: 15_000, error: null });
   expect(ends).toEqual([]);
+});
+
+test('a stalled upstream keeps a few seconds of sound waiting for it, not minutes in each of a key’s hundred sessions', async () => {
+  const over = new AbortController();
+  let waitingBytes = 0;
+  const openSocket = (_path: string, handler: SocketHandler) => {
+    queueMicrotask(handler.onOpen);
+    return {
+      send(text: string) {
+        waitingBytes += text.length;
+      },
+      get waitingBytes() {
+        return waitingBytes;
+      },
+      close() {},
+    };
+  };
+  const deployment = { settings: { dialect: UpstreamDialect.OPENAI }, upstream: { openSocket } };
+  const context = { prepare: async () => {}, signal: over.signal } as unknown as BackendContext;
+  const run = { answered() {}, end() {} } as unknown as Run;
+  const backend = await RelayBackend.connect(context, deployment as unknown as DeploymentRuntime, run);
+  const second = Buffer.alloc(24_000 * 2);
+  const hearing = (async () => {
+    for (let seconds = 0; seconds < 60 && !over.signal.aborted; seconds += 1) await backend!.append(second, null);
+    over.abort();
+  })();
+  await nextTurn();
+  expect(over.signal.aborted).toBe(false);
+  expect(waitingBytes).toBeLessThan(512 * 1024);
+  over.abort();
+  await hearing;
 });

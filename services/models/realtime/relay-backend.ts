@@ -13,8 +13,8 @@ import { RelayedAudio } from './relayed-audio.ts';
 import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
-/** Bytes of audio that may wait for the upstream before the client has to. */
-const waitingBytesMax = 8 * 1024 * 1024;
+/** Bytes of events that may wait for the upstream before the client has to: some four seconds of audio. */
+const waitingBytesMax = 256 * 1024;
 const waitMs = 10;
 /** When the session leaves the upstream: how long it may take for the transcripts of what was committed, in milliseconds. */
 const finishTimeoutMs = 60_000;
