@@ -32,7 +32,7 @@ export const fileTranscriber = (context: BackendContext): Transcriber => ({
 class FileUtterance implements Utterance {
   readonly #context: BackendContext;
   readonly #options: UtteranceOptions;
-  readonly #pieces: Int16Array[] = [];
+  #pieces: Int16Array[] = [];
 
   constructor(context: BackendContext, options: UtteranceOptions) {
     this.#context = context;
@@ -47,11 +47,9 @@ class FileUtterance implements Utterance {
   abort(): void {}
 
   async finish(): Promise<Transcript> {
-    const { config, item, onDelta } = this.#options;
+    const { item, onDelta } = this.#options;
     const { signal } = this.#context;
-    const samples = joinSamples(this.#pieces);
-    const audioMs = samplesMs(config.format, samples.length);
-    const call = transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config);
+    const { call, audioMs } = this.#call();
     const attempts = new Attempts(this.#context.model(), call, item.call, signal, Operation.AUDIO_TRANSCRIPTIONS);
     let isGood = false;
     try {
@@ -73,6 +71,17 @@ class FileUtterance implements Utterance {
       const failed: Verdict = signal.aborted ? { kind: 'none' } : { kind: 'bad', message: 'no transcript' };
       attempts.finish(isGood ? { kind: 'good' } : failed);
     }
+  }
+
+  /** The request for the transcript, which alone holds the sound from now on: a suspended `finish` would keep every copy that it made. */
+  #call(): { call: PreparedCall; audioMs: number } {
+    const { config } = this.#options;
+    const samples = joinSamples(this.#pieces);
+    this.#pieces = [];
+    return {
+      call: transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config),
+      audioMs: samplesMs(config.format, samples.length),
+    };
   }
 }
 
