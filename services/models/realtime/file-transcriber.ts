@@ -33,6 +33,8 @@ class FileUtterance implements Utterance {
   readonly #context: BackendContext;
   readonly #options: UtteranceOptions;
   #pieces: Int16Array[] = [];
+  /** Of the pieces, and then of the file. */
+  heldBytes = 0;
 
   constructor(context: BackendContext, options: UtteranceOptions) {
     this.#context = context;
@@ -41,6 +43,7 @@ class FileUtterance implements Utterance {
 
   hear(samples: Int16Array): void {
     this.#pieces.push(samples);
+    this.heldBytes += samples.byteLength;
   }
 
   /** Nothing was begun: an upstream gets the whole file. */

@@ -15,6 +15,8 @@ export type Transcript = {
 export type Utterance = {
   /** Takes further samples, at the session's rate. */
   hear(samples: Int16Array): void;
+  /** How much of what it has heard is in memory, in bytes: what its upstream has taken is not. */
+  readonly heldBytes: number;
   /** The utterance is over: resolves with the transcript, or rejects with a GatewayError. */
   finish(): Promise<Transcript>;
   abort(): void;

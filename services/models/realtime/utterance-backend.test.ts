@@ -22,25 +22,36 @@ test('an event with five minutes of audio is heard a second at a time: in betwee
   expect(turns).toBeGreaterThan(250);
 });
 
+const mebibyte = 1024 * 1024;
+
+/** Opens sessions of one user without turn detection. `finish` is what their utterances become; an upstream takes `takes` of their sound. */
+function sessionsOf(heardRoom: HeardRoom, { takes, finish }: { takes: number; finish: () => Promise<never> }) {
+  const context = {
+    deps: { heardRoom },
+    caller: { userId: 'one' },
+    prepare: async () => {},
+    signal: new AbortController().signal,
+    outbox: { emit() {} },
+    newItem: () => ({ complete: async () => true, fail: async () => {} }),
+  } as unknown as BackendContext;
+  const begin = () => ({
+    heldBytes: 0,
+    hear({ byteLength }: Int16Array) {
+      this.heldBytes += byteLength * (1 - takes);
+    },
+    abort() {},
+    finish,
+  });
+  return () => new UtteranceBackend(context, { begin }, { ...initialConfig, turnDetection: null });
+}
+
+const hear = (backend: UtteranceBackend, mebibytes: number) => backend.append(Buffer.alloc(mebibytes * mebibyte), null);
+
 test('sound takes room in memory until it is transcribed or dropped; without room the session ends', async () => {
-  const mebibyte = 1024 * 1024;
   // One user leaves a quarter to others.
   const heardRoom = new HeardRoom(8 * mebibyte);
   const transcript = Promise.withResolvers<never>();
-  const session = () => {
-    const context = {
-      deps: { heardRoom },
-      caller: { userId: 'one' },
-      prepare: async () => {},
-      signal: new AbortController().signal,
-      outbox: { emit() {} },
-      newItem: () => ({ complete: async () => true, fail: async () => {} }),
-    } as unknown as BackendContext;
-    const utterance = { hear() {}, abort() {}, finish: () => transcript.promise };
-    return new UtteranceBackend(context, { begin: () => utterance }, { ...initialConfig, turnDetection: null });
-  };
-  const hear = (backend: UtteranceBackend, mebibytes: number) =>
-    backend.append(Buffer.alloc(mebibytes * mebibyte), null);
+  const session = sessionsOf(heardRoom, { takes: 0, finish: () => transcript.promise });
   const [committed, cleared, next] = [session(), session(), session()];
   await hear(committed, 3);
   committed.commit(null);
@@ -54,4 +65,12 @@ test('sound takes room in memory until it is transcribed or dropped; without roo
   transcript.reject(new Error('no transcript'));
   await committed.finish();
   await hear(committed, 2);
+});
+
+test('sound that an upstream has taken needs no room: any number of sessions may speak to one that transcribes as it hears', async () => {
+  const session = sessionsOf(new HeardRoom(8 * mebibyte), {
+    takes: 1,
+    finish: () => Promise.reject(new Error('none')),
+  });
+  for (let count = 0; count < 10; count += 1) await hear(session(), 3);
 });

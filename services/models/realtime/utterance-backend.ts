@@ -260,12 +260,11 @@ export class UtteranceBackend implements Backend {
   }
 
   #feed(spoken: Spoken, samples: Int16Array): void {
-    const { deps, caller } = this.#context;
-    deps.heardRoom.take(caller.userId, samples.byteLength);
-    spoken.heldBytes += samples.byteLength;
+    if (samples.length === 0) return;
     spoken.samples += samples.length;
     // Copied, since it may be a small part of a longer buffer.
-    if (samples.length > 0) spoken.utterance.hear(samples.slice());
+    spoken.utterance.hear(samples.slice());
+    this.#hold(spoken, spoken.utterance.heldBytes);
   }
 
   #commit(spoken: Spoken): void {
@@ -291,15 +290,15 @@ export class UtteranceBackend implements Backend {
       await item.fail(error, audioMs);
       if (error.reason !== ErrorReason.CANCELLED) this.#context.outbox.emit(failedEvent(itemId, error));
     } finally {
-      this.#letGo(spoken);
+      this.#hold(spoken, 0);
     }
   }
 
-  /** Its sound is no longer needed. */
-  #letGo(spoken: Spoken): void {
+  /** Its sound takes this many bytes of memory from now on. */
+  #hold(spoken: Spoken, bytes: number): void {
     const { deps, caller } = this.#context;
-    deps.heardRoom.giveBack(caller.userId, spoken.heldBytes);
-    spoken.heldBytes = 0;
+    deps.heardRoom.hold(caller.userId, spoken.heldBytes, bytes);
+    spoken.heldBytes = bytes;
   }
 
   /** Forgets what was heard but not committed. */
@@ -309,7 +308,7 @@ export class UtteranceBackend implements Backend {
     this.#tail = new Int16Array(0);
     if (spoken === null) return;
     spoken.utterance.abort();
-    this.#letGo(spoken);
+    this.#hold(spoken, 0);
     const ending = spoken.item
       .fail(cancelled(), samplesMs(this.#config.format, spoken.samples))
       .finally(() => this.#pending.delete(ending));

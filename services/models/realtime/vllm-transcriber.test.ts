@@ -18,6 +18,7 @@ afterEach(() => {
 function utteranceOnSocket() {
   const verdicts: Verdict[] = [];
   const sockets: SocketHandler[] = [];
+  const connection = { waitingBytes: 0, send() {}, close() {} };
   const deployment = {
     id: 'vllm-1',
     settings: { dialect: UpstreamDialect.VLLM },
@@ -28,7 +29,7 @@ function utteranceOnSocket() {
     upstream: {
       openSocket(_path: string, handler: SocketHandler) {
         sockets.push(handler);
-        return { send() {}, close() {} };
+        return connection;
       },
       redact: (text: string) => text.replaceAll('sk-of-the-upstream', '[redacted]'),
     },
@@ -40,7 +41,7 @@ function utteranceOnSocket() {
   const options = { config: { format: { type: 'audio/pcm', rate: 24_000 } }, item: { call: {} }, onDelta() {} };
   const files = { begin: () => expect.unreachable() };
   const utterance = vllmTranscriber(context, files).begin(options as unknown as UtteranceOptions);
-  return { utterance, socket: sockets[0]!, verdicts };
+  return { utterance, socket: sockets[0]!, connection, verdicts };
 }
 
 test('an utterance whose transcript does not end fails after a minute', async () => {
@@ -71,3 +72,16 @@ test.each(['no such key: sk-of-the-upstream', { message: 'no such key: sk-of-the
     await expect(transcript).rejects.not.toMatchObject({ details: { internal: expect.stringContaining('sk-') } });
   },
 );
+
+test('sound is held in memory until the connection is open, and then as far as the upstream has not taken it', () => {
+  const { utterance, socket, connection } = utteranceOnSocket();
+  utterance.hear(new Int16Array(24_000));
+  expect(utterance.heldBytes).toBe(48_000);
+  socket.onOpen();
+  utterance.hear(new Int16Array(24_000));
+  expect(utterance.heldBytes).toBe(0);
+  connection.waitingBytes = 64_000;
+  expect(utterance.heldBytes).toBe(64_000);
+  utterance.abort();
+  expect(utterance.heldBytes).toBe(0);
+});

@@ -37,6 +37,7 @@ class VllmUtterance implements Utterance {
   readonly #transcript = Promise.withResolvers<Transcript>();
   /** Everything heard until the connection is open; empty afterwards. */
   #heard: Int16Array[] = [];
+  #heardBytes = 0;
   #samples = 0;
   #socket: UpstreamSocket | null = null;
   #isOpen = false;
@@ -64,7 +65,15 @@ class VllmUtterance implements Utterance {
     this.#samples += samples.length;
     if (this.#useFallback !== null) this.#useFallback.hear(samples);
     else if (this.#isOpen) this.#send(samples);
-    else this.#heard.push(samples);
+    else {
+      this.#heard.push(samples);
+      this.#heardBytes += samples.byteLength;
+    }
+  }
+
+  get heldBytes(): number {
+    if (this.#useFallback !== null) return this.#useFallback.heldBytes;
+    return this.#heardBytes + (this.#socket?.waitingBytes ?? 0);
   }
 
   finish(): Promise<Transcript> {
@@ -93,6 +102,7 @@ class VllmUtterance implements Utterance {
         this.#sendJson({ type: 'input_audio_buffer.commit' });
         for (const samples of this.#heard) this.#send(samples);
         this.#heard = [];
+        this.#heardBytes = 0;
         if (this.#isFinished) this.#sendFinal();
       },
       onText: (text) => this.#take(text, deployment.upstream),
