@@ -120,6 +120,16 @@ export function feedMetrics(registry: Registry, feeds: Readonly<Record<string, P
   });
 }
 
+/** Counts the sessions whose sound found no room. */
+export function refusedSound(registry: Registry): () => void {
+  const refused = new Counter({
+    name: 'gateway_realtime_refused_sound_total',
+    help: 'Realtime sessions that were ended because what they heard found no room in memory.',
+    registers: [registry],
+  });
+  return () => refused.inc();
+}
+
 /** What became of usage events on their way from the journal to Usage. */
 export function shipperMetrics(registry: Registry, stats: () => ShipperStats): void {
   const counter = (name: string, help: string, of: keyof ShipperStats): void => {

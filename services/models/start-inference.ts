@@ -31,6 +31,7 @@ import {
   countingTokens,
   feedMetrics,
   meteringMetrics,
+  refusedSound,
   shipperMetrics,
   upstreamMetrics,
 } from './metrics.ts';
@@ -138,7 +139,7 @@ export async function startInference(options: {
       logger,
       tools,
       answerRoom: new AnswerRoom(options.bodiesBytesMax),
-      heardRoom: new HeardRoom(options.bodiesBytesMax),
+      heardRoom: new HeardRoom(options.bodiesBytesMax, refusedSound(registry)),
     }),
     catalogVersion: () => catalog.version,
     prepared,

@@ -49,7 +49,10 @@ const hear = (backend: UtteranceBackend, mebibytes: number) => backend.append(Bu
 
 test('sound takes room in memory until it is transcribed or dropped; without room the session ends', async () => {
   // One user leaves a quarter to others.
-  const heardRoom = new HeardRoom(8 * mebibyte);
+  let refusals = 0;
+  const heardRoom = new HeardRoom(8 * mebibyte, () => {
+    refusals += 1;
+  });
   const transcript = Promise.withResolvers<never>();
   const session = sessionsOf(heardRoom, { takes: 0, finish: () => transcript.promise });
   const [committed, cleared, next] = [session(), session(), session()];
@@ -62,13 +65,14 @@ test('sound takes room in memory until it is transcribed or dropped; without roo
   await next.close();
   await hear(cleared, 3);
   await expect(hear(session(), 1)).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  expect(refusals).toBe(2);
   transcript.reject(new Error('no transcript'));
   await committed.finish();
   await hear(committed, 2);
 });
 
 test('sound that an upstream has taken needs no room: any number of sessions may speak to one that transcribes as it hears', async () => {
-  const session = sessionsOf(new HeardRoom(8 * mebibyte), {
+  const session = sessionsOf(new HeardRoom(8 * mebibyte, expect.unreachable), {
     takes: 1,
     finish: () => Promise.reject(new Error('none')),
   });
