@@ -80,7 +80,13 @@ describe('between the client and the upstream', () => {
     expect(received.headers.authorization).toBe('Bearer the-upstreams-own-key');
   });
 
-  test.each(['models', 'fallbacks', 'context_window_fallbacks', 'content_policy_fallbacks'])(
+  test.each([
+    'models',
+    'fallbacks',
+    'context_window_fallbacks',
+    'content_policy_fallbacks',
+    'router_settings_override',
+  ])(
     'an upstream that routes itself is named no further models in %s: nobody would check or charge them',
     async (field) => {
       received = { headers: {}, body: '' };
