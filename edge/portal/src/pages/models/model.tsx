@@ -1,5 +1,4 @@
 import { useState } from 'react';
-import { useGet } from '../../api/hooks.ts';
 import type { Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
@@ -14,18 +13,15 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
-import { catalogRefreshMs } from './catalog-refresh.ts';
 import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
 import { type Language, snippet } from './snippets.ts';
+import { useModel } from './use-models.ts';
 
 export function ModelPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
-  const model = useGet<Model>(`/models/${encodeURIComponent(id)}`, undefined, {
-    keepPrevious: false,
-    refetchIntervalMs: catalogRefreshMs,
-  });
+  const model = useModel(id);
   return (
     <Page
       title={model.data?.display_name ?? id}

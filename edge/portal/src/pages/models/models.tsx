@@ -1,5 +1,4 @@
 import { useMemo } from 'react';
-import { useGet } from '../../api/hooks.ts';
 import type { Model } from '../../api/types.ts';
 import { formatCompact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
@@ -12,12 +11,12 @@ import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { catalogRefreshMs } from './catalog-refresh.ts';
 import { PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
+import { useModels } from './use-models.ts';
 
 export function Models() {
-  const models = useGet<{ data: Model[] }>('/models', undefined, { refetchIntervalMs: catalogRefreshMs });
+  const models = useModels();
   const search = useSearch();
   const [operation, setOperation] = useSearchParameter('operation', '');
   return (

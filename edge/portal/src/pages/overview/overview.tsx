@@ -9,9 +9,9 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, valueIn } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { catalogRefreshMs } from '../models/catalog-refresh.ts';
 import { chatModelToTry } from '../models/model-to-try.ts';
 import { snippet } from '../models/snippets.ts';
+import { useModels } from '../models/use-models.ts';
 import { Attention } from './attention.tsx';
 
 export function Overview() {
@@ -19,7 +19,7 @@ export function Overview() {
   const profile = useGet<Profile>('/profile');
   const usage = useGet<CurrentUsage>('/usage/current');
   const keys = useWholeList<ApiKey>('/api-keys');
-  const models = useGet<{ data: Model[] }>('/models', undefined, { refetchIntervalMs: catalogRefreshMs });
+  const models = useModels();
   const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
   const name = profile.data?.first_name;
   return (

@@ -1,5 +1,4 @@
 import { useRef } from 'react';
-import { useGet } from '../../api/hooks.ts';
 import type { Model } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -8,16 +7,16 @@ import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
-import { catalogRefreshMs } from '../models/catalog-refresh.ts';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
+import { useModels } from '../models/use-models.ts';
 import { Chat } from './chat.tsx';
 import { Transcribe } from './transcribe.tsx';
 
 const kinds = { chat: ['chat_completions'], transcribe: ['realtime_transcription', 'audio_transcriptions'] } as const;
 
 export function Playground() {
-  const models = useGet<{ data: Model[] }>('/models', undefined, { refetchIntervalMs: catalogRefreshMs });
+  const models = useModels();
   const [wanted, setModel] = useSearchParameter('model', '');
   const [mode, setMode] = useSearchParameter('mode', '');
   const all = models.data?.data ?? [];
