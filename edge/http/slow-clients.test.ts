@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
 import { fastify } from 'fastify';
 import { afterEach, expect, test } from 'vitest';
 import { startTestGateway } from '../../test/support/gateway.ts';
@@ -11,6 +11,7 @@ import { edgeServer } from '../../test/support/routes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { serverOfOwnAnswers } from './own-answers.ts';
 import { attendSlowClients, headTimeouts, type Patience, patience } from './slow-clients.ts';
+import { answerUnparsable } from './socket-errors.ts';
 
 /** A fiftieth of the real one. */
 const short: Patience = {
@@ -37,7 +38,7 @@ let accepted: Socket[];
 
 async function start() {
   const serverFactory = (handler: RequestListener) => serverOfOwnAnswers(headTimeouts(short), handler);
-  const app = fastify({ serverFactory, bodyLimit: long.length });
+  const app = fastify({ serverFactory, clientErrorHandler: answerUnparsable, bodyLimit: long.length });
   attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
   app.addContentTypeParser('text/held', async (_request: unknown, body: Readable) => {
@@ -110,6 +111,17 @@ test('a steady upload may take its time, and an idle connection is kept for the 
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 /);
   idle.write(`${head(2)}{}`);
   expect(String((await once(idle, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('a request that came while the process stood still is served, however long that was', async () => {
+  const open = await start();
+  const client = open('');
+  await waitFor(() => accepted.length === 1, { description: 'the connection to be accepted' });
+  // What is due next is what the process is waiting for longest: its timers.
+  await immediate();
+  client.write(`${head(2)}{}`);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * short.headMs);
+  expect(String((await once(client, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
 });
 
 test('an upload that is not read meanwhile, as while the disk stalls, is not cut off', async () => {

@@ -40,6 +40,9 @@ export const headTimeouts = ({ headMs, checkMs }: Patience) => ({
 const receiving = Symbol('the request that a socket carries');
 type RequestSocket = Socket & { [receiving]?: IncomingMessage };
 
+/** The last request that a connection brought. */
+export const requestOn = (socket: RequestSocket): IncomingMessage | undefined => socket[receiving];
+
 /**
  * Cuts off clients whose bodies trickle or who take nothing of their answer, and, when the server closes, lets slow readers finish. Costs a
  * request one assignment: connections are checked at intervals.

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import { endpointMethods, newRequestId, unknownMethod } from './headers.ts';
+import { requestOn } from './slow-clients.ts';
 
 /** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the documented shape. */
 export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
@@ -19,9 +20,22 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
   if (method !== undefined && !endpointMethods.has(method)) refuseMethod(method, socket);
   else if (tooLarge)
     refuseOnSocket(socket, '431 Request Header Fields Too Large', 'The request headers are too large.');
-  else if (timedOut) refuseOnSocket(socket, '400 Bad Request', 'The request took too long to arrive.');
+  else if (timedOut) refuseUnlessRead(socket);
   else if (isMethod) refuseOnSocket(socket, '400 Bad Request', notRequest);
   else refuseOnSocket(socket, '400 Bad Request', 'The request is not valid HTTP.');
+}
+
+/**
+ * When a process stood still, its timers come before what clients sent meanwhile is read: a request among that is not late. Node has
+ * forgotten when it began, so it is `attendSlowClients` alone that ends a body which then trickles.
+ */
+function refuseUnlessRead(socket: Socket): void {
+  const [request, response] = [requestOn(socket), responseOn(socket)];
+  setImmediate(() => {
+    // An upgrade shows only as its response.
+    const isRead = requestOn(socket) !== request || (response === null && responseOn(socket) !== null);
+    if (!isRead) refuseOnSocket(socket, '400 Bad Request', 'The request took too long to arrive.');
+  });
 }
 
 /** A client that counts its body in characters sends more bytes than it announced; the rest is taken for the next request. */
