@@ -7,7 +7,9 @@ import {
   type Locator,
   type Page,
   chromium as playwright,
+  type Request,
 } from 'playwright-core';
+import { onTestFailed } from 'vitest';
 
 /**
  * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The package's
@@ -105,12 +107,34 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   });
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
   page.setDefaultTimeout(30_000);
+  const requests = requestsOf(page);
+  whenTestFails(async () => {
+    const shown = await page.evaluate<string>('document.body.innerText').catch(String);
+    process.stderr.write([page.url(), shown, 'Requests:', requests(), 'Troubles:', ...troubles, ''].join('\n'));
+  });
   const close = async (): Promise<void> => {
     // Requests that a test answers itself may still be in flight, and would fail unhandled.
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();
   };
   return { page, troubles, close };
+}
+
+/** What a page is left with if its test fails is told; scripts outside a test run have no such end. */
+const whenTestFails = process.env.VITEST === undefined ? () => {} : onTestFailed;
+
+/** Describes the last requests of a page: when they were made, in milliseconds since it was opened, and how they ended. */
+function requestsOf(page: Page): () => string {
+  const opened = performance.now();
+  const elapsed = () => Math.round(performance.now() - opened);
+  const requests = new Map<Request, string>();
+  const note = (request: Request, end: string) =>
+    requests.set(request, `${requests.get(request)}, ${end} at ${elapsed()}`);
+  page.on('request', (request) => requests.set(request, `${elapsed()}: ${request.method()} ${request.url()}`));
+  page.on('response', (response) => note(response.request(), String(response.status())));
+  page.on('requestfinished', (request) => note(request, 'read'));
+  page.on('requestfailed', (request) => note(request, request.failure()?.errorText ?? 'failed'));
+  return () => [...requests.values()].slice(-60).join('\n');
 }
 
 export type Credentials = { email: string; password: string };
