@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { seriousFindings } from './support/axe.ts';
 import { doubleClick, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
@@ -49,6 +50,7 @@ test.each([
     'The answer has a part that is not understood.',
   ],
   ['an event that is no object', 'data: null\n\ndata: [DONE]\n\n', 'The answer has a part that is not understood.'],
+  ['an event that is an array', 'data: []\n\ndata: [DONE]\n\n', 'The answer has a part that is not understood.'],
 ])('a stream with %s keeps its text and says what happened', async (_, tail, message) => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground');
@@ -253,6 +255,70 @@ test('an answer keeps growing while the browser translates the page and replaces
   const log = page.getByRole('log', { name: 'Conversation' });
   await log.getByText(/first token after/).waitFor();
   await log.getByText('one two three').waitFor({ timeout: 5_000 });
+  await close();
+});
+
+/** Lets the model answer with this text. */
+async function answerWith(page: Page, content: string): Promise<void> {
+  const body = `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\ndata: [DONE]\n\n`;
+  await page.route('**/api/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('in total').waitFor();
+}
+
+test('an answer is formatted as its Markdown says, its code can be copied, and the text that the model sent can be seen', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['clipboard-read', 'clipboard-write'] });
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const markdown =
+    '## Steps\n1. **First**\n2. `second`\n3. [x] third\n\nOne line\nand the next\n\n```js\nconst a = 1 < 2;\n```\n\n| Name | Unit |\n|-|-|\n| Power | watt |\n\nSee <https://example.com/more>.';
+  await answerWith(page, markdown);
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await log.getByRole('heading', { name: 'Steps' }).waitFor();
+  expect(await log.getByRole('listitem').allTextContents()).toEqual(['First', 'second', '☑ third']);
+  expect(await log.getByText('One line').innerText()).toBe('One line\nand the next');
+  await log.getByRole('cell', { name: 'watt' }).waitFor();
+  expect(await log.getByRole('link').getAttribute('href')).toBe('https://example.com/more');
+  const code = log.getByRole('region', { name: 'Code' });
+  await code.getByRole('button', { name: 'Copy' }).click();
+  await code.getByRole('button', { name: 'Copied' }).waitFor();
+  expect(await page.evaluate('navigator.clipboard.readText()')).toBe('const a = 1 < 2;');
+  expect(await seriousFindings(page)).toEqual([]);
+  await page.getByLabel('Format answers').uncheck();
+  await log.getByText(markdown, { exact: true }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('nothing in an answer becomes a part of the page: HTML stays text, nothing is loaded, and no link runs a script', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const loaded: string[] = [];
+  page.on('request', (request) => loaded.push(request.url()));
+  const html = '<img src="https://evil.example/a.png" onerror="alert(1)"><b>bold</b> <script>alert(2)</script>';
+  const lines = [
+    html,
+    `Inline ${html}`,
+    '![a chart](https://evil.example/b.png)',
+    '[script](javascript:alert(3)) [data](data:text/html,<script>alert(4)</script>) [here](/keys)',
+    '# Main\n\n# main\n\nfoot[^1]\n\n[^1]: note',
+    '<form action="https://evil.example"><input name="password"></form>',
+    '<style>body { display: none }</style>',
+    '<!-- a comment -->',
+  ];
+  await answerWith(page, `---\nfront: matter\n---\n\n${lines.join('\n\n')}`);
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await log.getByText('a chart').waitFor();
+  const answer = log.locator('article').last().locator('[translate=no]');
+  expect(await answer.innerText()).toContain(html);
+  for (const text of ['<style>body { display: none }</style>', '<!-- a comment -->', 'front: matter'])
+    expect(await answer.innerText()).toContain(text);
+  expect(await answer.locator('img, b, script, form, input, style, iframe, [id], [style]').count()).toBe(0);
+  const links = await answer.locator('a').evaluateAll((all) => all.map((link) => link.getAttribute('href')!));
+  expect(links).toContain('https://evil.example/b.png');
+  expect(links.filter((href) => !href.startsWith('https://evil.example'))).toEqual([]);
+  expect(loaded.filter((url) => !url.startsWith(portal.url))).toEqual([]);
+  expect(troubles).toEqual([]);
   await close();
 });
 

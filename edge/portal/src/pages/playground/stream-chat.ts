@@ -55,7 +55,7 @@ export async function* streamChat(
 function chunkOf(data: string): Chunk | null {
   try {
     const chunk: unknown = JSON.parse(data);
-    return typeof chunk === 'object' ? chunk : null;
+    return typeof chunk === 'object' && !Array.isArray(chunk) ? chunk : null;
   } catch {
     return null;
   }

@@ -1,0 +1,58 @@
+import Markdown, { type MarkdownToJSX } from 'markdown-to-jsx/react';
+import { createElement, memo, type ReactElement, type ReactNode } from 'react';
+import { CodeBlock } from '../../ui/code-block.tsx';
+
+/**
+ * An answer as its Markdown says (CommonMark, and the tables and lists of tasks of GitHub). It is not trusted: HTML in it stays text, its
+ * pictures become links, since loading one would tell others that it is seen, and it names no element, since the page has names of its own.
+ */
+export const AnswerText = memo(({ text, growing }: { text: string; growing: boolean }) => (
+  <Markdown options={growing ? growingOptions : options}>{text}</Markdown>
+));
+
+type Children = { children?: ReactNode };
+
+/** A link to elsewhere: an answer knows nothing of the portal's own pages. */
+function OuterLink({ href = '', children }: Children & { href?: string }) {
+  if (!/^(https?|mailto):/i.test(href)) return children;
+  return (
+    <a href={href} target="_blank" rel="noreferrer">
+      {children}
+    </a>
+  );
+}
+
+/** Below the titles of the page, whatever the model takes it for. */
+const Heading = ({ children }: Children) => <h3>{children}</h3>;
+
+const options: MarkdownToJSX.Options = {
+  disableParsingRawHTML: true,
+  disableFrontmatter: true,
+  forceBlock: true,
+  forceWrapper: true,
+  wrapperProps: { className: 'markdown' } as object,
+  createElement: (tag, props, ...children) => createElement(tag, { ...props, id: undefined } as object, ...children),
+  overrides: {
+    a: OuterLink,
+    img: ({ src, alt }: { src?: string; alt?: string }) => <OuterLink href={src}>{alt || src}</OuterLink>,
+    input: ({ checked }: { checked: boolean }) => (checked ? '☑' : '☐'),
+    pre: ({ children }: { children: ReactElement<{ children: string }> }) => (
+      <CodeBlock label="Code" code={children.props.children} />
+    ),
+    table: ({ children }: Children) => (
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
+      <div tabIndex={0} className="overflow-x-auto">
+        <table>{children}</table>
+      </div>
+    ),
+    h1: Heading,
+    h2: Heading,
+    h3: Heading,
+    h4: Heading,
+    h5: Heading,
+    h6: Heading,
+  },
+};
+
+/** What has been begun and may become anything is not shown yet, rather than as its first sign. */
+const growingOptions: MarkdownToJSX.Options = { ...options, optimizeForStreaming: true };

@@ -1,0 +1,39 @@
+import { classNames } from '../../ui/class-names.ts';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { AnswerText } from './answer-text.tsx';
+import type { Turn } from './use-conversation.ts';
+
+type TurnViewProps = {
+  turn: Turn;
+  /** Whether more of it is to come. */
+  busy: boolean;
+  /** Whether an answer is shown as its Markdown says, or as the text that it is. */
+  formatted: boolean;
+};
+
+export function TurnView({ turn: { role, content, note }, busy, formatted }: TurnViewProps) {
+  const mine = role === 'user';
+  return (
+    <article className={classNames('grid min-w-0 grid-cols-[minmax(0,1fr)] gap-1', mine && 'justify-items-end')}>
+      <span className="text-xs font-medium text-faint">{mine ? 'You' : 'Model'}</span>
+      {/* A browser that translates the page puts its own text in place of this one, which then grows no more. */}
+      <div
+        translate="no"
+        className={classNames(
+          'max-w-full rounded-xl text-base leading-relaxed wrap-anywhere',
+          mine && 'bg-sunken px-3.5 py-2',
+          (mine || !formatted) && 'whitespace-pre-wrap',
+        )}
+      >
+        {mine || !formatted ? content : <AnswerText text={content} growing={busy} />}
+        {busy && <span className="animate-pulse-soft ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-ink" />}
+      </div>
+      {note !== undefined && (
+        <span className="flex items-center gap-2 text-xs text-faint">
+          {note}
+          {content !== '' && <CopyButton text={content} />}
+        </span>
+      )}
+    </article>
+  );
+}
