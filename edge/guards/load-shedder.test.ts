@@ -9,7 +9,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bodiesMemory } from '#shared/memory-share.ts';
-import { inferenceBytesMax } from '../http/bodies.ts';
+import { inferenceBytesMax, rawJsonBodies } from '../http/bodies.ts';
 import { installErrors } from '../http/errors.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
 import type { Principal } from '../principal.ts';
@@ -136,6 +136,7 @@ async function listen(
   const app = fastify({
     serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
   });
+  rawJsonBodies(app, 1024 ** 2);
   installErrors(app);
   installAccess(app, { authenticate, onEnded: () => () => {}, isFollowed: () => true });
   shedBodies(app, { shedder, metrics });
@@ -151,7 +152,7 @@ async function listen(
 /** A POST whose head announces this many bytes, with the path exactly as given. */
 function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody') {
   const { port } = app.server.address() as AddressInfo;
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain', 'content-length': bytes };
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'content-length': bytes };
   return request({ port, method: 'POST', path: target, headers });
 }
 
@@ -173,7 +174,7 @@ test('the room of a body is returned when its request is over', async () => {
 test('a body of unknown length takes the room of the largest', async () => {
   const { app } = await listen({});
   const { port } = app.server.address() as AddressInfo;
-  const headers = { authorization: 'Bearer somebody', 'content-type': 'text/plain', 'transfer-encoding': 'chunked' };
+  const headers = { authorization: 'Bearer somebody', 'content-type': 'application/json', 'transfer-encoding': 'chunked' };
   const [response] = await once(request({ port, method: 'POST', path, headers }).end('x'), 'response');
   expect(response.statusCode).toBe(503);
   await app.close();

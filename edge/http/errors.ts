@@ -90,13 +90,6 @@ export function toGatewayError(thrown: unknown): GatewayError {
         ErrorReason.UNSUPPORTED_CONTENT_TYPE,
         'This Content-Type is not supported here. Send audio files as `multipart/form-data` and everything else as `application/json`.',
       );
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return gatewayError(
-        ErrorReason.REQUEST_TOO_LARGE,
-        'The request body is too large. The limit is 32 MiB for a model call, 4 MiB for POST /api/v1/jobs, and 1 MiB otherwise.',
-      );
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return invalidRequest(undefined, 'The length of the body does not match its Content-Length.');
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
       return invalidRequest(undefined, 'The request body is not valid JSON.');

@@ -1,6 +1,6 @@
 import type { EdgeApp, RouteDeps } from '../app.ts';
 import { descriptionRoute } from '../http/api-description.ts';
-import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
+import { inferenceBytesMax, managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { registerHealth } from '../http/health.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
@@ -36,7 +36,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
   descriptionRoute(app);
 
   await app.register(async (inference: EdgeApp) => {
-    rawJsonBodies(inference);
+    rawJsonBodies(inference, inferenceBytesMax);
     announceRetirementOnErrors(inference, deps);
     chatCompletionRoutes(inference, deps);
     completionRoutes(inference, deps);

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
+import { memoryGrowth } from '../support/memory.ts';
 import { rowsOf } from '../support/postgres.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -333,6 +334,24 @@ describe('a name is one line', () => {
     expect((await gateway.call('GET', '/api/v1/organization', session)).json.name).toBe('Two\nlines');
   });
 });
+
+test.each(['/api/v1/auth/login', '/v1/chat/completions'])(
+  'a body that comes in pieces of one byte takes hardly more memory than one in large pieces: POST %s',
+  async (path) => {
+    const bytesMax = 16 * 1024 * 1024;
+    const text = JSON.stringify('x'.repeat(200_000));
+    const pieces = [...text].map((character) => `1\r\n${character}\r\n`).join('');
+    let answer = '';
+    const growthBytes = await memoryGrowth(bytesMax, async () => {
+      answer = await raw(
+        `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
+          `transfer-encoding: chunked\r\nconnection: close\r\n\r\n${pieces}0\r\n\r\n`,
+      );
+    });
+    expect(answer.slice(0, 12)).toBe('HTTP/1.1 400');
+    expect(growthBytes).toBeLessThan(bytesMax);
+  },
+);
 
 test('random requests are answered, never with a 5xx', { timeout: 120_000 }, async () => {
   const path = fc.constantFrom(

@@ -11,12 +11,11 @@ const payloadBytesMax = 1024 * 1024;
  */
 export const paymentWebhookRoutes: Routes = (app, { billing }) => {
   app.register(async (webhooks: EdgeApp) => {
-    rawJsonBodies(webhooks);
+    rawJsonBodies(webhooks, payloadBytesMax);
     webhooks.post(
       '/api/v1/webhooks/payments',
       {
         config: { access: { surface: 'public' } },
-        bodyLimit: payloadBytesMax,
         schema: {
           summary: 'Receive a payment event',
           description: 'Called by the payment provider, whose signature of the raw body authenticates it.',
