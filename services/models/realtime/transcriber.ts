@@ -25,8 +25,8 @@ export type Utterance = {
 export type UtteranceOptions = {
   config: SessionConfig;
   item: MeteredItem;
-  /** Takes a piece of the transcript; the client gets it before the next one. */
-  onDelta(text: string): void;
+  /** Takes a piece of the transcript; the client gets it before the next one. False: too many wait already, and this one was not taken. */
+  onDelta(text: string): boolean;
 };
 
 /** Turns utterances into text. */

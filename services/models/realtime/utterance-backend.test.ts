@@ -3,8 +3,9 @@ import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import type { BackendContext } from './backend.ts';
 import { HeardRoom } from './heard-room.ts';
+import { Outbox } from './outbox.ts';
 import { initialConfig } from './session-config.ts';
-import type { Transcriber } from './transcriber.ts';
+import type { Transcriber, UtteranceOptions } from './transcriber.ts';
 import { UtteranceBackend } from './utterance-backend.ts';
 
 test('an event with five minutes of audio is heard a second at a time: in between, the event loop is for others', async () => {
@@ -77,4 +78,32 @@ test('sound that an upstream has taken needs no room: any number of sessions may
     finish: () => Promise.reject(new Error('none')),
   });
   for (let count = 0; count < 10; count += 1) await hear(session(), 3);
+});
+
+test.each([
+  ['10,000 pieces', 'a', 10_000],
+  ['4 MiB', 'a'.repeat(mebibyte), 4],
+])('no more of a transcript than %s waits for the journal, however much its upstream says', async (_, piece, most) => {
+  const written = Promise.withResolvers<void>();
+  const outbox = new Outbox();
+  const context = {
+    deps: { heardRoom: new HeardRoom(8 * mebibyte, expect.unreachable) },
+    caller: { userId: 'one' },
+    prepare: async () => {},
+    signal: new AbortController().signal,
+    outbox,
+    newItem: () => ({ delta: () => written.promise }),
+  } as unknown as BackendContext;
+  let say!: UtteranceOptions['onDelta'];
+  const begin = ({ onDelta }: UtteranceOptions) => {
+    say = onDelta;
+    return { heldBytes: 0, hear() {}, abort() {}, finish: () => expect.unreachable() };
+  };
+  const backend = new UtteranceBackend(context, { begin }, { ...initialConfig, turnDetection: null });
+  await hear(backend, 1);
+  for (let said = 0; said < most; said += 1) expect(say(piece)).toBe(true);
+  expect(say(piece)).toBe(false);
+  written.resolve();
+  for await (const _event of outbox) break;
+  expect(say(piece)).toBe(true);
 });

@@ -2,6 +2,7 @@ import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } f
 import { inTurns } from '#shared/in-turns.ts';
 import { type Backend, type BackendContext, utteranceMsMax, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
+import { waitingLengthMax, waitingMax } from './outbox.ts';
 import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf, samplesMs } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
 import { promptBytesOf, type SessionConfig } from './session-config.ts';
@@ -34,6 +35,9 @@ type Spoken = {
   heldBytes: number;
   /** Resolves when everything so far is delivered; the next delta waits for it. */
   delivered: Promise<void>;
+  /** How many deltas wait for the journal, and how many characters they have. */
+  waiting: number;
+  waitingLength: number;
 };
 
 /** Answers a session itself: cuts speech into utterances, and has each transcribed. */
@@ -245,14 +249,22 @@ export class UtteranceBackend implements Backend {
       samples: 0,
       heldBytes: 0,
       delivered: Promise.resolve(),
+      waiting: 0,
+      waitingLength: 0,
       utterance: this.#transcriber.begin({
         config: this.#config,
         item,
         onDelta: (text) => {
+          if (spoken.waiting >= waitingMax || spoken.waitingLength + text.length > waitingLengthMax) return false;
+          spoken.waiting += 1;
+          spoken.waitingLength += text.length;
           spoken.delivered = spoken.delivered.then(async () => {
             await item.delta();
+            spoken.waiting -= 1;
+            spoken.waitingLength -= text.length;
             outbox.emit(deltaEvent(itemId, text));
           });
+          return true;
         },
       }),
     };

@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 /** An utterance, and its deployment's side of the connection. */
-function utteranceOnSocket() {
+function utteranceOnSocket(onDelta: UtteranceOptions['onDelta'] = () => true) {
   const verdicts: Verdict[] = [];
   const sockets: SocketHandler[] = [];
   const connection = { waitingBytes: 0, send() {}, close() {} };
@@ -38,7 +38,7 @@ function utteranceOnSocket() {
     signal: new AbortController().signal,
     model: () => ({ deployments: [deployment] }),
   } as unknown as BackendContext;
-  const options = { config: { format: { type: 'audio/pcm', rate: 24_000 } }, item: { call: {} }, onDelta() {} };
+  const options = { config: { format: { type: 'audio/pcm', rate: 24_000 } }, item: { call: {} }, onDelta };
   const files = { begin: () => expect.unreachable() };
   const utterance = vllmTranscriber(context, files).begin(options as unknown as UtteranceOptions);
   return { utterance, socket: sockets[0]!, connection, verdicts };
@@ -51,6 +51,14 @@ test('an utterance whose transcript does not end fails after a minute', async ()
   await vi.advanceTimersByTimeAsync(60_000);
   await transcript;
   expect(verdicts).toEqual([{ kind: 'bad', message: 'a transcript did not end' }]);
+});
+
+test('an utterance fails whose upstream says more than can wait for the journal', async () => {
+  const { utterance, socket, verdicts } = utteranceOnSocket(() => false);
+  socket.onOpen();
+  socket.onText(JSON.stringify({ type: 'transcription.delta', delta: 'more' }));
+  await expect(utterance.finish()).rejects.toMatchObject({ reason: ErrorReason.UPSTREAM_ERROR });
+  expect(verdicts).toEqual([{ kind: 'none' }]);
 });
 
 test('nothing waits for an utterance whose connection was lost while it was spoken', async () => {

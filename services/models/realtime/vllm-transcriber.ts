@@ -123,7 +123,9 @@ class VllmUtterance implements Utterance {
     }
     switch (event?.type) {
       case 'transcription.delta':
-        if (typeof event.delta === 'string' && event.delta !== '') this.#options.onDelta(event.delta);
+        if (typeof event.delta === 'string' && event.delta !== '' && !this.#options.onDelta(event.delta)) {
+          this.#fail(upstreamFault('it says more than can be relayed'), { kind: 'none' });
+        }
         return;
       case 'transcription.done': {
         const usage = readUsage(event.usage);
