@@ -174,7 +174,11 @@ test('the room of a body is returned when its request is over', async () => {
 test('a body of unknown length takes the room of the largest', async () => {
   const { app } = await listen({});
   const { port } = app.server.address() as AddressInfo;
-  const headers = { authorization: 'Bearer somebody', 'content-type': 'application/json', 'transfer-encoding': 'chunked' };
+  const headers = {
+    authorization: 'Bearer somebody',
+    'content-type': 'application/json',
+    'transfer-encoding': 'chunked',
+  };
   const [response] = await once(request({ port, method: 'POST', path, headers }).end('x'), 'response');
   expect(response.statusCode).toBe(503);
   await app.close();
