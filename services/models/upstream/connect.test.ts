@@ -2,11 +2,17 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { create } from '@bufbuild/protobuf';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { DeploymentSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { systemClock } from '#shared/clock.ts';
+import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { connectUpstream, environmentSecrets } from './connect.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 test.each([
   ['env:UPSTREAM_OTHER_KEY', 'the upstream’s'],
@@ -72,5 +78,45 @@ test('an upstream that closes a socket is quoted, without our key', async () => 
   });
   expect(reason).toBe('closed with 1008 No such key: Bearer [redacted].');
   await upstream.close();
+  server.close();
+});
+
+test('a socket whose upstream has gone without a word is closed within a minute, and one that only answers pings stays', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const sockets = new WebSocketServer({ server });
+  // What is said here arrives after the answer to the ping.
+  sockets.on('connection', (socket) => socket.on('ping', () => socket.send('pinged')));
+  await using proxy = await startFaultProxy({
+    target: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
+  });
+  const settings = create(DeploymentSettingsSchema, { baseUrl: `http://127.0.0.1:${proxy.port}/v1` });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => undefined })(settings);
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  let pings = 0;
+  let isOpen = false;
+  let reason: string | undefined;
+  upstream.openSocket!('/realtime', {
+    onOpen() {
+      isOpen = true;
+    },
+    onText() {
+      pings += 1;
+    },
+    onClose(why) {
+      reason = why;
+    },
+  });
+  await waitFor(() => isOpen, { description: 'the socket to be open' });
+  for (let answered = 1; answered <= 3; answered += 1) {
+    vi.advanceTimersByTime(30_000);
+    await waitFor(() => pings === answered, { description: 'a ping to be answered' });
+  }
+  await proxy.set({ kind: 'blackhole' });
+  vi.advanceTimersByTime(60_000);
+  await waitFor(() => reason, { description: 'the socket to be closed' });
+  expect(reason).toBe('it has answered no ping for 30 s');
+  await upstream.close();
+  for (const client of sockets.clients) client.terminate();
   server.close();
 });

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { Agent, buildConnector, WebSocket } from 'undici';
+import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { frameBytesMax } from '../bytes/sse.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
@@ -14,6 +14,9 @@ type WebSocketOptions = {
 /** An upstream that does not finish the closing handshake is cut off after this, in milliseconds, like a client. */
 const closeTimeoutMs = 5_000;
 
+/** How often an upstream is pinged, in milliseconds: one that says nothing until the next ping, not even its answer to it, is cut off. */
+const pingMs = 30_000;
+
 /** The address of a WebSocket below an HTTP base URL. */
 export const socketUrl = (base: URL, path: string): string =>
   `${base.protocol === 'https:' ? 'wss' : 'ws'}://${base.host}${path}`;
@@ -24,6 +27,9 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   // undici's WebSocket can only be ended by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
   let cutOff: NodeJS.Timeout | undefined;
+  let pings: NodeJS.Timeout | undefined;
+  let bytesRead = 0;
+  let isSilent = false;
   const dispatcher = new Agent({
     connect: (target, callback) =>
       connect(target, (...connected) => {
@@ -37,6 +43,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   const end = (): boolean => {
     if (over) return false;
     over = true;
+    clearInterval(pings);
     return true;
   };
   const socket = new WebSocket(options.url, {
@@ -44,7 +51,15 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
     dispatcher,
   });
   socket.addEventListener('open', () => {
-    if (!over) handler.onOpen();
+    if (over) return;
+    pings = setInterval(() => {
+      // Where the network has lost it, nothing else would tell: what is sent to it may wait for a quarter of an hour.
+      isSilent = connection!.bytesRead === bytesRead;
+      bytesRead = connection!.bytesRead;
+      if (isSilent) connection!.destroy();
+      else ping(socket);
+    }, pingMs);
+    handler.onOpen();
   });
   socket.addEventListener('message', ({ data }) => {
     if (!over && typeof data === 'string') handler.onText(data);
@@ -52,7 +67,8 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   socket.addEventListener('close', ({ code, reason }) => {
     clearTimeout(cutOff);
     void dispatcher.destroy();
-    if (end()) handler.onClose(code === 1006 ? 'the connection broke off' : `closed with ${code} ${reason}`);
+    const brokeOff = isSilent ? `it has answered no ping for ${pingMs / 1_000} s` : 'the connection broke off';
+    if (end()) handler.onClose(code === 1006 ? brokeOff : `closed with ${code} ${reason}`);
   });
   return {
     send(text) {
