@@ -52,6 +52,15 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await page.getByLabel('Description').fill('Granted twice');
   await page.getByRole('button', { name: 'Adjust balance' }).click();
   await page.getByText('$25.00').waitFor();
+  // A lost dispute about credit that is spent.
+  await page.getByLabel('Amount in USD').first().fill('-40');
+  await page.getByLabel('Description').fill('Dispute lost');
+  await page.getByRole('button', { name: 'Adjust balance' }).click();
+  await page.getByText('only 25 USD of credit left').waitFor();
+  await page.getByLabel('Allow a negative balance').check();
+  await page.getByRole('button', { name: 'Adjust balance' }).click();
+  await page.getByText('−$15.00').waitFor();
+  expect(await page.getByLabel('Allow a negative balance').isChecked()).toBe(false);
 
   // Its owner can be invited again, for instance if the address was wrong.
   await page.getByRole('tab', { name: 'Invitations' }).click();

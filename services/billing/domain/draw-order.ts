@@ -76,9 +76,8 @@ export class Funds {
     return { debits, paygNanoUsd: left };
   }
 
-  /** Takes an amount from lots only; null, with nothing taken, when they have less. */
-  drawLots(amountNanoUsd: bigint): LedgerEntry[] | null {
-    if (this.creditNanoUsd < amountNanoUsd) return null;
+  /** Takes an amount, or as much of it as there is, from lots only. */
+  drawLots(amountNanoUsd: bigint): LedgerEntry[] {
     const debits: LedgerEntry[] = [];
     let left = amountNanoUsd;
     for (const lot of this.#lots) {

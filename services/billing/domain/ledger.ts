@@ -22,6 +22,8 @@ export const accountNumbers = {
   funding: 8,
   /** What was given away. */
   grantedCredit: 9,
+  /** What organizations owe since more credit was taken from them than they had; credit that they get later pays it first. */
+  overdraft: 10,
 } as const;
 
 export type LedgerAccount = keyof typeof accountNumbers;
@@ -70,8 +72,9 @@ export function applyPosting(
   if (sum !== 0n) throw new Error(`The posting "${description}" is out of balance by ${sum} nano-USD`);
 }
 
-/** The wallet as its organization sees it: all lots that are not expired. */
-export const walletBalance = ({ wallet, promotional }: Balances): bigint => -(wallet + promotional);
+/** The wallet as its organization sees it: all lots that are not expired, less what it owes. */
+export const walletBalance = ({ wallet, promotional, overdraft }: Balances): bigint =>
+  -(wallet + promotional + overdraft);
 
 /** Moves an amount from one account to another. */
 export const transfer = (

@@ -42,11 +42,12 @@ type AccountRow = {
   payg_accrual: bigint;
   funding: bigint;
   granted_credit: bigint;
+  overdraft: bigint;
 };
 
 /** Listed by name: a statement prepared for all columns fails once there is a new one. */
 const columns = `tenant_id, plan_code, payg_cap_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
-  payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month, included_nano_usd,
+  payg_accrual, funding, granted_credit, overdraft, last_transaction_id, credit_months.month as credit_month, included_nano_usd,
   (select monthly_credit_nano_usd from plans where code = coalesce(plan_code, '${defaultPlanCode}')) as monthly_credit_nano_usd`;
 
 const noBalances: Balances = {
@@ -59,6 +60,7 @@ const noBalances: Balances = {
   paygAccrual: 0n,
   funding: 0n,
   grantedCredit: 0n,
+  overdraft: 0n,
 };
 
 /** An organization that has never moved money. */
@@ -134,6 +136,7 @@ const account = (row: AccountRow): Account => ({
     paygAccrual: row.payg_accrual,
     funding: row.funding,
     grantedCredit: row.granted_credit,
+    overdraft: row.overdraft,
   },
 });
 

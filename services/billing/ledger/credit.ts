@@ -3,6 +3,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { idempotencyKeyReused } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
+import { smaller } from '../domain/amounts.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { type Account, requireRoomInAccount } from './accounts.ts';
@@ -28,7 +29,7 @@ type NewCredit = {
 export const typeOfCredit = (source: LotSource): TransactionType =>
   source === LotSource.PURCHASE ? TransactionType.PURCHASE : TransactionType.GRANT;
 
-/** Gives credit to a locked organization and posts it; CONFLICT when the account cannot hold more. */
+/** Gives credit to a locked organization and posts it; what it owes is paid first. CONFLICT when the account cannot hold more. */
 export async function giveCredit(
   sql: Sql,
   account: Account,
@@ -68,8 +69,13 @@ async function postGifts(
   return gifts.map(({ lotId }, index) => ({ lotId, posted: posted[index]! }));
 }
 
-function giftPosting({ credit, lotId }: GiftInLot): Posting {
+/** How much of a gift pays what the organization owes. */
+const paidOff = ({ account, credit }: Gift): bigint => smaller(account.balances.overdraft, credit.amountNanoUsd);
+
+function giftPosting(gift: GiftInLot): Posting {
+  const { credit, lotId } = gift;
   const { source, amountNanoUsd, description, requestId } = credit;
+  const paidNanoUsd = paidOff(gift);
   const from = credit.from ?? (source === LotSource.PURCHASE ? 'funding' : 'grantedCredit');
   return {
     ...postingDefaults,
@@ -78,7 +84,10 @@ function giftPosting({ credit, lotId }: GiftInLot): Posting {
     description,
     requestId,
     reversesId: credit.reversesId ?? null,
-    entries: transfer(amountNanoUsd, from, accountOfLot(source), { credited: lotId }),
+    entries: [
+      ...transfer(amountNanoUsd, from, accountOfLot(source), { credited: lotId }),
+      ...(paidNanoUsd > 0n ? transfer(paidNanoUsd, accountOfLot(source), 'overdraft', { debited: lotId }) : []),
+    ],
   };
 }
 
@@ -86,17 +95,18 @@ function giftPosting({ credit, lotId }: GiftInLot): Posting {
  * Adds refunds and corrections, which never expire, to the lot of earlier ones, if anything is left of it: there may be one for each call of
  * an outage, and every charge reads each lot of a wallet. Null when a lot has to be opened.
  */
-async function addToLot(sql: Sql, { tenantId }: Account, { source, amountNanoUsd }: NewCredit): Promise<string | null> {
+async function addToLot(sql: Sql, account: Account, credit: NewCredit): Promise<string | null> {
+  const { source, amountNanoUsd } = credit;
   if (source !== LotSource.ADJUSTMENT) return null;
   const { rows } = await sql.query<{ id: string }>({
     text: `
-      update lots set granted_nano_usd = granted_nano_usd + $2, remaining_nano_usd = remaining_nano_usd + $2
+      update lots set granted_nano_usd = granted_nano_usd + $2, remaining_nano_usd = remaining_nano_usd + $2 - $3
       where tenant_id = $1 and id = (
         select id from lots
         where tenant_id = $1 and source = ${LotSource.ADJUSTMENT} and remaining_nano_usd > 0
         order by id desc limit 1)
       returning id`,
-    values: [tenantId, amountNanoUsd],
+    values: [account.tenantId, amountNanoUsd, paidOff({ account, credit })],
   });
   return rows[0]?.id ?? null;
 }
@@ -108,14 +118,15 @@ async function openLots(sql: Sql, gifts: readonly Gift[], nowMs: number): Promis
     name: 'open-lots',
     text: `
       insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, starts_at, expires_at, created_at)
-      select tenant_id, id, source, amount, amount, starts_at, expires_at, $7
-      from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::timestamptz[], $6::timestamptz[])
-        as opened (tenant_id, id, source, amount, starts_at, expires_at)`,
+      select tenant_id, id, source, amount, amount - paid, starts_at, expires_at, $8
+      from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[])
+        as opened (tenant_id, id, source, amount, paid, starts_at, expires_at)`,
     values: [
       plainArray(opened.map(({ account }) => account.tenantId)),
       plainArray(opened.map(({ lotId }) => lotId)),
       plainArray(opened.map(({ credit }) => credit.source)),
       plainArray(opened.map(({ credit }) => credit.amountNanoUsd)),
+      plainArray(opened.map(paidOff)),
       plainArray(opened.map(({ credit }) => isoOrNull(credit.startsAtMs))),
       plainArray(opened.map(({ credit }) => isoOrNull(credit.expiresAtMs))),
       new Date(nowMs),

@@ -123,11 +123,11 @@ async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<v
       update accounts set receivable = b.receivable, wallet = b.wallet, promotional = b.promotional,
         commitment = b.commitment, revenue = b.revenue, expired_credit = b.expired_credit,
         payg_accrual = b.payg_accrual, funding = b.funding, granted_credit = b.granted_credit,
-        last_transaction_id = b.last_transaction_id
+        overdraft = b.overdraft, last_transaction_id = b.last_transaction_id
       from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::uuid[])
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::uuid[])
         as b (tenant_id, receivable, wallet, promotional, commitment, revenue, expired_credit, payg_accrual, funding,
-          granted_credit, last_transaction_id)
+          granted_credit, overdraft, last_transaction_id)
       where accounts.tenant_id = b.tenant_id`,
     values: [
       plainArray(accounts.map(({ tenantId }) => tenantId)),
@@ -140,6 +140,7 @@ async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<v
       column(({ balances }) => balances.paygAccrual),
       column(({ balances }) => balances.funding),
       column(({ balances }) => balances.grantedCredit),
+      column(({ balances }) => balances.overdraft),
       plainArray(accounts.map((account) => account.lastTransactionId)),
     ],
   });

@@ -35,7 +35,8 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
     `select t.tenant_id, t.id as subject_id, coalesce(gained, 0)::bigint as expected, t.amount_nano_usd as actual
      from transactions t cross join lateral (select -sum(amount_nano_usd) as gained from entries e
        where e.tenant_id = t.tenant_id and e.transaction_id = t.id and account
-         in (${numbers.receivable}, ${numbers.wallet}, ${numbers.promotional}, ${numbers.commitment})) as entries_of_it
+         in (${numbers.receivable}, ${numbers.wallet}, ${numbers.promotional}, ${numbers.commitment}, ${numbers.overdraft}))
+         as entries_of_it
      where ($1::uuid is null or t.tenant_id = $1) and t.type > ${TransactionType.USAGE}
        and t.amount_nano_usd <> coalesce(gained, 0)`,
   ],
@@ -47,7 +48,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
      cross join lateral (values (${numbers.receivable}, receivable), (${numbers.wallet}, wallet),
        (${numbers.promotional}, promotional), (${numbers.commitment}, commitment), (${numbers.revenue}, revenue),
        (${numbers.expiredCredit}, expired_credit), (${numbers.paygAccrual}, payg_accrual), (${numbers.funding}, funding),
-       (${numbers.grantedCredit}, granted_credit)) as balances (account, balance)) as kept
+       (${numbers.grantedCredit}, granted_credit), (${numbers.overdraft}, overdraft)) as balances (account, balance)) as kept
      full join (select tenant_id, account, sum(amount_nano_usd) as booked from entries group by 1, 2) as sums
        using (tenant_id, account)
      where ($1::uuid is null or tenant_id = $1) and coalesce(balance, 0) <> coalesce(booked, 0)`,
@@ -81,7 +82,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
            over (partition by tenant_id order by id) as previous
        from transactions join accounts using (tenant_id)
        left join (select tenant_id, transaction_id as id, -sum(amount_nano_usd) as moved from entries
-         where account in (${numbers.wallet}, ${numbers.promotional}) group by 1, 2) as movements using (tenant_id, id)
+         where account in (${numbers.wallet}, ${numbers.promotional}, ${numbers.overdraft}) group by 1, 2) as movements using (tenant_id, id)
        where ($1::uuid is null or tenant_id = $1) and (unordered_until is null or id > unordered_until)) as chain
      where balance_after_nano_usd <> previous + moved`,
   ],

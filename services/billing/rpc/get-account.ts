@@ -19,7 +19,7 @@ export const getAccount =
     const { balances } = await readAccount(database.pool, tenantId);
     return {
       plan: planMessage(await planOf(em, database.pool, tenantId)),
-      wallet: await walletAt(em, tenantId, nowMs),
+      wallet: await walletAt(database, tenantId, nowMs),
       commitment: commitment === null ? undefined : commitmentMessage(commitment),
       payg: await paygCapAt(database.pool, tenantId, nowMs),
       receivableNanoUsd: balances.receivable,

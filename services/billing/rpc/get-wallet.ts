@@ -9,5 +9,5 @@ export const getWallet =
     const { tenantId } = adminCaller(context);
     const nowMs = await databaseNow(database.pool);
     await giveCreditBeforeLook(database, tenantId, nowMs);
-    return { wallet: await walletAt(database.em(), tenantId, nowMs) };
+    return { wallet: await walletAt(database, tenantId, nowMs) };
   };

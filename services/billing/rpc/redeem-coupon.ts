@@ -84,7 +84,7 @@ async function redeem(
       // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
       const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
       await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
-      return `${lotId} ${funds.creditNanoUsd}`;
+      return `${lotId} ${funds.creditNanoUsd - account.balances.overdraft}`;
     });
   });
   const [lotId, balance] = kept.split(' ');

@@ -45,9 +45,14 @@ export const creditCommands: readonly AdminCommand[] = [
   },
   {
     name: 'credits adjust',
-    usage: '<organization> <add|deduct> <usd> --description text [--idempotency-key text]',
-    summary: 'Sets the credit of an organization right, as after a refund by the payment provider.',
-    options: { ...idempotencyOptions, description: { type: 'string' } },
+    usage: '<organization> <add|deduct> <usd> --description text [--allow-negative-balance] [--idempotency-key text]',
+    summary:
+      'Sets the credit of an organization right, as after a refund by the payment provider. What it has spent already it may be made to owe.',
+    options: {
+      ...idempotencyOptions,
+      description: { type: 'string' },
+      'allow-negative-balance': { type: 'boolean' },
+    },
     async run(context, args) {
       const direction = argument(args, 1, '`add` or `deduct`');
       if (direction !== 'add' && direction !== 'deduct') throw new UsageError('say whether to `add` or to `deduct`');
@@ -55,6 +60,7 @@ export const creditCommands: readonly AdminCommand[] = [
       const request = {
         amountNanoUsd: direction === 'add' ? amount : -amount,
         description: required(args, 'description'),
+        allowNegativeBalance: args.values['allow-negative-balance'] === true,
         requestId: requestIdOf(args),
       };
       const tenantId = await existingOrganization(context, args);

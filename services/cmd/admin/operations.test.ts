@@ -57,6 +57,8 @@ test('credit is granted and adjusted from a shell, and once however often the co
   });
   await json(...adjust('add', '1'));
   expect(await refusal(...adjust('deduct', '500'))).toEqual([1, expect.stringContaining('only 21 USD of credit left')]);
+  expect(await json(...adjust('deduct', '22'), '--allow-negative-balance')).toMatchObject({ balance_after_usd: -1 });
+  await json(...adjust('add', '22'));
   expect(await refusal(...adjust('take', '5'))).toEqual([2, 'say whether to `add` or to `deduct`']);
   for (const wrong of ['0', 'many', '1.0000000001', '1000000001', '1e3']) {
     expect(await refusal(...adjust('add', wrong)), wrong).toEqual([2, expect.stringContaining('not an amount in USD')]);

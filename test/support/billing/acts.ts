@@ -32,7 +32,7 @@ export const act = fc.oneof(
     arbitrary: kind('grant', { amount, bought: fc.boolean(), hours: optional(fc.integer({ min: 1, max: 900 })) }),
   },
   { weight: 1, arbitrary: kind('coupon', { amount, days: fc.integer({ min: 0, max: 40 }) }) },
-  { weight: 2, arbitrary: kind('adjust', { amount, give: fc.boolean() }) },
+  { weight: 2, arbitrary: kind('adjust', { amount, by: fc.constantFrom('add', 'deduct', 'owe') }) },
   {
     weight: 1,
     arbitrary: kind('commit', {

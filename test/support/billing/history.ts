@@ -89,12 +89,18 @@ class History {
         };
         model.give('coupon', act.amount, act.days === 0 ? null : Date.parse(lot.expires_at!), 'grant');
         if (act.days > 0) expect(Date.parse(lot.expires_at!) - model.nowMs).toBeCloseTo(act.days * 24 * hourMs, -5);
-        return expect(nano(balance)).toBe(sum(model.wallet.map(({ left }) => left)));
+        return expect(nano(balance)).toBe(sum(model.wallet.map(({ left }) => left)) - model.owed);
       }
       case 'adjust': {
-        const body = { amount_usd: usd(act.give ? act.amount : -act.amount), description: 'adjusted' };
-        const isTaken = act.give || model.take(act.amount);
-        if (act.give) model.give('adjustment', act.amount, null, 'adjustment');
+        const isGift = act.by === 'add';
+        const mayOwe = act.by === 'owe';
+        const body = {
+          amount_usd: usd(isGift ? act.amount : -act.amount),
+          description: 'adjusted',
+          ...(mayOwe && { allow_negative_balance: true }),
+        };
+        const isTaken = isGift || model.take(act.amount, mayOwe);
+        if (isGift) model.give('adjustment', act.amount, null, 'adjustment');
         await this.#twice(`${organization}/adjustments`, body, isTaken);
         return;
       }
@@ -153,7 +159,7 @@ class History {
     await this.#tick();
     const { model } = this;
     const lots = model.wallet.map(({ source, granted, left, expiresMs }) => [source, granted, left, iso(expiresMs)]);
-    const balance = sum(model.wallet.map(({ left }) => left));
+    const balance = sum(model.wallet.map(({ left }) => left)) - model.owed;
     const wallet = await this.#get('/billing/wallet');
     const shown = (lot: Json) => [lot.source, nano(lot.granted_usd), nano(lot.remaining_usd), lot.expires_at];
     expect([nano(wallet.balance_usd), wallet.lots.map(shown)]).toEqual([balance, lots]);

@@ -8,6 +8,8 @@ export class BillingModel {
   capNanoUsd: bigint | null = null;
   limitNanoUsd: bigint | null = null;
   receivable = 0n;
+  /** What was taken beyond all credit, and not made up for since. */
+  owed = 0n;
   readonly lots: ModelLot[] = [];
   readonly commitments: ModelCommitment[] = [];
   readonly calls = new Map<string, ModelCall>();
@@ -48,19 +50,21 @@ export class BillingModel {
 
   /** `startsMs`: the credit does not exist for calls made before this, however late they are charged. */
   give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): void {
+    const left = amount > this.owed ? amount - this.owed : 0n;
+    this.owed -= amount - left;
     const began = this.lots.find((lot) => source === 'adjustment' && lot.source === source && lot.left > 0n);
     if (began === undefined) {
-      this.lots.push({ source, granted: amount, left: amount, expired: 0n, startsMs, expiresMs });
+      this.lots.push({ source, granted: amount, left, expired: 0n, startsMs, expiresMs });
     } else {
       began.granted += amount;
-      began.left += amount;
+      began.left += left;
     }
     this.#note(type, amount, null);
   }
 
-  take(amount: bigint): boolean {
-    if (sum(this.wallet.map(({ left }) => left)) < amount) return false;
-    this.#draw(amount, this.wallet);
+  take(amount: bigint, mayOwe: boolean): boolean {
+    if (sum(this.wallet.map(({ left }) => left)) < amount && !mayOwe) return false;
+    this.owed += this.#draw(amount, this.wallet);
     this.#note('adjustment', -amount, null);
     return true;
   }
@@ -186,7 +190,7 @@ export class BillingModel {
   }
 
   #note(type: string, amount: bigint, month: string | null): void {
-    this.transactions.push({ type, amount, month, balanceAfter: sum(this.lots.map(({ left }) => left)) });
+    this.transactions.push({ type, amount, month, balanceAfter: sum(this.lots.map(({ left }) => left)) - this.owed });
   }
 }
 

@@ -59,11 +59,21 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Adjust the credit of an organization',
-        description: 'A negative amount takes credit away.',
+        description:
+          'A negative amount takes credit away. More than there is is a conflict, unless a negative balance is allowed.',
         idempotent: true,
         response: { 201: transactionSchema },
         params,
-        body: onlyFields({ amount_usd: amountSchema, description: descriptionSchema }),
+        body: onlyFields({
+          amount_usd: amountSchema,
+          description: descriptionSchema,
+          allow_negative_balance: Type.Optional(
+            Type.Boolean({
+              description:
+                'Whether more may be taken than there is, as after a lost dispute about credit that was spent: later credit pays the rest first.',
+            }),
+          ),
+        }),
       },
     },
     async (request, reply) => {
@@ -75,6 +85,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           tenantId,
           amountNanoUsd: readAmount(request.body.amount_usd, 'amount_usd', 'not 0'),
           description: request.body.description,
+          allowNegativeBalance: request.body.allow_negative_balance ?? false,
         },
         options,
       );

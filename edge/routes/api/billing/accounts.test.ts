@@ -202,6 +202,78 @@ test('operators reduce credit by no more than what there is, and are told how mu
   await expectSoundLedger();
 });
 
+test('a disputed payment can be taken back whole after its credit was spent: the wallet is below zero, calls are not paid from it, and later credit of every kind pays what is owed first', async () => {
+  const adjust = (amount_usd: number, fields = {}) =>
+    edge.call('POST', `${edge.organization}/adjustments`, 'operator', {
+      amount_usd,
+      description: 'Dispute',
+      ...fields,
+    });
+  const wallet = async () => {
+    const { json } = await edge.call('GET', '/billing/wallet', 'owner');
+    const { balance_usd, lots } = json as {
+      balance_usd: number;
+      lots: { granted_usd: number; remaining_usd: number }[];
+    };
+    return [balance_usd, ...lots.map(({ granted_usd, remaining_usd }) => [granted_usd, remaining_usd])];
+  };
+  const isExhausted = async () =>
+    ((await edge.call('GET', '/plan/current', 'member')).json as { funds_exhausted: boolean }).funds_exhausted;
+  const prepaid = { name: 'Prepaid', payg_enabled: false };
+  await edge.call('PUT', '/admin/plans/prepaid', 'operator', prepaid);
+  await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'prepaid' });
+  await edge.purchase(10);
+  await edge.charge();
+  expect((await adjust(-10)).status).toBe(409);
+  expect(await wallet()).toEqual([8.76543, [10, 8.76543]]);
+
+  const taken = await adjust(-10, { allow_negative_balance: true });
+  expect(taken.json).toMatchObject({ type: 'adjustment', amount_usd: -10, balance_after_usd: -1.23457 });
+  expect(await wallet()).toEqual([-1.23457]);
+  expect(await isExhausted()).toBe(true);
+  expect((await adjust(-0.5)).json).toMatchObject({
+    error: { message: expect.stringMatching(/ only 0 USD of credit/) },
+  });
+  expect((await adjust(-0.5, { allow_negative_balance: true })).json).toMatchObject({ balance_after_usd: -1.73457 });
+  await expectSoundLedger();
+
+  const { json: coupon } = await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 0.2 });
+  const redeemed = await edge.call('POST', '/billing/coupons/redeem', 'owner', {
+    code: (coupon as { code: string }).code,
+  });
+  expect(redeemed.json).toMatchObject({ lot: { granted_usd: 0.2, remaining_usd: 0 }, balance_usd: -1.53457 });
+  await edge.call('PUT', '/admin/plans/prepaid', 'operator', { ...prepaid, monthly_credit_usd: 0.3 });
+  expect(await wallet()).toEqual([-1.23457]);
+  expect((await adjust(0.03457)).json).toMatchObject({ balance_after_usd: -1.2 });
+  expect(await isExhausted()).toBe(true);
+  expect((await edge.purchase(1)).json).toMatchObject({ granted_usd: 1, remaining_usd: 0 });
+  expect((await edge.purchase(5)).json).toMatchObject({ granted_usd: 5, remaining_usd: 4.8 });
+  expect(await wallet()).toEqual([4.8, [5, 4.8]]);
+  expect(await isExhausted()).toBe(false);
+  const { json: listed } = await edge.call('GET', '/billing/documents/transactions', 'owner');
+  expect(
+    (listed as { data: { amount_usd: number; balance_after_usd: number }[] }).data.map((one) => [
+      one.amount_usd,
+      one.balance_after_usd,
+    ]),
+  ).toEqual([
+    [5, 4.8],
+    [1, -0.2],
+    [0.03457, -1.2],
+    [0.3, -1.23457],
+    [0.2, -1.53457],
+    [-0.5, -1.73457],
+    [-10, -1.23457],
+    [-1.23457, 8.76543],
+    [10, 10],
+  ]);
+  await expectSoundLedger();
+  for (let times = 0; times < 2; times += 1) {
+    const { status } = await adjust(-1e9, { allow_negative_balance: true });
+    expect(status).toBe(times === 0 ? 201 : 409);
+  }
+});
+
 test('operators refund a charge in parts, up to what it cost', async () => {
   await edge.purchase(12);
   await edge.charge();

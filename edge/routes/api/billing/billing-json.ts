@@ -53,7 +53,10 @@ export const lotJson = (lot: Lot): Static<typeof lotSchema> => ({
 
 export const walletSchema = Type.Object(
   {
-    balance_usd: usdSchema,
+    balance_usd: Type.Number({
+      description:
+        'Below 0 if more credit was taken back than there was: credit that is given or bought later pays that first.',
+    }),
     currency: Type.String({ description: 'Always `USD`.' }),
     lots: Type.Array(lotSchema, {
       description: 'Lots with something left, in the order in which usage draws on them.',
@@ -163,7 +166,10 @@ export const transactionSchema = Type.Object(
     occurred_at: isoTimeSchema,
     type: transactionTypes.schema,
     amount_usd: Type.Number({ description: 'Positive for what the organization gains, negative for what it spends.' }),
-    balance_after_usd: Type.Number({ description: "The wallet's balance after the transaction." }),
+    balance_after_usd: Type.Number({
+      description:
+        "The wallet's balance after the transaction; what a commitment or an invoice pays does not change it.",
+    }),
     invoice_id: orNull(idSchema),
     description: orNull(Type.String({ description: "For a charge, the model's name." })),
     usage_event_id: orNull(idSchema),

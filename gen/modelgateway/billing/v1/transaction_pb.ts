@@ -49,7 +49,8 @@ export type Transaction = Message<"modelgateway.billing.v1.Transaction"> & {
   amountNanoUsd: bigint;
 
   /**
-   * The wallet's balance after it.
+   * The wallet's balance after it: credit that is left, or below 0 what the organization owes. Neither a commitment nor an invoice is a part of
+   * it.
    *
    * @generated from field: int64 balance_after_nano_usd = 5;
    */

@@ -21,7 +21,8 @@ export const file_modelgateway_billing_v1_wallet: GenFile = /*@__PURE__*/
  */
 export type Wallet = Message<"modelgateway.billing.v1.Wallet"> & {
   /**
-   * What is left over all lots which have not expired.
+   * What is left over all lots which have not expired. Below 0 for what the organization owes, since more credit was taken from it than it
+   * had; credit that it gets pays that first.
    *
    * @generated from field: int64 balance_nano_usd = 1;
    */

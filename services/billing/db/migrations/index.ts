@@ -17,6 +17,7 @@ import { PauseVerification } from './0015-pause-verification.ts';
 import { KnowMonthOfUsage } from './0016-know-month-of-usage.ts';
 import { FindPastSpend } from './0017-find-past-spend.ts';
 import { EndCommitmentsEarly } from './0018-end-commitments-early.ts';
+import { LetCreditGoBelowZero } from './0019-let-credit-go-below-zero.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -38,4 +39,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0016-know-month-of-usage', class: KnowMonthOfUsage },
   { name: '0017-find-past-spend', class: FindPastSpend },
   { name: '0018-end-commitments-early', class: EndCommitmentsEarly },
+  { name: '0019-let-credit-go-below-zero', class: LetCreditGoBelowZero },
 ];

@@ -81,8 +81,14 @@ function Overview() {
       </TileRow>
       <Card flush title="Credit" description="In the order in which it is spent.">
         <Loaded of={wallet}>
-          {({ lots }) => (
-            <Table label="Credit lots" rows={lots} columns={lotColumns} rowKey={(lot) => lot.id} empty={<NoCredit />} />
+          {({ lots, balance_usd }) => (
+            <Table
+              label="Credit lots"
+              rows={lots}
+              columns={lotColumns}
+              rowKey={(lot) => lot.id}
+              empty={<NoCredit owedUsd={Math.max(0, -balance_usd)} />}
+            />
           )}
         </Loaded>
       </Card>
@@ -122,10 +128,11 @@ function Overview() {
 }
 
 /** Says so where calls go on without credit, which a balance of zero makes one doubt. */
-function NoCredit() {
+function NoCredit({ owedUsd }: { owedUsd: number }) {
   const plan = useGet<Plan>('/plan/current');
   return (
     <EmptyState icon="card" title="No credit left">
+      {owedUsd > 0 && `Your organization owes ${formatUsdExact(owedUsd)}, which the next credit pays first. `}
       {plan.data?.payg_enabled && 'Usage beyond credit is invoiced. '}Redeem a coupon, or ask the operator for credit.
     </EmptyState>
   );

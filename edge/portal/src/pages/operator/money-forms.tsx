@@ -5,7 +5,7 @@ import { numberOrText } from '../../format/number.ts';
 import { addDays } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
@@ -18,12 +18,14 @@ export function CreditForm({ path }: { path: string }) {
   const [source, setSource] = useState('promotion');
   const [expires, setExpires] = useState('');
   const [description, setDescription] = useState('');
+  const [mayOwe, setMayOwe] = useState(false);
   const grant = useAction({
     stale,
     onSuccess: () => {
       toast.say(source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
       setAmount('');
       setDescription('');
+      setMayOwe(false);
     },
   });
   const isAdjustment = source === 'adjustment';
@@ -33,7 +35,7 @@ export function CreditForm({ path }: { path: string }) {
       path: `${path}/${isAdjustment ? 'adjustments' : 'credits'}`,
       body: {
         amount_usd: numberOrText(amount),
-        ...(isAdjustment ? {} : { source }),
+        ...(isAdjustment ? { allow_negative_balance: mayOwe } : { source }),
         ...(isAdjustment || expires === '' ? {} : { expires_at: expires }),
         ...(description === '' ? {} : { description }),
       },
@@ -80,6 +82,14 @@ export function CreditForm({ path }: { path: string }) {
           onChange={setDescription}
           error={fieldError(grant.error, 'description')}
         />
+        {isAdjustment && (
+          <Checkbox
+            label="Allow a negative balance"
+            hint="Deducts credit that was spent too, as after a lost dispute. Later credit pays that first."
+            checked={mayOwe}
+            onChange={setMayOwe}
+          />
+        )}
         <div>
           <Button type="submit" look="primary" pending={grant.pending} disabled={amount.trim() === ''}>
             {isAdjustment ? 'Adjust balance' : 'Grant credit'}

@@ -87,7 +87,8 @@ function scarceFunds({ plan, paygCap, funds }: Budgets): readonly ScarceBudget[]
     return plan.funds_exhausted ? [{ ...budget, leftUsd: 0, advice }] : [];
   }
   const { wallet, commitment } = funds;
-  const creditLeftUsd = wallet.balance_usd + (commitment?.remaining_usd ?? 0);
+  // What is owed is paid by credit to come, and takes nothing from a commitment.
+  const creditLeftUsd = Math.max(0, wallet.balance_usd) + (commitment?.remaining_usd ?? 0);
   const creditUsd = wallet.lots.reduce((sum, lot) => sum + lot.granted_usd, commitment?.amount_usd ?? 0);
   if (plan.payg_enabled) {
     if (paygCap.limit_usd === null) return [];
