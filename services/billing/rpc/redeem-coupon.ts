@@ -103,10 +103,12 @@ type FoundCoupon = {
   disabled_at: Date | null;
 };
 
+/** What was tried in earlier hours is forgotten. */
 async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: number): Promise<void> {
   const hour = Math.floor(nowMs / hourMs) * hourMs;
   const { rows } = await sql.query<{ attempts: number }>({
     text: `
+      with forgotten as (delete from coupon_attempts where tenant_id = $1 and user_id = $2 and hour < $3)
       insert into coupon_attempts as kept (tenant_id, user_id, hour, attempts) values ($1, $2, $3, 1)
       on conflict (tenant_id, user_id, hour) do update set attempts = kept.attempts + 1
       returning attempts`,

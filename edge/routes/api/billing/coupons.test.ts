@@ -49,6 +49,19 @@ test('codes can be guessed only a few times, and the refusal says how long to wa
   expect(Number(last?.headers['retry-after'])).toBeGreaterThan(0);
 });
 
+test('of the codes that a member tries, only those of the last hour are remembered', async () => {
+  const { deps, travel } = edge.billing;
+  const guess = () => edge.call('POST', '/billing/coupons/redeem', 'member', { code: 'GUESS' });
+  const kept = async () => (await deps.database.pool.query('select hour from coupon_attempts')).rows;
+  for (let hours = 0; hours < 3; hours += 1) {
+    await Promise.all([guess(), guess(), guess()]);
+    travel(3_600_000);
+  }
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  await guess();
+  expect((await kept()).map(({ hour }) => nowMs - hour.getTime() < 3_660_000)).toEqual([true]);
+});
+
 test('of a query, lists take only the page: another member could make it a message that cannot be sent to another process', async () => {
   const { billing } = edge.billing;
   const lists = [
