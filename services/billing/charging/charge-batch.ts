@@ -12,7 +12,7 @@ import { lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { giveDueCredit } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
-import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
+import { closedMonths, DraftAdditions, firstOpenMonth } from './invoice-drafts.ts';
 import { DayTexts, fundedAtMs, madeAtMs, periodsOf, usagePosting } from './usage-posting.ts';
 
 /**
@@ -56,13 +56,19 @@ export async function chargeBatch(
     if (costNanoUsd === 0n) continue;
     // What arrives after an invoice was finalized goes onto the next one.
     const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
-    const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, month);
+    const invoiceMonth = firstOpenMonth(closed, tenantId, month);
+    const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, invoiceMonth);
     postings.get(tenantId)!.push(posting);
     if (paygNanoUsd > 0n) {
       spent.add({ tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month }, paygNanoUsd);
     }
     const lines = pricedLines(rates.get(event.priceVersionId)!, event.usage!, costNanoUsd);
-    drafts.add(tenantId, month, event.model, { usageMonth: periods.usageMonth, lines, costNanoUsd, paygNanoUsd });
+    drafts.add(tenantId, invoiceMonth, event.model, {
+      usageMonth: periods.usageMonth,
+      lines,
+      costNanoUsd,
+      paygNanoUsd,
+    });
   }
 
   await post(

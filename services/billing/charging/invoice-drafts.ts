@@ -2,7 +2,7 @@ import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import type { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
-import type { PeriodStart } from '../domain/period.ts';
+import { monthOf, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import type { PricedLine } from '../domain/priced-lines.ts';
 
 type Line = PricedLine & { model: string; usageMonth: PeriodStart };
@@ -115,4 +115,11 @@ export async function closedMonths(sql: Sql, tenantIds: readonly string[]): Prom
     values: [plainArray(tenantIds)],
   });
   return new Set(rows.map(({ tenant_id, month }) => `${tenant_id} ${month}`));
+}
+
+/** Usually the month itself. The current one's invoice is final if the database's clock was ahead and went back. */
+export function firstOpenMonth(closed: ReadonlySet<string>, tenantId: string, month: PeriodStart): PeriodStart {
+  let open = month;
+  while (closed.has(`${tenantId} ${open}`)) open = monthOf(nextMonthMs(startOfPeriodMs(open)));
+  return open;
 }

@@ -113,6 +113,31 @@ test('what arrives after an invoice is final goes on the next one, and the final
   await sound(started);
 });
 
+test('a final invoice never changes, though the database’s clock was ahead when it became final and goes back into its month', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps, travel } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  await toNextMonth(started, -30 * 60_000);
+  const atMs = await deps.databaseNow(deps.database.pool);
+  const charge = () => billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 2_000n, atMs })] }, service);
+  await charge();
+  travel(2 * hourMs);
+  expect(await finalizeInvoices(deps)).toBe(1);
+  const final = (await billing.listInvoices({}, as(owner))).invoices[0]!;
+  travel(-2 * hourMs);
+  await charge();
+  const { invoices } = await billing.listInvoices({}, as(owner));
+  expect(invoices.at(-1)).toEqual(final);
+  expect(invoices.map(({ status, totalNanoUsd }) => [status, totalNanoUsd])).toEqual([
+    [InvoiceStatus.DRAFT, 2_000n],
+    [InvoiceStatus.FINALIZED, 2_000n],
+  ]);
+  const { receivableNanoUsd } = await billing.getAccount({ tenantId }, operator);
+  expect(receivableNanoUsd).toBe(2_000n);
+  await sound(started);
+});
+
 test('each line of an invoice is of calls of one month, and says so where that is not the month of the invoice', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
