@@ -7,7 +7,7 @@ import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type CreditNote, lockAccounts } from '../ledger/accounts.ts';
 import { readFunds } from '../ledger/funds.ts';
 import { giveDueCredit } from '../ledger/monthly-credit.ts';
-import { type BudgetKey, lockSpends, readMonths } from './spend.ts';
+import { type BudgetKey, lockSpends, readMonths, readSpends } from './spend.ts';
 
 /** What limits an organization and one of its users. */
 export type Terms = {
@@ -84,7 +84,11 @@ export async function lockBudgets(
   const termsOf = new Map(
     asked.filter(({ budget }) => isOfOrganization(budget)).map(({ budget, terms }) => [budget.tenantId, terms]),
   );
-  const organizations = await lockOrganizations(sql, termsOf, nowMs, untilMs);
+  if (termsOf.size > 0) {
+    const accounts = await lockAccounts(sql, [...termsOf.keys()]);
+    await giveDueCredit(sql, [...accounts.values()], nowMs);
+  }
+  const organizations = await readOrganizations(sql, termsOf, nowMs, untilMs);
   const spends = await lockSpends(
     sql,
     asked.map(({ budget }) => budget),
@@ -93,6 +97,44 @@ export async function lockBudgets(
     if (isOfOrganization(budget)) return organizations.get(budget.tenantId)!;
     const limitNanoUsd = budget.kind === BudgetKind.API_KEY ? keyLimitNanoUsd : terms.userLimitNanoUsd;
     return { limitNanoUsd: limitNanoUsd ?? unlimited, ...spends[index]! };
+  });
+}
+
+/**
+ * Reads the same without locks, in a few statements for however many: they may change meanwhile, and credit that is due to an organization
+ * is missing.
+ */
+export async function readBudgets(
+  sql: Sql,
+  asked: readonly Omit<LimitedBudget, 'terms'>[],
+  nowMs: number,
+  untilMs: number,
+): Promise<BudgetState[]> {
+  const ofOthers = asked.map(({ budget }) => budget).filter(({ kind }) => kind !== BudgetKind.API_KEY);
+  const userIn = (budget: BudgetKey) => (budget.kind === BudgetKind.USER ? budget.subjectId : '');
+  const terms =
+    ofOthers.length === 0
+      ? []
+      : await readTermsOf(
+          sql,
+          ofOthers.map((budget) => ({ tenantId: budget.tenantId, userId: userIn(budget) })),
+        );
+  const termsOf = new Map(ofOthers.map((budget, index) => [budget, terms[index]!]));
+  const organizations = await readOrganizations(
+    sql,
+    new Map(ofOthers.filter(isOfOrganization).map((budget) => [budget.tenantId, termsOf.get(budget)!])),
+    nowMs,
+    untilMs,
+  );
+  const spends = await readSpends(
+    sql,
+    asked.map(({ budget }) => budget).filter((budget) => !isOfOrganization(budget)),
+  );
+  return asked.map(({ budget, keyLimitNanoUsd }) => {
+    if (isOfOrganization(budget)) return organizations.get(budget.tenantId)!;
+    const limitNanoUsd = budget.kind === BudgetKind.API_KEY ? keyLimitNanoUsd : termsOf.get(budget)!.userLimitNanoUsd;
+    const spend = spends.get(budget.subjectId)?.find(({ periodStart }) => periodStart === budget.periodStart);
+    return { limitNanoUsd: limitNanoUsd ?? unlimited, ...(spend ?? { postedNanoUsd: 0n, heldNanoUsd: 0n }) };
   });
 }
 
@@ -112,7 +154,7 @@ const unlimited = 2_000_000_000_000_000_000n;
  * posted. Room held over from last month is taken from what could pay then, including credit that has ended since; only what that does not
  * cover counts as PAYG of this month.
  */
-async function lockOrganizations(
+async function readOrganizations(
   sql: Sql,
   termsOf: ReadonlyMap<string, Terms>,
   nowMs: number,
@@ -120,8 +162,6 @@ async function lockOrganizations(
 ): Promise<Map<string, BudgetState>> {
   const budgets = new Map<string, BudgetState>();
   if (termsOf.size === 0) return budgets;
-  const accounts = await lockAccounts(sql, [...termsOf.keys()]);
-  await giveDueCredit(sql, [...accounts.values()], nowMs);
   const month = monthOf(nowMs);
   const endOfLastMs = startOfPeriodMs(month) - 1;
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });

@@ -6,10 +6,10 @@ import type { Sql } from '../db/sql.ts';
 import { smaller } from '../domain/amounts.ts';
 import { closed, freeRoomToKeep, heldBy } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
+import { lockBudget, readBudgets, readTerms } from './budget.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
 import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
-import { addPosted, readSpends, SpendSums, textOfKey } from './spend.ts';
+import { addPosted, SpendSums, textOfKey } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
@@ -111,7 +111,7 @@ async function takeRoomBack(
 ): Promise<Map<string, bigint>> {
   const wanted = new Map<string, bigint>();
   const free = moves.filter(({ after }) => !after.central && freeIn(after) > 0n);
-  const near = new Set(await nearTheirLimits(database.pool, free));
+  const near = new Set(await nearTheirLimits(database.pool, free, times));
   const due = moves.filter((move) => isSmaller(move) || near.has(move));
   for (const ofBudget of Map.groupBy(due, ({ after }) => textOfKey(after)).values()) {
     const rooms = await sqlTransaction(database, (sql) => takeRoomOf(sql, ofBudget, times));
@@ -121,19 +121,20 @@ async function takeRoomBack(
 }
 
 /**
- * Leaves out slices of keys that are far from their caps, which most are, with a single read without locks. If a key comes near its cap a
- * moment later, the next settlement finds it, and whoever wants its room waits for that.
+ * Leaves out slices of budgets that are far from their limits, which most are, by reading all without locks: a transaction for each of
+ * hundreds of organizations would take longer than the next settlement is away. If one comes near its limit a moment later, the next
+ * settlement finds it, and whoever wants its room waits for that; until then the slice holds what it held.
  */
-async function nearTheirLimits(sql: Sql, moves: readonly Move[]): Promise<Move[]> {
-  const spends = await readSpends(
-    sql,
-    moves.map(({ after }) => after).filter(({ kind }) => kind === BudgetKind.API_KEY),
-  );
-  return moves.filter(({ after: lease }) => {
-    const spend = spends.get(lease.subjectId)?.find(({ periodStart }) => periodStart === lease.periodStart);
-    if (lease.limitNanoUsd === null || spend === undefined) return true;
-    const free = freeIn(lease);
-    return freeRoomToKeep({ limitNanoUsd: lease.limitNanoUsd, ...spend }, free) < free;
+async function nearTheirLimits(
+  sql: Sql,
+  moves: readonly Move[],
+  { nowMs, expiresAtMs }: SettlementTimes,
+): Promise<Move[]> {
+  const asked = moves.map(({ after }) => ({ budget: after, keyLimitNanoUsd: after.limitNanoUsd }));
+  const states = await readBudgets(sql, asked, nowMs, expiresAtMs - lateMs);
+  return moves.filter(({ after }, index) => {
+    const free = freeIn(after);
+    return freeRoomToKeep(states[index]!, free) < free;
   });
 }
 
@@ -146,8 +147,6 @@ async function takeRoomOf(
   const wanted = new Map<string, bigint>();
   const [{ after: first }] = moves as [Move];
   const terms = await readTerms(sql, first.tenantId, first.kind === BudgetKind.USER ? first.subjectId : '');
-  const isEndless = first.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms);
-  if (isEndless && !moves.some(isSmaller)) return wanted;
   let budget = await lockBudget(
     sql,
     { budget: first, keyLimitNanoUsd: first.limitNanoUsd, terms },

@@ -112,7 +112,7 @@ export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
 /** An organization's spend in a month, and the room held for all months; a part of it was held over from the month before. */
 type MonthSpend = Spend & { heldOverNanoUsd: bigint };
 
-/** Reads these for organizations whose accounts are locked, so nothing changes meanwhile. */
+/** Reads these for organizations; while their accounts are locked, nothing changes. */
 export async function readMonths(
   sql: Sql,
   tenantIds: readonly string[],

@@ -31,7 +31,7 @@ export const lockFunds = (
   sinceMs = nowMs,
 ): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: true });
 
-/** The same, only to be read: nobody changes what locked organizations have, and locking a row writes it. */
+/** The same, only to be read: nobody changes what locked organizations have, and locking a row writes it. Others may be read too. */
 export const readFunds = (
   sql: Sql,
   tenantIds: readonly string[],

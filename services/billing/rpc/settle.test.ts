@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BudgetKind, type LeaseSettlementSchema, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { service, startTestBilling, type TestBilling, usageEvent } from '../fixtures/test-billing.ts';
+import { as, person, service, startTestBilling, type TestBilling, usageEvent } from '../fixtures/test-billing.ts';
 import { lateMs } from '../leasing/lapse.ts';
 
 let started: TestBilling;
@@ -150,4 +150,35 @@ test('the first to ask once a call has fallen silent for good gets its room, bef
   started.travel(30_000 + lateMs);
   await ask();
   await expect(ask()).rejects.toThrow('spend cap');
+});
+
+test('slices far from their limits are settled while the accounts and budgets are busy, an organization’s and a user’s too', async () => {
+  const { billing } = started;
+  const owner = person();
+  const { tenantId, userId } = owner;
+  await billing.setPaygSpendCap({ limitNanoUsd: 1_000_000n }, as(owner));
+  await billing.setCostLimit({ limitNanoUsd: 1_000_000n }, as(owner));
+  const kinds = [
+    { kind: BudgetKind.API_KEY, limitNanoUsd: 1_000_000n },
+    { kind: BudgetKind.USER },
+    { kind: BudgetKind.ORGANIZATION },
+  ];
+  const demands = kinds.map((fields) => ({ ...fields, leaseId: uuidv7(), sliceNanoUsd: 99_000n }));
+  const holderId = uuidv7();
+  const asked = { holderId, tenantId, userId, apiKeyId: uuidv7(), costMaxNanoUsd: 1_000n, demands };
+  const { leases } = await billing.lease(asked, patient);
+  expect(leases.map(({ heldNanoUsd }) => heldNanoUsd)).toEqual([100_000n, 100_000n, 100_000n]);
+  const settlements = leases.map(({ id: leaseId, fencingToken }) => ({
+    leaseId,
+    fencingToken,
+    keep: true,
+    usedNanoUsd: 3_000n,
+  }));
+  await other.query('begin');
+  await other.query('select from billing.accounts where tenant_id = $1 for update', [tenantId]);
+  await other.query('select from billing.spend where tenant_id = $1 for update', [tenantId]);
+  const settled = await billing.settle({ holderId, settlements }, service).finally(() => other.query('rollback'));
+  expect(settled.leases.map(({ state, lease }) => [state, lease?.heldNanoUsd])).toEqual(
+    kinds.map(() => [LeaseState.HELD, 100_000n]),
+  );
 });
