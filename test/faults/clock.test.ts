@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
+import { startTestGateway } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -48,4 +49,24 @@ test.each([hourMs, -hourMs])('a call during which the clock jumps by %i ms took 
   const event = await bench.event({ success: true });
   expect(event.latency_ms).toBeGreaterThanOrEqual(0);
   expect(event.latency_ms).toBeLessThanOrEqual(performance.now() - startedMs);
+});
+
+test('a replica whose clock is behind charges a price that applies at once as soon as it hears of it', async () => {
+  await bench.renew();
+  const behind = new ClockAhead();
+  behind.aheadMs = -hourMs;
+  await using replica = await startTestGateway({
+    databaseUrl: bench.gateway.env.databaseUrl!,
+    clock: behind,
+    worker: false,
+  });
+  const model = 'sandbox-chat';
+  const lastCost = async () => {
+    expect((await replica.call('POST', '/v1/chat/completions', bench.key.key, { model, messages })).status).toBe(200);
+    return (await bench.event({ model, success: true })).cost_usd;
+  };
+  for (const usd of [0.25, 0.5]) {
+    await bench.admin('POST', '/prices', { model, per_request_usd: usd });
+    await waitFor(async () => (await lastCost()) === usd, { description: `calls to cost ${usd}` });
+  }
 });

@@ -165,7 +165,8 @@ function priceVersion(price: Price): PriceVersion {
   const rates = price.rates!;
   return {
     id: price.id,
-    effectiveFromMs: price.effectiveFrom === undefined ? 0 : timestampMs(price.effectiveFrom),
+    effectiveFromMs: timestampMs(price.effectiveFrom!),
+    appliesAtOnce: timestampMs(price.effectiveFrom!) <= timestampMs(price.createdAt!),
     inputPerMillionTokens: rates.inputPerMillionNanoUsd,
     cachedInputPerMillionTokens: rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd,
     outputPerMillionTokens: rates.outputPerMillionNanoUsd,

@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { costNanoUsdMax } from '#shared/money.ts';
 import { freeOfCharge } from './fixtures/free-of-charge.ts';
-import { type Measures, noMeasures, type PriceVersion, priceAt, priceUsage } from './price.ts';
+import { type Measures, noMeasures, type PriceVersion, priceAt, priceNow, priceUsage } from './price.ts';
 
 const price: PriceVersion = {
   id: 'v1',
   effectiveFromMs: 1_000,
+  appliesAtOnce: false,
   inputPerMillionTokens: 150_000_000n,
   cachedInputPerMillionTokens: 75_000_000n,
   outputPerMillionTokens: 600_000_000n,
@@ -113,4 +114,16 @@ test('the version in force is the newest that has started; before the first ther
     'v2',
   ]);
   expect(priceAt([], 5_000)).toBeNull();
+});
+
+test('a version that applies at once is in force for whoever knows of it, unless one of later has started', () => {
+  const atOnce = { ...price, id: 'v2', effectiveFromMs: 2_000, appliesAtOnce: true };
+  const later = { ...price, id: 'v3', effectiveFromMs: 3_000 };
+  expect([0, 1_000, 2_999, 3_000].map((ms) => priceNow([price, atOnce, later], ms)?.id)).toEqual([
+    'v2',
+    'v2',
+    'v2',
+    'v3',
+  ]);
+  expect(priceNow([price], 999)).toBeNull();
 });

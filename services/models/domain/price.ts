@@ -5,6 +5,8 @@ export type PriceVersion = {
   /** UUID; stands on each usage event. */
   id: string;
   effectiveFromMs: number;
+  /** It was set to apply at once: whoever knows of it has to charge it, also where the clock is behind. */
+  appliesAtOnce: boolean;
   inputPerMillionTokens: bigint;
   /** Cached prompt tokens; equal to the input price where an upstream gives no discount. */
   cachedInputPerMillionTokens: bigint;
@@ -82,10 +84,11 @@ export function priceUsage(price: PriceVersion, used: Measures): bigint {
 }
 
 /** The version in force at a moment; null before the first. Versions are sorted by `effectiveFromMs`. */
-export function priceAt(versions: readonly PriceVersion[], nowMs: number): PriceVersion | null {
-  for (let index = versions.length - 1; index >= 0; index--) {
-    const version = versions[index]!;
-    if (version.effectiveFromMs <= nowMs) return version;
-  }
-  return null;
+export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceVersion | null {
+  return versions.findLast(({ effectiveFromMs }) => effectiveFromMs <= atMs) ?? null;
+}
+
+/** The version in force now, by a clock that may differ from the one by which the versions were set. */
+export function priceNow(versions: readonly PriceVersion[], nowMs: number): PriceVersion | null {
+  return versions.findLast(({ appliesAtOnce, effectiveFromMs }) => appliesAtOnce || effectiveFromMs <= nowMs) ?? null;
 }

@@ -8,7 +8,7 @@ import {
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
-import { priceAt } from '../domain/price.ts';
+import { priceNow } from '../domain/price.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { costRange } from './hold-budget.ts';
 import { estimatedTokens, type InvokeDeps, refuseForeignFile } from './invoke.ts';
@@ -34,7 +34,7 @@ export const admitJob =
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(tenantId, constraints), tokens);
     // It does not run now, but its tokens count as used: when it runs they are not counted again.
     rate.release(tokens);
-    const price = priceAt(model.prices, nowMs);
+    const price = priceNow(model.prices, nowMs);
     // Without a price nothing can be held, so a caller with any limit is refused here.
     if (price === null) await deps.budgets.hold(caller, constraints, null);
     const costs = price === null ? { costMaxNanoUsd: 0n, costMinNanoUsd: 0n } : costRange(call, model, price);

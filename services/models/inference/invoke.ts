@@ -7,7 +7,7 @@ import type { Logger } from '#shared/logger.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
-import { noMeasures, priceAt } from '../domain/price.ts';
+import { noMeasures, type PriceVersion, priceAt, priceNow } from '../domain/price.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
@@ -53,7 +53,7 @@ export const invoke = (deps: InvokeDeps) =>
     const asked = { name: call.model, operation, tenantId: caller.tenantId, constraints };
     let model = admitModel(deps.catalog, asked, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
-    const price = priceAt(model.prices, datedMs(request, nowMs)) ?? priceAt(model.prices, nowMs);
+    const price = priceOf(model, request, nowMs);
     const admitting = admitCall(deps, request.hold, { caller, constraints, call, model, price });
     let admission: Admission;
     if (admitting instanceof Promise) {
@@ -156,11 +156,13 @@ const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>
   jobId === '' ? null : { id: jobId, successId: eventId, unmeteredReasons };
 
 /**
- * When reports count a call: a background job from its first start on, whose price it has however late it runs. A model made anew since has
- * none of that time.
+ * A background job has the price of its first start, at which reports count it, however late it runs; a model made anew since has none of
+ * that time.
  */
-const datedMs = ({ jobId, eventId }: InvokeRequest, nowMs: number): number =>
-  jobId === '' || !isUuidv7(eventId) ? nowMs : uuidv7Ms(eventId);
+function priceOf({ prices }: ServedModel, { jobId, eventId }: InvokeRequest, nowMs: number): PriceVersion | null {
+  const priceOfStart = jobId === '' || !isUuidv7(eventId) ? null : priceAt(prices, uuidv7Ms(eventId));
+  return priceOfStart ?? priceNow(prices, nowMs);
+}
 
 /** A file path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

@@ -2,7 +2,7 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
-import { noMeasures, type PriceVersion, priceAt, priceUsage } from '../domain/price.ts';
+import { noMeasures, type PriceVersion, priceNow, priceUsage } from '../domain/price.ts';
 import { allowedModel } from '../inference/admission.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
 import type { HeardRoom } from './heard-room.ts';
@@ -139,7 +139,7 @@ export class BackendContext {
   }
 
   #price(): PriceVersion | null {
-    return priceAt(this.model().prices, this.deps.clock.now());
+    return priceNow(this.model().prices, this.deps.clock.now());
   }
 
   #preparingBy(work: Promise<void>): Promise<void> {

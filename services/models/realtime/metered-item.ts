@@ -4,7 +4,7 @@ import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
-import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
+import { type Measures, noMeasures, priceNow } from '../domain/price.ts';
 import { canTranscriptUse, transcriptTokensMax } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
@@ -40,7 +40,7 @@ export class MeteredItem {
       model: model.name,
       operation: Operation.REALTIME_TRANSCRIPTION,
       streamed: true,
-      price: priceAt(model.prices, deps.clock.now()),
+      price: priceNow(model.prices, deps.clock.now()),
       hold,
       job: null,
     });
