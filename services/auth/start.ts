@@ -97,7 +97,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
       signingKeys,
       secretBox,
       passwords,
-      throttle: createLoginThrottle({ database, clock, secret: serviceSecrets[0]! }),
+      throttle: createLoginThrottle({ database, clock, secret: serviceSecrets[0]!, logger }),
       feed,
       keyRefreshes,
       outbox,

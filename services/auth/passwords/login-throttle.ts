@@ -2,6 +2,7 @@ import { createHmac, hkdfSync } from 'node:crypto';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
 import { accountBackoff, addressBackoff, addressSource, type BackoffPolicy } from '../domain/login-backoff.ts';
 
 /** Slows down password guessing, by account and by address, across all replicas. */
@@ -13,7 +14,7 @@ export type LoginThrottle = {
   begin(attempt: LoginAttempt): Promise<void>;
   /** Counts a request that causes mails. @throws GatewayError RATE_LIMITED when the address asks too often. */
   countAddress(ip: string): Promise<void>;
-  /** Takes back the count of a successful attempt. */
+  /** Takes back the count of a successful attempt. Never rejects, as the next two: at worst somebody waits in vain. */
   succeeded(attempt: LoginAttempt): Promise<void>;
   /** Takes back the count of an attempt that revealed nothing about the password. */
   takeBack(attempt: LoginAttempt): Promise<void>;
@@ -30,10 +31,10 @@ type LoginAttempt = {
 
 const wrongPasswords = 'Too many wrong passwords.';
 
-type Deps = { database: ServiceDatabase; clock: Clock; secret: string };
+type Deps = { database: ServiceDatabase; clock: Clock; secret: string; logger: Pick<Logger, 'warn'> };
 
 export function createLoginThrottle(deps: Deps): LoginThrottle {
-  const { database, clock } = deps;
+  const { database, clock, logger } = deps;
   const key = Buffer.from(hkdfSync('sha256', deps.secret, '', 'model-gateway auth throttle', 32));
   // People type passwords into the address field; neither is stored.
   const subject = (...parts: string[]): Buffer => createHmac('sha256', key).update(parts.join('\0')).digest();
@@ -85,6 +86,15 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     });
   };
 
+  /** What it follows is done, or has failed for a reason of its own; a repeat would find a reset link used. */
+  const correct = async (work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (err) {
+      logger.warn({ err }, 'the count of failed logins could not be corrected; somebody may have to wait in vain');
+    }
+  };
+
   return {
     async begin(attempt) {
       await count(addressSubject(attempt.ip), addressBackoff, wrongPasswords);
@@ -96,16 +106,20 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
         addressBackoff,
         'Too many emails were requested from your IP address.',
       ),
-    async succeeded(attempt) {
-      await forget(accountSubject(attempt));
-      // Only this attempt is taken back: a guesser's own account must not clear the address.
-      await uncount(addressSubject(attempt.ip));
-    },
-    async takeBack(attempt) {
-      await uncount(accountSubject(attempt));
-      await uncount(addressSubject(attempt.ip));
-    },
+    succeeded: (attempt) =>
+      correct(async () => {
+        await forget(accountSubject(attempt));
+        // Only this attempt is taken back: a guesser's own account must not clear the address.
+        await uncount(addressSubject(attempt.ip));
+      }),
+    takeBack: (attempt) =>
+      correct(async () => {
+        await uncount(accountSubject(attempt));
+        await uncount(addressSubject(attempt.ip));
+      }),
     forgive: (account) =>
-      forget(accountSubject({ ...account, knownAddress: false }), accountSubject({ ...account, knownAddress: true })),
+      correct(() =>
+        forget(accountSubject({ ...account, knownAddress: false }), accountSubject({ ...account, knownAddress: true })),
+      ),
   };
 }

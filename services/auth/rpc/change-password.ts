@@ -23,7 +23,7 @@ export const changePassword =
     const attempt = { email: user.email, ip: caller.ip, knownAddress };
     await throttle.begin(attempt);
     const right = await passwords.verify(user.passwordHash, request.currentPassword).catch(async (error) => {
-      await throttle.takeBack(attempt).catch(() => {});
+      await throttle.takeBack(attempt);
       throw error;
     });
     if (!right) throw wrongPassword();

@@ -23,8 +23,8 @@ export const login =
     await throttle.begin(attempt);
 
     const tokens = await signIn(deps, { ...request, email }, caller).catch(async (error) => {
-      // An attempt that could not be judged is no guess. If the database is away, the count stays, and its error is the one to report.
-      if (!hasReason(error, ErrorReason.INVALID_CREDENTIALS)) await throttle.takeBack(attempt).catch(() => {});
+      // An attempt that could not be judged is no guess.
+      if (!hasReason(error, ErrorReason.INVALID_CREDENTIALS)) await throttle.takeBack(attempt);
       throw error;
     });
     await throttle.succeeded(attempt);
