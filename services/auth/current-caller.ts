@@ -14,8 +14,8 @@ export async function currentCaller(em: SqlEntityManager, caller: Caller): Promi
   return { ...caller, role: user.role, operator: user.operator };
 }
 
-/** Who makes a change. `judge` throws when they may not; `actor` is how the audit trail names them. */
-export type Author = { caller: Caller; judge(caller: Caller): void; actor: AuditActor };
+/** Who makes a change. `judge` throws when they may not; `actor` is how the audit trail names them; `signal` aborts once they have left. */
+export type Author = { caller: Caller; judge(caller: Caller): void; actor: AuditActor; signal: AbortSignal };
 
 /**
  * Checks a caller again in the transaction of their change: a removal or demotion either waits until the change is done, or came first, and

@@ -89,7 +89,7 @@ export function withdrawInvitation(
   by: Author,
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
 ): Promise<void> {
-  return transactionInTurn(database, where, async (em) => {
+  return transactionInTurn(database, { tenantId: where.tenantId, signal: by.signal }, async (em) => {
     await judgeAgain(em, by);
     if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
     await withdrawInvitations(em, where, by.actor, { clock });

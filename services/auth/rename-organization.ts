@@ -14,7 +14,7 @@ export function renameOrganization(
   tenantId: string,
   name: string | undefined,
 ): Promise<OrganizationRow> {
-  return transactionInTurn(database, { tenantId }, async (em) => {
+  return transactionInTurn(database, { tenantId, signal: by.signal }, async (em) => {
     const organization = await lockOrganization(em, tenantId);
     await judgeAgain(em, by);
     const next = name?.trim();

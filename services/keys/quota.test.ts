@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { patiently } from '#shared/db/patiently.ts';
 import { ErrorReason } from '#shared/errors.ts';
@@ -30,6 +31,29 @@ describe('the quota', () => {
     expect(reasons.filter((reason) => reason === 'it succeeded')).toHaveLength(1);
     expect(reasons.filter((reason) => reason === ErrorReason.KEY_QUOTA_EXCEEDED)).toHaveLength(49);
     expect((await keys.listKeys({}, user)).page!.total).toBe(10n);
+  });
+
+  test('is not used by a key for which others were made to wait so long that its caller gave up', async () => {
+    const caller = sessionOf();
+    await keys.createKey({ name: 'first' }, as(caller));
+    const client = new pg.Client({ connectionString: bench.database.url });
+    await client.connect();
+    try {
+      await client.query('begin');
+      await client.query('select from keys.owners where user_id = $1 for update', [caller.userId]);
+      const waiting = Array.from({ length: 5 }, (_, index) => keys.createKey({ name: `waiting ${index}` }, as(caller)));
+      const late = keys.createKey({ name: 'given up' }, { ...as(caller), timeoutMs: 100 });
+      expect(await reasonOf(late)).toBe(ErrorReason.DEADLINE_EXCEEDED);
+      await client.query('commit');
+      await Promise.all(waiting);
+    } finally {
+      await client.end();
+    }
+    // Its turn comes after that of the key that was given up.
+    await keys.createKey({ name: 'last' }, as(caller));
+    const names = (await keys.listKeys({}, as(caller))).keys.map(({ name }) => name);
+    expect(names).not.toContain('given up');
+    expect(names).toHaveLength(7);
   });
 
   test('counts expired and revoked keys, but not deleted ones', async () => {

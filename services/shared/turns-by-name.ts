@@ -1,8 +1,10 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { ErrorReason, gatewayError } from './errors.ts';
 
-/** Does work when it is its name's turn. */
-export type TurnsByName = { run<Result>(name: string, work: () => Promise<Result>): Promise<Result> };
+export type TurnsByName = {
+  /** Does work when it is its name's turn, unless `signal` has aborted by then: nobody waits for it any more. */
+  run<Result>(name: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result>;
+};
 
 /** How many of one name may wait, and what to call them in the error of those beyond that, who fail with RATE_LIMITED. */
 type Waiting = { max: number; what: string };
@@ -11,7 +13,7 @@ type Waiting = { max: number; what: string };
 export function turnsByName(atOnce: number, waiting?: Waiting): TurnsByName {
   const limits = new Map<string, LimitFunction>();
   return {
-    async run(name, work) {
+    async run(name, signal, work) {
       const limit = limits.get(name) ?? pLimit(atOnce);
       if (waiting !== undefined && limit.pendingCount >= waiting.max) {
         throw gatewayError(ErrorReason.RATE_LIMITED, `Too many ${waiting.what} are waiting. Try again in 1 s.`, {
@@ -20,7 +22,10 @@ export function turnsByName(atOnce: number, waiting?: Waiting): TurnsByName {
       }
       limits.set(name, limit);
       try {
-        return await limit(work);
+        return await limit(async () => {
+          signal.throwIfAborted();
+          return work();
+        });
       } finally {
         if (limit.activeCount + limit.pendingCount === 0) limits.delete(name);
       }

@@ -8,7 +8,7 @@ export const adminDeleteInvitation =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminDeleteInvitation'> =>
   async ({ tenantId, invitationId }, context) => {
     const caller = operatorCaller(context);
-    const by = { caller, judge: requireOperator, actor: actorOf(caller, true) };
+    const by = { caller, judge: requireOperator, actor: actorOf(caller, true), signal: context.signal };
     await withdrawInvitation({ id: invitationId, tenantId }, by, deps);
     return {};
   };

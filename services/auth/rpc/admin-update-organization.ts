@@ -9,6 +9,6 @@ export const adminUpdateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminUpdateOrganization'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
-    const by = { caller, judge: requireOperator, actor: actorOf(caller, true) };
+    const by = { caller, judge: requireOperator, actor: actorOf(caller, true), signal: context.signal };
     return { organization: organizationMessage(await renameOrganization(deps, by, request.tenantId, request.name)) };
   };

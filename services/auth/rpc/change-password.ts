@@ -30,7 +30,8 @@ export const changePassword =
     await throttle.succeeded(attempt);
     const passwordHash = await passwords.hash(request.newPassword);
 
-    const version = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const version = await transactionInTurn(database, turn, async (em) => {
       const locked = await lockUser(em, where);
       if (locked.passwordHash !== user.passwordHash) throw wrongPassword();
       return setPassword(em, locked, { passwordHash, type: 'password_changed', actor: actorOf(caller) }, deps);

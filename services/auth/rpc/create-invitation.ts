@@ -37,7 +37,8 @@ export const createInvitation =
       responseSchema: CreateInvitationResponseSchema,
       nowMs: clock.now(),
     };
-    return transactionInTurn(database, caller, (em) =>
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    return transactionInTurn(database, turn, (em) =>
       once(em, call, async () => {
         const email = normalEmail(request.email);
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));

@@ -8,7 +8,8 @@ export const deleteInvitation =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'deleteInvitation'> =>
   async ({ invitationId }, context) => {
     const caller = sessionCaller(context, Role.ADMIN);
-    const by = { caller, judge: (current: Caller) => requireRole(current, Role.ADMIN), actor: actorOf(caller) };
+    const judge = (current: Caller) => requireRole(current, Role.ADMIN);
+    const by = { caller, judge, actor: actorOf(caller), signal: context.signal };
     await withdrawInvitation({ id: invitationId, tenantId: caller.tenantId }, by, deps);
     return {};
   };

@@ -28,7 +28,8 @@ export const updateMember =
   async (request, context) => {
     const { database } = deps;
     const caller = sessionCaller(context, Role.ADMIN);
-    const { member, version } = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const { member, version } = await transactionInTurn(database, turn, async (em) => {
       if (request.isActive === false) await lockOperators(em);
       // Two owners who step down at the same moment take turns.
       await lockOrganization(em, caller.tenantId);

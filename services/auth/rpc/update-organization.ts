@@ -9,6 +9,7 @@ export const updateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateOrganization'> =>
   async (request, context) => {
     const caller = sessionCaller(context, Role.ADMIN);
-    const by = { caller, judge: (current: Caller) => requireRole(current, Role.ADMIN), actor: actorOf(caller) };
+    const judge = (current: Caller) => requireRole(current, Role.ADMIN);
+    const by = { caller, judge, actor: actorOf(caller), signal: context.signal };
     return { organization: organizationMessage(await renameOrganization(deps, by, caller.tenantId, request.name)) };
   };

@@ -14,7 +14,8 @@ export const updateProfile =
   ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateProfile'> =>
   async (request, context) => {
     const caller = sessionCaller(context);
-    return transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    return transactionInTurn(database, turn, async (em) => {
       const user = await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
       const shown = () => ({
         first_name: user.firstName,

@@ -34,7 +34,7 @@ export const redeemCoupon = (deps: Pick<BillingDeps, 'database' | 'databaseNow'>
   const turns = pLimit(redemptionsAtOnce);
   return (request, context) => {
     const caller = sessionCaller(context, Role.MEMBER);
-    return deps.database.changeTurns.run(caller.tenantId, () =>
+    return deps.database.changeTurns.run(caller.tenantId, context.signal, () =>
       turns(() => {
         context.signal.throwIfAborted();
         return redeem(deps, caller, request);

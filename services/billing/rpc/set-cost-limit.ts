@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
 import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
-import type { Caller } from '#shared/rpc/caller.ts';
 import { costLimitAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readTerms } from '../leasing/budget.ts';
@@ -14,16 +14,17 @@ type Deps = Pick<BillingDeps, 'database' | 'databaseNow'>;
 
 export const setCostLimit =
   (deps: Deps): BillingRpc<'setCostLimit'> =>
-  async ({ limitNanoUsd }, context) => ({ budget: await changeCostLimit(deps, memberCaller(context), limitNanoUsd) });
+  async ({ limitNanoUsd }, context) => ({ budget: await changeCostLimit(deps, context, limitNanoUsd) });
 
 /** Sets the caller's limit, or removes it with null; shared with its removal. No change resets what was spent. */
 export function changeCostLimit(
   { database, databaseNow }: Deps,
-  caller: Caller,
+  context: HandlerContext,
   limitNanoUsd: bigint | null,
 ): Promise<MessageInitShape<typeof BudgetSchema>> {
+  const caller = memberCaller(context);
   const { tenantId, userId } = caller;
-  return sqlTransactionInTurn(database, caller, async (sql) => {
+  return sqlTransactionInTurn(database, { tenantId, signal: context.signal }, async (sql) => {
     // A limit that does not exist has no row to lock.
     await takeTurn(sql, `cost limit of ${tenantId} ${userId}`);
     const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);

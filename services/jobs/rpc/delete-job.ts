@@ -16,7 +16,7 @@ export const deleteJob =
     const { tenantId, userId } = sessionOwnerOf(context);
     const values = [tenantId, userId, requiredJobId(jobId), clockShiftMs(clock)];
     const own = `tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`;
-    const { rows: deleted } = await database.changeTurns.run(tenantId, () =>
+    const { rows: deleted } = await database.changeTurns.run(tenantId, context.signal, () =>
       database.query<{ hold: Buffer | null }>({
         name: 'jobs-delete',
         text: `with deleted as (

@@ -25,10 +25,9 @@ export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
     const submission = { request, caller, subjectId, signal: context.signal };
     if (request.idempotencyKey === '') return submitJob(deps, submission);
     // A repeat that asked for room in parallel with the first could be refused, although its job is queued.
-    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, async () => {
-      context.signal.throwIfAborted();
-      return submitJob(deps, submission);
-    });
+    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, context.signal, () =>
+      submitJob(deps, submission),
+    );
   };
 };
 

@@ -40,7 +40,8 @@ export const createKey =
       requestSchema: CreateKeyRequestSchema,
       nowMs,
     };
-    const { key, secret } = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const { key, secret } = await transactionInTurn(database, turn, async (em) => {
       const owner = await lockOwner(em, caller);
       const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {

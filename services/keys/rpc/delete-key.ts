@@ -19,7 +19,8 @@ export const deleteKey =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'deleteKey'> =>
   async ({ keyId }, context) => {
     const caller = sessionCaller(context);
-    const { wasThere, version } = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const { wasThere, version } = await transactionInTurn(database, turn, async (em) => {
       const key = await lockOwnKeyIfAny(em, caller, keyId);
       if (key === null) return { wasThere: false, version: await currentVersion(em) };
       return { wasThere: true, version: await remove(em, key, caller, clock.now()) };

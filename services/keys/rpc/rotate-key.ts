@@ -35,7 +35,8 @@ export const rotateKey =
       requestSchema: RotateKeyRequestSchema,
       nowMs,
     };
-    const { key, secret, previousEndsAt, version } = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const { key, secret, previousEndsAt, version } = await transactionInTurn(database, turn, async (em) => {
       await lockOwner(em, caller);
       const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {

@@ -21,7 +21,8 @@ export const updateKey =
   async (request, context) => {
     const caller = sessionCaller(context);
     const nowMs = clock.now();
-    const { key, version } = await transactionInTurn(database, caller, async (em) => {
+    const turn = { tenantId: caller.tenantId, signal: context.signal };
+    const { key, version } = await transactionInTurn(database, turn, async (em) => {
       const key = await lockOwnKey(em, caller, request.keyId);
       requireNotRevoked(key);
       const before = auditedFields(key);

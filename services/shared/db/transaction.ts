@@ -22,16 +22,20 @@ export function transaction<T>(
   return retryingConflicts(() => database.em().transactional(work, options)).catch(throwDatabaseError);
 }
 
+/** Whose turn a call waits for, and until when. */
+type TurnOfCall = { tenantId: string; signal: AbortSignal };
+
 /**
  * Like `transaction`, for a change that anybody of an organization may make as often as they like: few of one organization run at a time, since
- * those that wait for each other's rows hold connections, which everybody needs. Beyond a number that wait they fail with RATE_LIMITED.
+ * those that wait for each other's rows hold connections, which everybody needs. Beyond a number that wait they fail with RATE_LIMITED. One
+ * whose caller has left before its turn is not made: they were told that it took too long, and may have repeated it.
  */
 export function transactionInTurn<T>(
   database: Pick<ServiceDatabase, 'em' | 'changeTurns'>,
-  { tenantId }: { tenantId: string },
+  { tenantId, signal }: TurnOfCall,
   work: (em: SqlEntityManager) => Promise<T>,
 ): Promise<T> {
-  return database.changeTurns.run(tenantId, () => transaction(database, work));
+  return database.changeTurns.run(tenantId, signal, () => transaction(database, work));
 }
 
 /**
@@ -80,10 +84,10 @@ export function sqlTransaction<T>(
 /** Like `transactionInTurn`, in plain SQL. */
 export function sqlTransactionInTurn<T>(
   database: Pick<ServiceDatabase, 'pool' | 'changeTurns'>,
-  { tenantId }: { tenantId: string },
+  { tenantId, signal }: TurnOfCall,
   work: (client: pg.PoolClient) => Promise<T>,
 ): Promise<T> {
-  return database.changeTurns.run(tenantId, () => sqlTransaction(database, work));
+  return database.changeTurns.run(tenantId, signal, () => sqlTransaction(database, work));
 }
 
 function throwDatabaseError(error: unknown): never {

@@ -24,7 +24,7 @@ export function createReadTurns(): ReadTurns {
 
   return async (context, read) => {
     const { tenantId } = callerOf(context);
-    return turnsOf.run(tenantId, () =>
+    return turnsOf.run(tenantId, context.signal, () =>
       turns(async () => {
         context.signal.throwIfAborted();
         return read();
