@@ -1,29 +1,46 @@
 import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
-import { type AdminCommand, type AdminContext, pageOf, pageOptions, textOption, UsageError } from './command.ts';
-import { timeText } from './time.ts';
+import { adminAuditEventJson } from '../../../edge/routes/api/admin/audit-events.ts';
+import {
+  type AdminCommand,
+  type AdminContext,
+  choice,
+  pageOf,
+  pageOptions,
+  textOption,
+  timeOption,
+  wholeNumber,
+} from './command.ts';
 
 export const auditCommands: readonly AdminCommand[] = [
   {
     name: 'audit list',
-    usage: '[--organization id] [--type text] [--page n] [--limit n]',
-    summary: 'Lists audit events, newest first.',
-    options: { ...pageOptions, organization: { type: 'string' }, type: { type: 'string' } },
+    usage:
+      '[--organization id] [--type text] [--actor id] [--target id] [--from time] [--before time] [--sequence n] [--page n] [--limit n]',
+    summary: 'Lists audit events, newest first; with --json also what changed, the address and the request.',
+    options: {
+      ...pageOptions,
+      organization: { type: 'string' },
+      type: { type: 'string' },
+      actor: { type: 'string' },
+      target: { type: 'string' },
+      from: { type: 'string' },
+      before: { type: 'string' },
+      sequence: { type: 'string' },
+    },
     async run({ auth, asOperator }, args) {
-      const type = textOption(args, 'type');
-      const types: readonly string[] = auditEventTypes;
-      if (type !== '' && !types.includes(type)) throw new UsageError(`--type must be one of ${types.join(', ')}`);
-      const filter = { page: pageOf(args), type };
+      const filter = {
+        page: pageOf(args),
+        type: choice(args, 'type', auditEventTypes),
+        actorId: textOption(args, 'actor'),
+        targetId: textOption(args, 'target'),
+        occurredFrom: timeOption(args, 'from'),
+        occurredBefore: timeOption(args, 'before'),
+        sequence: BigInt(wholeNumber(args, 'sequence', Number.MAX_SAFE_INTEGER) ?? 0),
+      };
       const request = { tenantId: textOption(args, 'organization'), filter };
       const { events, page } = await auth.adminListAuditEvents(request, asOperator);
-      const output = events.map(({ record, sequence }) => ({
-        occurred_at: timeText(record!.occurredAt),
-        organization: record!.tenantId,
-        sequence: Number(sequence),
-        type: record!.type,
-        actor: record!.actor!.id,
-        target: `${record!.target!.type} ${record!.target!.id}`,
-      }));
-      return { output, page };
+      const columns = ['occurred_at', 'tenant_id', 'sequence', 'type', 'actor.id', 'target.type', 'target.id'];
+      return { output: events.map(adminAuditEventJson), page, columns };
     },
   },
   {

@@ -163,6 +163,39 @@ test('a type of audit events that does not exist is refused, as it would find no
   expect(stderr).toMatch(/--type must be one of .*session_started/);
 });
 
+test('audit events are narrowed as in the portal, and shown with what changed and where it was done from', async () => {
+  const { tenantId } = auth.owner;
+  const caller = create(CallerSchema, { ...sessionOf({ ...auth.owner, role: Role.OWNER }), ip: '198.51.100.7' });
+  await auth.auth.updateOrganization({ name: 'Renamed once' }, as(caller));
+  const ofOrganization = ['audit', 'list', '--organization', tenantId];
+  const renamed = await json(...ofOrganization, '--type', 'organization_updated');
+  expect(renamed).toMatchObject([
+    {
+      tenant_id: tenantId,
+      actor: { type: 'user', id: auth.owner.userId, ip: '198.51.100.7' },
+      target: { type: 'organization', id: tenantId },
+      changes: { after: { name: 'Renamed once' } },
+      request_id: 'req_test',
+    },
+  ]);
+  const [{ sequence, occurred_at: occurredAt }] = renamed;
+  expect(await json(...ofOrganization, '--sequence', `${sequence}`)).toEqual(renamed);
+  const narrowed: [string, string, boolean][] = [
+    ['--actor', auth.owner.userId, true],
+    ['--actor', uuidv7(), false],
+    ['--target', tenantId, true],
+    ['--target', uuidv7(), false],
+    ['--from', occurredAt, true],
+    ['--before', occurredAt, false],
+  ];
+  for (const [option, value, isFound] of narrowed) {
+    const found = await json(...ofOrganization, '--type', 'organization_updated', option, value);
+    expect([option, found]).toEqual([option, isFound ? renamed : []]);
+  }
+  const table = await admin(...ofOrganization, '--type', 'organization_updated');
+  expect(table.stdout).toMatch(/^OCCURRED_AT +TENANT_ID +SEQUENCE +TYPE +ACTOR.ID +TARGET.TYPE +TARGET.ID\n/);
+});
+
 test('a broken audit chain fails the command, a whole one does not', async () => {
   const { tenantId } = auth.owner;
   expect(await json('audit', 'verify', '--organization', tenantId)).toMatchObject({ chain: 'whole' });

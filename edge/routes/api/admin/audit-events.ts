@@ -1,4 +1,5 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
+import type { AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
@@ -19,6 +20,10 @@ export const adminAuditEventSchema = Type.Object(
   },
   { $id: 'AdminAuditEvent' },
 );
+export const adminAuditEventJson = (event: AuditEvent): Static<typeof adminAuditEventSchema> => ({
+  ...auditEventJson(event),
+  tenant_id: event.record!.tenantId || null,
+});
 
 export const verificationSchema = Type.Object(
   {
@@ -54,11 +59,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         { tenantId: request.query.tenant_id, filter: auditFilter(request.query) },
         asCaller(request),
       );
-      const data = answer.events.map((event) => ({
-        ...auditEventJson(event),
-        tenant_id: event.record!.tenantId || null,
-      }));
-      return { data, pagination: paginationJson(answer.page) };
+      return { data: answer.events.map(adminAuditEventJson), pagination: paginationJson(answer.page) };
     },
   );
 
