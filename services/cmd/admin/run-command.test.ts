@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -6,7 +7,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
-import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { asTableOwner, atOnce } from '../../../test/support/people.ts';
@@ -162,6 +163,19 @@ test('a type of audit events that does not exist is refused, as it would find no
   expect([exitCode, stdout]).toEqual([2, '']);
   expect(stderr).toMatch(/--type must be one of .*session_started/);
 });
+
+test('a compromised signing key is replaced within one call, though there are so many sessions that ending them takes longer than other calls may', async () => {
+  const { accessToken } = (await auth.auth.login({ email: ownerEmail, password: ownerPassword }, anonymous())).tokens!;
+  await asTableOwner(
+    auth,
+    `create function take_time() returns trigger language plpgsql as $$ begin perform pg_sleep(10.5); return null; end $$;
+     create trigger take_time before update on sessions execute function take_time()`,
+  );
+  const keysLeft = await json('signing-keys', 'rotate', '--compromised');
+  await asTableOwner(auth, 'drop function take_time cascade');
+  expect(keysLeft).toMatchObject([{ status: 'active' }]);
+  expect(keysLeft[0].kid).not.toBe(decodeProtectedHeader(accessToken).kid);
+}, 30_000);
 
 test('audit events are narrowed as in the portal, and shown with what changed and where it was done from', async () => {
   const { tenantId } = auth.owner;

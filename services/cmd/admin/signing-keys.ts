@@ -1,4 +1,4 @@
-import { signingKeyJson } from '../../../edge/routes/api/admin/signing-keys.ts';
+import { rotationTimeoutMs, signingKeyJson } from '../../../edge/routes/api/admin/signing-keys.ts';
 import { type AdminCommand, idempotencyKeyOf, idempotencyOptions } from './command.ts';
 
 export const signingKeyCommands: readonly AdminCommand[] = [
@@ -18,7 +18,8 @@ export const signingKeyCommands: readonly AdminCommand[] = [
     options: { ...idempotencyOptions, compromised: { type: 'boolean' } },
     async run({ auth, asOperator }, args) {
       const request = { compromised: args.values.compromised === true, idempotencyKey: idempotencyKeyOf(args) };
-      const { signingKeys } = await auth.rotateSigningKey(request, asOperator);
+      const options = { ...asOperator, timeoutMs: rotationTimeoutMs };
+      const { signingKeys } = await auth.rotateSigningKey(request, options);
       return { output: signingKeys.map(signingKeyJson) };
     },
   },

@@ -38,6 +38,9 @@ export const signingKeyJson = (key: SigningKey): Static<typeof signingKeySchema>
 
 export const signingKeysSchema = Type.Object({ data: Type.Array(signingKeySchema) });
 
+/** How long a rotation may take, in milliseconds: with a compromised key all sessions end, for which Auth takes up to a minute. */
+export const rotationTimeoutMs = 90_000;
+
 /** The keys that sign session tokens, or still verify old ones, and the rotation of the signing one; for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
   app.get(
@@ -72,7 +75,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { signingKeys } = await auth.rotateSigningKey(
         { compromised: request.body?.compromised, idempotencyKey: idempotencyKey(request) },
-        asCaller(request),
+        { ...asCaller(request), timeoutMs: rotationTimeoutMs },
       );
       return { data: signingKeys.map(signingKeyJson) };
     },
