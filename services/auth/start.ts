@@ -8,6 +8,7 @@ import { patiently } from '#shared/db/patiently.ts';
 import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { Logger } from '#shared/logger.ts';
 import { showOutbox } from '#shared/outbox-metrics.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { followStream } from '#shared/rpc/follow-stream.ts';
 import { createSecretBox } from '#shared/secret-box.ts';
 import { entities } from './db/entities.ts';
@@ -45,6 +46,9 @@ type StartedAuth = {
   close(): Promise<void>;
 };
 
+/** How often the signing keys are read, in milliseconds: at a rotation, of which the feed tells once, they may be out of reach. */
+const signingKeysEveryMs = 5_000;
+
 /** Starts Auth on its database: loads the signing keys, listens for changes, and starts sending the outbox. */
 export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, registry, publicUrl, serviceSecrets } = options;
@@ -57,13 +61,20 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const signingKeys = await patiently(() => openSigningKeys({ database, clock, logger, secretBox, jwtPrivateKey }));
   const feed = await openLeasedFeed({ database, connection, source: authEvents(database, clock), logger });
   opened.defer(() => feed.close());
-  // Another replica may have rotated the keys.
+  // Another replica may have rotated the keys; one that went on with a compromised key would let nobody sign in.
+  const reloading = startRecurringWork({
+    name: 'reading the signing keys',
+    everyMs: signingKeysEveryMs,
+    round: () => signingKeys.reload(),
+    logger,
+  });
+  opened.defer(() => reloading.close());
   const rotations = followStream({
     name: 'the feed of rotations',
     open: (signal) => feed.watch(0n, signal),
     onMessage({ event }) {
       if (event?.case !== 'snapshot' && event?.case !== 'signingKeysChanged') return false;
-      signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be reloaded'));
+      reloading.wake();
       return true;
     },
     logger,

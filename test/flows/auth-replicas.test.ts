@@ -124,6 +124,24 @@ test('a refresh token of one replica is accepted by another, even after a rotati
   expect(kidOf(late!.accessToken)).not.toBe(kidOf(unused.accessToken));
 });
 
+test('a replica that could not read the keys at a rotation signs with the new one soon afterwards', async () => {
+  await using database = await createTestDatabase();
+  await using here = await startTestAuth({ database });
+  await using there = await startTestAuth({ database });
+  const before = kidOf((await login(there)).accessToken);
+  await asTableOwner(
+    here,
+    `insert into signing_keys (kid, public_key, status, activated_at, expires_at)
+     values ('unreadable', '', ${SigningKeyStatus.RETIRING}, now(), now() + interval '1 day')`,
+  );
+  await expect(here.auth.rotateSigningKey({}, operatorOf(here))).rejects.toThrow();
+  expect(kidOf((await login(there)).accessToken)).toBe(before);
+  await asTableOwner(here, `delete from signing_keys where kid = 'unreadable'`);
+  await waitFor(async () => kidOf((await login(there)).accessToken) !== before, {
+    description: 'the other replica to sign with the new key',
+  });
+}, 30_000);
+
 test('a signing key survives restarts, sealed; a configured one is never stored, and replaces it without ending sessions', async () => {
   await using database = await createTestDatabase();
   const first = await startTestAuth({ database });

@@ -52,8 +52,16 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   let publicKeys = new Map<string, KeyObject>();
   let lastLookupMs = Number.NEGATIVE_INFINITY;
 
+  let begun = 0;
+  let taken = 0;
+
   const reload = async (): Promise<void> => {
+    begun += 1;
+    const place = begun;
     const loaded = await acceptedSigningKeys(database.em(), clock);
+    // One that began before a rotation may come back after it.
+    if (place < taken) return;
+    taken = place;
     publicKeys = new Map(loaded.map((row) => [row.kid, publicKeyOf(row.publicKey)]));
     privateKeys = new Map(
       loaded.flatMap((row) => {
