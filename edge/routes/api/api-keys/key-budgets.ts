@@ -15,6 +15,8 @@ export const keyBudgetSchema = Type.Object(
 export type KeyBudget = Static<typeof keyBudgetSchema>;
 
 const dayMs = 86_400_000;
+/** How long keys wait for what they have spent, in milliseconds: a client that gives up would never see a new key's secret. */
+const spendTimeoutMs = 1_000;
 
 /**
  * The budgets of those of the caller's keys that have a cap, by key, in one question to Billing. Keys are shown without Billing too: then
@@ -30,7 +32,7 @@ export async function budgetsOf(
   try {
     const { spends, resetsAt } = await billing.getSpendToday(
       { apiKeyIds, tenantId: principal!.tenantId },
-      asService('edge'),
+      { ...asService('edge'), timeoutMs: spendTimeoutMs },
     );
     return new Map(
       spends.map(({ apiKeyId, spentNanoUsd }) => [
