@@ -46,6 +46,17 @@ export async function giveCredit(
   return given!;
 }
 
+/** Gives a locked organization credit for money that came in. */
+export const buyCredit = (
+  sql: Sql,
+  account: Account,
+  { amountNanoUsd, description }: { amountNanoUsd: bigint; description: string },
+  nowMs: number,
+): Promise<{ posted: Posted }> => {
+  const credit = { source: LotSource.PURCHASE, amountNanoUsd, expiresAtMs: null, description, requestId: null };
+  return giveCredit(sql, account, credit, nowMs);
+};
+
 /** Credit for a locked organization whose account has room for it. */
 export type Gift = { account: Account; credit: NewCredit };
 

@@ -5,6 +5,7 @@ import type { Sql } from '../db/sql.ts';
 import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
 import type { Account } from './accounts.ts';
+import { buyCredit } from './credit.ts';
 import { post } from './post.ts';
 
 export type LockedInvoice = {
@@ -76,14 +77,14 @@ export async function finalize(
 }
 
 /**
- * Books that a finalized invoice was paid, by a transaction with this id. Null when it had been paid before; CONFLICT for a draft or a
- * voided one.
+ * Books money that pays a finalized invoice, by a transaction with this id. It comes in whole cents, and totals have nine decimals: what
+ * exceeds the total becomes credit. Null, with nothing booked, when the invoice had been paid before; CONFLICT for a draft or a voided one.
  */
 export async function payInvoice(
   sql: Sql,
   account: Account,
   invoice: LockedInvoice,
-  payment: { paidAtMs: number; description: string; requestId: string | null },
+  payment: { amountNanoUsd: bigint; paidAtMs: number; description: string },
   nowMs: number,
 ): Promise<string | null> {
   if (invoice.status !== InvoiceStatus.FINALIZED) {
@@ -91,20 +92,22 @@ export async function payInvoice(
   }
   if (invoice.paidAt !== null) return null;
   const { tenantId, id, month, totalNanoUsd } = invoice;
+  const { amountNanoUsd, paidAtMs, description } = payment;
   const posting = {
     ...postingDefaults,
     type: TransactionType.PURCHASE,
     amountNanoUsd: totalNanoUsd,
     invoiceMonth: month,
-    description: payment.description,
-    requestId: payment.requestId,
+    description,
     entries: transfer(totalNanoUsd, 'funding', 'receivable'),
   };
   const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
   await sql.query({
     text: 'update invoices set paid_at = $3 where tenant_id = $1 and id = $2',
-    values: [tenantId, id, new Date(payment.paidAtMs)],
+    values: [tenantId, id, new Date(paidAtMs)],
   });
+  const rest = amountNanoUsd - totalNanoUsd;
+  if (rest > 0n) await buyCredit(sql, account, { amountNanoUsd: rest, description }, nowMs);
   return posted!.id;
 }
 

@@ -244,15 +244,17 @@ test('the verification finds a credit or payment whose amount was changed in a l
   await change(
     'transactions set amount_nano_usd = case when type > 1 then amount_nano_usd + 1 else amount_nano_usd end',
   );
-  await change('lots set granted_nano_usd = 8');
+  await change('lots set granted_nano_usd = granted_nano_usd + 1');
   await change('commitments set amount_nano_usd = 5, consumed_nano_usd = 1');
   expect(await found(changed)).toEqual([
-    // The deduction, the payment of the invoice, and the purchase.
+    // The deduction, the payment of the invoice, the purchase, and what the payment left of a cent.
     [UNBALANCED_TRANSACTION, -6, -5],
     [UNBALANCED_TRANSACTION, 2, 3],
     [UNBALANCED_TRANSACTION, 7, 8],
+    [UNBALANCED_TRANSACTION, 9_999_998, 9_999_999],
     [WRONG_BALANCE, 4, 5],
     [WRONG_BALANCE, 7, 8],
+    [WRONG_BALANCE, 9_999_998, 9_999_999],
   ]);
   for (const table of ['lots', 'commitments']) {
     await rowsOf(database.url, `delete from billing.${table} where tenant_id = '${gone}'`);

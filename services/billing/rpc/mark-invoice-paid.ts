@@ -2,6 +2,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
@@ -11,6 +12,7 @@ import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-p
 /** How far an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;
 
+/** The payer has paid what the invoice asked for: its total, rounded up to a whole cent. */
 export const markInvoicePaid =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'markInvoicePaid'> =>
   async (request, context) => {
@@ -22,7 +24,8 @@ export const markInvoicePaid =
       const nowMs = await databaseNow(sql);
       const paidAtMs = request.paidAt === undefined ? nowMs : timestampMs(request.paidAt);
       if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
-      const payment = { paidAtMs, description: 'Invoice paid', requestId: null };
+      const amountNanoUsd = upToWholeCent(invoice.totalNanoUsd);
+      const payment = { amountNanoUsd, paidAtMs, description: 'Invoice paid' };
       const transactionId = await payInvoice(sql, account, invoice, payment, nowMs);
       if (transactionId !== null) {
         await recordAuditEvent(sql, {
@@ -31,7 +34,7 @@ export const markInvoicePaid =
           tenantId,
           type: 'invoice_paid',
           target: { type: 'invoice', id: invoice.id },
-          after: { paid_at: new Date(paidAtMs).toISOString() },
+          after: { amount_usd: usdJson(amountNanoUsd), paid_at: new Date(paidAtMs).toISOString() },
           asOperator: true,
         });
       }

@@ -1,5 +1,4 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
-import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
@@ -7,7 +6,7 @@ import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
-import { giveCredit } from '../ledger/credit.ts';
+import { buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
@@ -80,10 +79,7 @@ async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: n
   return rowCount === 1;
 }
 
-/**
- * Pays the invoice when the amount covers its total: providers take whole cents, and totals have nine decimals. What exceeds the total
- * becomes credit, and so does any money that covers no invoice, so that none is lost.
- */
+/** Pays the invoice when the amount covers its total. Money that covers none becomes credit, so that none is lost. */
 async function book(
   sql: Sql,
   account: Account,
@@ -95,12 +91,8 @@ async function book(
   const paid =
     invoice === null || amountNanoUsd < invoice.totalNanoUsd
       ? null
-      : await payInvoice(sql, account, invoice, { paidAtMs: nowMs, description, requestId: null }, nowMs);
-  const rest = paid === null ? amountNanoUsd : amountNanoUsd - invoice!.totalNanoUsd;
-  if (paid !== null && rest === 0n) return paid;
-  const credit = { source: LotSource.PURCHASE, amountNanoUsd: rest, expiresAtMs: null, description, requestId: null };
-  const { posted } = await giveCredit(sql, account, credit, nowMs);
-  return paid ?? posted.id;
+      : await payInvoice(sql, account, invoice, { amountNanoUsd, paidAtMs: nowMs, description }, nowMs);
+  return paid ?? (await buyCredit(sql, account, { amountNanoUsd, description }, nowMs)).posted.id;
 }
 
 async function findPayable(sql: Sql, tenantId: string, invoiceId: string): Promise<LockedInvoice | null> {

@@ -257,6 +257,26 @@ test('a payment in whole cents pays an invoice that it covers, and the excess be
   await sound(started);
 });
 
+test('an invoice that an operator marks as paid books the whole cents that it asked for, once: the excess becomes credit', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 3n * usd + 1_000n })] }, service);
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(deps);
+  const invoiceId = (await billing.listInvoices({}, as(owner))).invoices[0]!.id;
+  await Promise.all([1, 2, 3].map(() => billing.markInvoicePaid({ tenantId, invoiceId }, operator)));
+  const { transactions } = await billing.listTransactions({ type: TransactionType.PURCHASE }, as(owner));
+  expect(transactions.map(({ amountNanoUsd, invoiceId: of }) => [amountNanoUsd, of])).toEqual([
+    [9_999_000n, ''],
+    [3n * usd + 1_000n, invoiceId],
+  ]);
+  const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId }, operator);
+  expect([receivableNanoUsd, wallet!.balanceNanoUsd]).toEqual([0n, 9_999_000n]);
+  await sound(started);
+});
+
 test('a voided invoice is not paid, even if nothing was due', async () => {
   await using started = await startTestBilling();
   const { billing } = started;

@@ -45,7 +45,7 @@ export const invoiceCommands: readonly AdminCommand[] = [
   {
     name: 'invoices pay',
     usage: '<organization> <invoice> [--paid-at time]',
-    summary: 'Records that a finalized invoice was paid elsewhere, now by default.',
+    summary: 'Records that the amount due of a finalized invoice was paid elsewhere, now by default.',
     options: { 'paid-at': { type: 'string' } },
     async run({ billing, asOperator }, args) {
       const request = { ...invoiceNamed(args), paidAt: timeOption(args, 'paid-at') };

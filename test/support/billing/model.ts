@@ -106,11 +106,12 @@ export class BillingModel {
     return true;
   }
 
-  /** An operator records that an invoice was paid; a repeat changes nothing. */
+  /** An operator records that an invoice was paid, in whole cents; a repeat changes nothing. */
   pay(month: string): boolean {
     const invoice = this.invoices.get(month)!;
     if (invoice.status !== 'finalized') return false;
-    if (!invoice.isPaid) this.#settle(month, invoice);
+    const total = invoice.subtotal - invoice.credits;
+    if (!invoice.isPaid) this.receive(month, ((total + 9_999_999n) / 10_000_000n) * 10_000_000n);
     return true;
   }
 

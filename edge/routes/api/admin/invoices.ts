@@ -116,7 +116,8 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Mark an invoice as paid',
-        description: 'For a finalized invoice that was paid elsewhere. `paid_at` defaults to now.',
+        description:
+          'For a finalized invoice of which the amount due was paid elsewhere: what that exceeds the total by becomes credit. `paid_at` defaults to now.',
         response: { 200: invoiceWithLinesSchema },
         params,
         body: nullable(onlyFields({ paid_at: Type.Optional(timeSchema) })),

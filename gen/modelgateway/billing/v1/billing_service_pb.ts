@@ -2855,7 +2855,8 @@ export const BillingService: GenService<{
     output: typeof PostAdjustmentResponseSchema;
   },
   /**
-   * MarkInvoicePaid records that a finalized invoice was paid elsewhere. Operators only.
+   * MarkInvoicePaid records that what a finalized invoice asked for, in whole cents, was paid elsewhere; what that exceeds the total by
+   * becomes credit. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.MarkInvoicePaid
    */

@@ -23,7 +23,7 @@ export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoi
     change.reset();
     setAct(next);
   };
-  const { number, total_usd } = invoice;
+  const { number, total_usd, amount_due_usd } = invoice;
   return (
     <>
       {invoice.status === 'finalized' && invoice.payment_status !== 'paid' && (
@@ -41,7 +41,7 @@ export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoi
           title={act === 'pay' ? `Mark ${number} as paid?` : `Void ${number}?`}
           description={
             act === 'pay'
-              ? `${formatUsdExact(total_usd)} has been paid elsewhere. This cannot be undone.`
+              ? `${formatUsdExact(amount_due_usd)} has been paid elsewhere. This cannot be undone.`
               : `Nobody will have to pay ${formatUsdExact(total_usd)}. This cannot be undone.`
           }
           act={act === 'pay' ? 'Mark as paid' : 'Void'}
