@@ -43,6 +43,14 @@ export const receivePaymentEvent =
     const result = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       if (!(await isFirst(sql, name, event, nowMs))) return { duplicate: true, transactionId: '' };
+      if (event.unbooked !== null) {
+        // Before the event is remembered for good, or nobody would hear of the money if this process died in between.
+        logger.error(
+          { provider: name, eventId: event.id, ...event.unbooked },
+          'a payment was not booked, for its currency, amount or organization: credit it by hand, or refund it',
+        );
+        metrics.paymentUnbooked();
+      }
       if (event.payment === null) return { duplicate: false, transactionId: '' };
       const account = await lockAccount(sql, event.payment.tenantId);
       const transactionId = await book(sql, account, event.payment, nowMs);
@@ -52,13 +60,6 @@ export const receivePaymentEvent =
       });
       return { duplicate: false, transactionId };
     });
-    if (event.unbooked !== null && !result.duplicate) {
-      metrics.paymentUnbooked();
-      logger.error(
-        { provider: name, eventId: event.id, ...event.unbooked },
-        'a payment was not booked, for its currency, amount or organization: credit it by hand, or refund it',
-      );
-    }
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
     return result;
   };

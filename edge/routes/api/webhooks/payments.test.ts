@@ -104,6 +104,20 @@ test('money that came in for an organization and cannot be booked is logged as a
   );
 });
 
+test('money that cannot be booked is logged and counted when the provider repeats an event, though whoever took it first failed before it said so', async () => {
+  const { deps, registry } = edge.billing;
+  const error = vi.spyOn(deps.logger, 'error').mockImplementationOnce(() => {
+    throw new Error('It died here.');
+  });
+  const euros = payment('evt_euros', 1_050, 'eur');
+  expect((await receive(euros)).status).toBe(500);
+  const repeats = [await receive(euros), await receive(euros)];
+  expect(repeats.map(isDuplicate)).toEqual([false, true]);
+  const told = error.mock.calls.filter(([fields]) => (fields as { eventId?: string }).eventId === 'evt_euros');
+  expect(told).toHaveLength(2);
+  expect(await registry.metrics()).toMatch(/^gateway_unbooked_payments_total 1$/m);
+});
+
 test('the log says which payment was not booked, so that nobody books one twice of which the provider sends two events', async () => {
   const error = vi.spyOn(edge.billing.deps.logger, 'error');
   const stranger = uuidv7();
