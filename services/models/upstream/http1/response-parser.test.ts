@@ -65,6 +65,21 @@ describe('an answer is refused that', () => {
   });
 });
 
+test('what stands around chunks does not stay in memory with them', () => {
+  const parser = new ResponseParser();
+  parser.push(Buffer.from(`${ok}transfer-encoding: chunked\r\n\r\n`));
+  const piece = Buffer.from(`1;${'e'.repeat(1_000)}\r\na\r\n`.repeat(64));
+  const body: Buffer[] = [];
+  for (let count = 0; count < 100; count += 1) {
+    parser.push(piece);
+    body.push(parser.data);
+  }
+  expect(Buffer.concat(body).toString()).toBe('a'.repeat(6_400));
+  const held = [...new Set(body.map(({ buffer }) => buffer))].reduce((bytes, { byteLength }) => bytes + byteLength, 0);
+  // Small buffers share a larger one.
+  expect(held).toBeLessThan(4 * Buffer.poolSize);
+});
+
 test('the pieces of a body of known length are contiguous in one buffer', () => {
   const parser = new ResponseParser();
   const pieces = ['content-length: 9\r\n\r\nab', 'cdef', 'ghi'].map((text, index) => {

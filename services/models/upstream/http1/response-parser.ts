@@ -179,6 +179,8 @@ export class ResponseParser {
     } finally {
       // What came before a malformed chunk still belongs to the body.
       this.data = data.subarray(0, filled);
+      // Extensions, or the framing of single bytes, may be a thousand times as long, and would stay in memory with it.
+      if (filled < data.length / 2) this.data = Buffer.from(this.data);
     }
     return at;
   }
