@@ -87,6 +87,7 @@ describe('between the client and the upstream', () => {
     'context_window_fallbacks',
     'content_policy_fallbacks',
     'router_settings_override',
+    'preset',
   ])(
     'an upstream that routes itself is named no further models in %s: nobody would check or charge them',
     async (field) => {
@@ -98,6 +99,28 @@ describe('between the client and the upstream', () => {
       expect((await post({ ...chat, [field]: null })).status).toBe(200);
     },
   );
+
+  test('nor in the options of Vercel’s gateway, whose others it gets', async () => {
+    const options = (given: string) =>
+      fetch(`${gateway.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: `{${JSON.stringify(chat).slice(1, -1)},"providerOptions":{"openai":{},"gateway":${given}}}`,
+      });
+    const refusals = { '{"models":["somebody/elses"]}': 'unsupported_parameter', '{},"gateway":{}': 'duplicate_field' };
+    for (const [given, code] of Object.entries(refusals)) {
+      received = { headers: {}, body: '' };
+      const refused = await options(given);
+      expect(refused.status).toBe(400);
+      const message = expect.stringContaining('`providerOptions.gateway');
+      expect(await refused.json()).toMatchObject({ error: { code, message } });
+      expect(received.body).toBe('');
+    }
+    for (const given of ['{"order":["azure"],"models":null}', 'null']) {
+      expect((await options(given)).status).toBe(200);
+      expect(JSON.parse(received.body)).toMatchObject({ providerOptions: { gateway: JSON.parse(given) } });
+    }
+  });
 
   test.each(['models', 'fallbacks', 'fallbacks[]', 'context_window_fallbacks[]', 'content_policy_fallbacks[0]'])(
     'nor in the field %s of a form, of which LiteLLM makes a list',

@@ -1,4 +1,7 @@
-/** The names of members to look for, prepared for comparison with bytes. Lower-case letters, digits and underscores only. */
+/**
+ * The names of members to look for, prepared for comparison with bytes. Letters, digits and underscores only; names with capitals are found
+ * only as they are, those without also in another case.
+ */
 export type FieldSet<Name extends string = string> = {
   readonly names: readonly Name[];
   /** Grouped by length, which alone rules out nearly every other key. */
@@ -11,7 +14,7 @@ type FieldBytes = { index: number; bytes: Uint8Array };
 export function fieldSet<const Name extends string>(...names: Name[]): FieldSet<Name> {
   const byLength: FieldBytes[][] = [];
   names.forEach((name, index) => {
-    if (!/^[a-z0-9_]+$/.test(name)) throw new TypeError(`${name} is not a name that can be looked for`);
+    if (!/^[a-zA-Z0-9_]+$/.test(name)) throw new TypeError(`${name} is not a name that can be looked for`);
     byLength[name.length] ??= [];
     byLength[name.length]!.push({ index, bytes: Buffer.from(name) });
   });

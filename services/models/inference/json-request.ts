@@ -10,7 +10,7 @@ import {
   scanObject,
 } from '../bytes/json-scan.ts';
 import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
-import { type FurtherModels, furtherModels, furtherModelsRefused } from './further-models.ts';
+import { type FurtherModels, furtherModels, furtherModelsRefused, refuseModelsInOptions } from './further-models.ts';
 
 const problems: Readonly<Record<ScanProblem, string>> = {
   encoding: 'The request body is not valid UTF-8.',
@@ -20,15 +20,18 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   not_object: 'The request body must be a JSON object.',
 };
 
+/** Fields that no request may have, or not with everything that an upstream would take there. */
+type GuardedField = FurtherModels | 'providerOptions';
+
 /** The fields of a request that `readJsonRequest` looks for. */
-export const requestFields = <const Name extends string>(...names: Name[]): FieldSet<Name | FurtherModels> =>
-  fieldSet<Name | FurtherModels>(...names, ...furtherModels);
+export const requestFields = <const Name extends string>(...names: Name[]): FieldSet<Name | GuardedField> =>
+  fieldSet<Name | GuardedField>(...names, ...furtherModels, 'providerOptions');
 
 /** Finds the fields that the gateway reads in a JSON body; the rest reaches the upstream untouched. */
 export function readJsonRequest<Name extends string>(
   body: Uint8Array,
-  fields: FieldSet<Name | FurtherModels>,
-): ObjectScan<Name | FurtherModels> {
+  fields: FieldSet<Name | GuardedField>,
+): ObjectScan<Name | GuardedField> {
   const scan = scanObject(asBuffer(body), fields);
   if (typeof scan === 'string') throw invalidRequest(undefined, problems[scan]);
   if (scan.ambiguous !== null) {
@@ -37,6 +40,7 @@ export function readJsonRequest<Name extends string>(
   for (const name of furtherModels) {
     if ((scan.kind(name) ?? 'null') !== 'null') throw furtherModelsRefused(name);
   }
+  refuseModelsInOptions(scan);
   return scan;
 }
 
