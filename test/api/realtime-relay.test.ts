@@ -52,6 +52,28 @@ describe('a relayed session', () => {
     });
   });
 
+  test('has the model and the format of its start at its upstream too, though its client never updates it', async () => {
+    bench.openai.usage = null;
+    const input = { format: { type: 'audio/pcmu' }, transcription: { model: 'relay', prompt: 'Names.' }, ...manual };
+    const path = '/v1/realtime/client_secrets';
+    const body = { session: { type: 'transcription', audio: { input } } };
+    const secret = await bench.gateway.call('POST', path, bench.key.key, body);
+    for (const [query, key, format, bytes] of [
+      ['?model=relay', bench.key.key, { type: 'audio/pcm', rate: 24_000 }, 96_000],
+      ['?intent=transcription', secret.json.value, { type: 'audio/pcmu' }, 16_000],
+    ] as const) {
+      await using session = await openTalk(bench.gateway.url, { key, query });
+      session.say(append(Buffer.alloc(bytes)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+      const [first] = bench.openai.connections.at(-1)!.said;
+      expect(first).toMatchObject({
+        type: 'session.update',
+        session: { audio: { input: { format, transcription: { model: 'relay-upstream' } } } },
+      });
+    }
+  });
+
   test('continues with another model, which is admitted anew', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));

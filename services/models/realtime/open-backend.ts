@@ -32,7 +32,7 @@ export async function openBackend(context: BackendContext, config: SessionConfig
       return new UtteranceBackend(context, files, config);
     }
     const run = deployment.start();
-    const relay = await RelayBackend.connect(context, deployment, run);
+    const relay = await RelayBackend.connect(context, deployment, run, config);
     if (relay !== null) return relay;
     const verdict = await signOfLife(deployment, context.signal);
     run.end(verdict);

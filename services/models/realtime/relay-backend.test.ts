@@ -6,6 +6,7 @@ import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
 import { Outbox } from './outbox.ts';
 import { RelayBackend } from './relay-backend.ts';
+import { initialConfig } from './session-config.ts';
 
 /** A relayed session whose next utterance finds no room in its budget before `prepared`. */
 async function relayThatWaits(prepared: Promise<void>) {
@@ -21,7 +22,7 @@ async function relayThatWaits(prepared: Promise<void>) {
   const outbox = new Outbox();
   const context = { prepare: () => prepared, isRefused: false, outbox } as unknown as BackendContext;
   const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
-  await RelayBackend.connect(context, deployment, run);
+  await RelayBackend.connect(context, deployment, run, initialConfig);
   return { say: (text: string) => handler.onText(text), ends, outbox };
 }
 
@@ -83,7 +84,7 @@ test('a stalled upstream keeps a few seconds of sound waiting for it, not minute
   const deployment = { settings: { dialect: UpstreamDialect.OPENAI }, upstream: { openSocket } };
   const context = { prepare: async () => {}, signal: over.signal } as unknown as BackendContext;
   const run = { answered() {}, end() {} } as unknown as Run;
-  const backend = await RelayBackend.connect(context, deployment as unknown as DeploymentRuntime, run);
+  const backend = await RelayBackend.connect(context, deployment as unknown as DeploymentRuntime, run, initialConfig);
   const second = Buffer.alloc(24_000 * 2);
   const hearing = (async () => {
     for (let seconds = 0; seconds < 60 && !over.signal.aborted; seconds += 1) await backend!.append(second, null);

@@ -10,7 +10,7 @@ import type { MeteredItem } from './metered-item.ts';
 import { waitingLengthMax, waitingMax } from './outbox.ts';
 import { sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { RelayedAudio } from './relayed-audio.ts';
-import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
+import { gaSession, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
 /** Bytes of events that may wait for the upstream before the client has to: some four seconds of audio. */
@@ -52,7 +52,9 @@ export class RelayBackend implements Backend {
   readonly #ended = new Set<string>();
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
-  #config: SessionConfig = initialConfig;
+  #config: SessionConfig;
+  /** Whether the upstream was told the configuration: a session may have one from its start, and never be updated. */
+  #isConfigured = false;
   readonly #audio = new RelayedAudio();
   /** Whether it was logged that the upstream reported items that nobody committed. */
   #isUncommittedLogged = false;
@@ -67,15 +69,25 @@ export class RelayBackend implements Backend {
   #isHeard = false;
   #closed = false;
 
-  private constructor(context: BackendContext, deployment: DeploymentRuntime, socket: UpstreamSocket, run: Run) {
+  private constructor(
+    context: BackendContext,
+    deployment: DeploymentRuntime,
+    connected: { socket: UpstreamSocket; run: Run; config: SessionConfig },
+  ) {
     this.#context = context;
     this.#deployment = deployment;
-    this.#socket = socket;
-    this.#run = run;
+    this.#socket = connected.socket;
+    this.#run = connected.run;
+    this.#config = connected.config;
   }
 
   /** Connects to a deployment, whose run it then ends. Null, and the run goes on, if it accepts no WebSockets. */
-  static connect(context: BackendContext, deployment: DeploymentRuntime, run: Run): Promise<RelayBackend | null> {
+  static connect(
+    context: BackendContext,
+    deployment: DeploymentRuntime,
+    run: Run,
+    config: SessionConfig,
+  ): Promise<RelayBackend | null> {
     const { openSocket } = deployment.upstream;
     if (openSocket === null) return Promise.resolve(null);
     return new Promise((resolve) => {
@@ -83,7 +95,7 @@ export class RelayBackend implements Backend {
       const socket = openSocket('/realtime?intent=transcription', {
         onOpen: () => {
           run.answered();
-          backend = new RelayBackend(context, deployment, socket, run);
+          backend = new RelayBackend(context, deployment, { socket, run, config });
           resolve(backend);
         },
         onText: (text) => backend?.take(text),
@@ -97,12 +109,14 @@ export class RelayBackend implements Backend {
 
   configure(config: SessionConfig, causeId: string | null): Promise<void> {
     this.#config = config;
+    this.#isConfigured = true;
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
     return this.#room();
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
+    if (!this.#isConfigured) await this.configure(this.#config, null);
     const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
     this.#audio.append(audio.length / bytesPerMs, this.#config.turnDetection !== null);
     // Serialized anew: if a member occurred twice, the upstream could read the other one.
