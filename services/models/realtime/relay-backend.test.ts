@@ -96,3 +96,32 @@ test('a stalled upstream keeps a few seconds of sound waiting for it, not minute
   over.abort();
   await hearing;
 });
+
+test('what a transcript may use is bounded by a prompt that its session had, though it has another by now', async () => {
+  const bounds: unknown[] = [];
+  const complete = async (...[, , promptBytes]: unknown[]) => bounds.push(promptBytes) > 0;
+  let say!: (text: string) => void;
+  const openSocket = (_path: string, handler: SocketHandler) => {
+    say = handler.onText;
+    queueMicrotask(handler.onOpen);
+    return { send() {}, close() {}, waitingBytes: 0 };
+  };
+  const upstream = { openSocket, redact: (text: string) => text };
+  const context = {
+    prepare: async () => {},
+    signal: new AbortController().signal,
+    outbox: new Outbox(),
+    newItem: () => ({ call: {}, complete }),
+  } as unknown as BackendContext;
+  const run = { answered() {}, end() {} } as unknown as Run;
+  const config = { ...initialConfig, transcription: { model: 'm', prompt: 'x'.repeat(1_000) } };
+  const backend = (await RelayBackend.connect(context, { upstream } as unknown as DeploymentRuntime, run, config))!;
+  await backend.append(Buffer.alloc(48_000), null);
+  await backend.commit(null);
+  await backend.configure({ ...config, transcription: { model: 'm' } }, null);
+  for (const type of ['input_audio_buffer.committed', 'conversation.item.input_audio_transcription.completed'])
+    say(JSON.stringify({ type, item_id: 'item_1' }));
+  await backend.finish();
+  expect(bounds).toEqual([expect.any(Number)]);
+  expect(bounds[0]).toBeGreaterThan(1_000);
+});

@@ -53,6 +53,8 @@ export class RelayBackend implements Backend {
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
   #config: SessionConfig;
+  /** The size of the largest prompt of the session: which of them the upstream used for an item, it does not say. */
+  #promptBytesMax = 0;
   /** Whether the upstream was told the configuration: a session may have one from its start, and never be updated. */
   #isConfigured = false;
   readonly #audio = new RelayedAudio();
@@ -110,6 +112,7 @@ export class RelayBackend implements Backend {
   configure(config: SessionConfig, causeId: string | null): Promise<void> {
     this.#config = config;
     this.#isConfigured = true;
+    this.#promptBytesMax = Math.max(this.#promptBytesMax, promptBytesOf(config));
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
     return this.#room();
   }
@@ -317,11 +320,8 @@ export class RelayBackend implements Backend {
     this.#forget(itemId);
     const { metered, audioMs } = item;
     const usage = readUsage(event.usage);
-    const isBelieved = await metered.complete(
-      usage === null ? null : measuresOf(usage),
-      audioMs,
-      promptBytesOf(this.#config),
-    );
+    const reported = usage === null ? null : measuresOf(usage);
+    const isBelieved = await metered.complete(reported, audioMs, this.#promptBytesMax);
     // Clients rely on it (openai-contract.md section 5), and not every upstream sends it.
     const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
     this.#pass(told, 'transcript');

@@ -5,7 +5,7 @@ import type { BackendContext } from './backend.ts';
 import { HeardRoom } from './heard-room.ts';
 import { Outbox } from './outbox.ts';
 import { initialConfig } from './session-config.ts';
-import type { Transcriber, UtteranceOptions } from './transcriber.ts';
+import type { Transcriber, Transcript, UtteranceOptions } from './transcriber.ts';
 import { UtteranceBackend } from './utterance-backend.ts';
 
 test('an event with five minutes of audio is heard a second at a time: in between, the event loop is for others', async () => {
@@ -106,4 +106,28 @@ test.each([
   written.resolve();
   for await (const _event of outbox) break;
   expect(say(piece)).toBe(true);
+});
+
+test('what a transcript may use is bounded by the prompt that its utterance was sent with, not by a later one', async () => {
+  const promptBytes: number[] = [];
+  const complete = async (_reported: unknown, _audioMs: number, bytes: number) => promptBytes.push(bytes) > 0;
+  const context = {
+    deps: { heardRoom: new HeardRoom(8 * mebibyte, expect.unreachable) },
+    caller: { userId: 'one' },
+    prepare: async () => {},
+    signal: new AbortController().signal,
+    outbox: { emit() {} },
+    sayUpdated() {},
+    newItem: () => ({ complete }),
+  } as unknown as BackendContext;
+  const transcript = Promise.withResolvers<Transcript>();
+  const begin = () => ({ heldBytes: 0, hear() {}, abort() {}, finish: () => transcript.promise });
+  const config = { ...initialConfig, turnDetection: null, transcription: { model: 'm', prompt: 'x'.repeat(1_000) } };
+  const backend = new UtteranceBackend(context, { begin }, config);
+  await hear(backend, 1);
+  backend.commit(null);
+  backend.configure({ ...config, transcription: { model: 'm' } });
+  transcript.resolve({ text: 'said', usage: {}, reported: null });
+  await backend.finish();
+  expect(promptBytes[0]).toBeGreaterThan(1_000);
 });

@@ -31,6 +31,8 @@ type Spoken = {
   item: MeteredItem;
   utterance: Utterance;
   samples: number;
+  /** The size of the prompt that it is sent with. */
+  promptBytes: number;
   /** What its sound holds of the room for it, in bytes. */
   heldBytes: number;
   /** Resolves when everything so far is delivered; the next delta waits for it. */
@@ -247,6 +249,7 @@ export class UtteranceBackend implements Backend {
       isSpeech: false,
       item,
       samples: 0,
+      promptBytes: promptBytesOf(this.#config),
       heldBytes: 0,
       delivered: Promise.resolve(),
       waiting: 0,
@@ -295,7 +298,7 @@ export class UtteranceBackend implements Backend {
     try {
       const { text, usage, reported } = await utterance.finish();
       await spoken.delivered;
-      const isBelieved = await item.complete(reported, audioMs, promptBytesOf(this.#config));
+      const isBelieved = await item.complete(reported, audioMs, spoken.promptBytes);
       this.#context.outbox.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
