@@ -15,7 +15,8 @@ type Ranges = { from: string; start: string; end: string };
 
 /**
  * Sums the roll-ups between the first and the last of some cuts from all tiers, by part and by `columns`; `inBuckets` combines the parts.
- * `where` is the condition on columns other than time, `sums` the select list over the `measures`.
+ * `where` is the condition on columns other than time, `sums` the select list over the `measures`. With `rowsMax` it reads one row more than
+ * that at most, which says that there are too many.
  */
 export function rolledUp(
   parameters: Parameters,
@@ -25,9 +26,10 @@ export function rolledUp(
     columns: readonly string[];
     measures: readonly string[];
     sums: string;
+    rowsMax?: number;
   },
 ): RolledUp {
-  const { where, cutsMs, columns, measures, sums } = query;
+  const { where, cutsMs, columns, measures, sums, rowsMax } = query;
   const parts = partsOf(cutsMs);
   const rangesOf = (...tiers: Part['tier'][]): Ranges => {
     const ranges = [...parts.entries()].filter(([, part]) => tiers.includes(part.tier));
@@ -76,7 +78,11 @@ export function rolledUp(
   // Not so with groups: the planner expects so few rows per range that it sorts instead of hashing.
   const names = columns.join(', ');
   const rows = readAll(`${names}, ${measures.join(', ')}`);
-  return { ...named(`select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`), parts };
+  const limit = rowsMax === undefined ? '' : ` limit ${rowsMax + 1}`;
+  return {
+    ...named(`select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}${limit}`),
+    parts,
+  };
 }
 
 const named = (text: string) => ({ name: `sums-${hash('sha256', text, 'base64url')}`, text });

@@ -7,7 +7,7 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { lockWaiters, onDatabase } from '../../../test/support/people.ts';
+import { asTableOwner, lockWaiters, onDatabase } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
@@ -440,6 +440,35 @@ describe('refused ranges name the parameter', () => {
       reason: ErrorReason.RANGE_TOO_LARGE,
     });
   });
+});
+
+test('a report split into more rows than a process should hold at once is refused; one of as many as it may have is answered', async () => {
+  const organization = testId(32);
+  const database = { database: { url: usage.databaseUrl } };
+  await usage.client.record({ events: [testEvent(testNowMs, { tenantId: organization })] }, asService());
+  await asTableOwner(
+    database,
+    `insert into usage.rollups select (jsonb_populate_record(rollups, jsonb_build_object('api_key_id', $2 || lpad(nth::text, 12, '0')))).*
+      from usage.rollups, generate_series(1, 50000) as nth where tenant_id = $1`,
+    [organization, '00000000-0000-7000-8000-'],
+  );
+  const day = new Date(testNowMs).toISOString().slice(0, 10);
+  const report = (groupBy: GroupBy) =>
+    usage.client.getReport(
+      { range: { startDate: day, endDate: day }, granularity: Granularity.HOURLY, groupBy },
+      asPerson({ tenantId: organization, userId }),
+    );
+  await expect(report(GroupBy.API_KEY)).rejects.toMatchObject({
+    reason: ErrorReason.RANGE_TOO_LARGE,
+    details: { param: 'group_by' },
+  });
+  expect((await report(GroupBy.NONE)).totals?.requests).toBe(50_001n);
+  await asTableOwner(database, 'delete from usage.rollups where tenant_id = $1 and api_key_id = $2', [
+    organization,
+    keyId,
+  ]);
+  const { buckets } = await report(GroupBy.API_KEY);
+  expect(buckets.flatMap(({ groups }) => groups)).toHaveLength(50_000);
 });
 
 test('the current month is that of the clock', async () => {

@@ -14,7 +14,7 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
       schema: {
         summary: 'Report on usage',
         description:
-          'A time series of at most 7 days by hour, 90 by day, 365 by week and 1,826 by month. Covers what the caller used, unless `scope` says otherwise.',
+          'A time series of at most 7 days by hour, 90 by day, 365 by week and 1,826 by month; with `group_by`, of at most 50,000 rows. Covers what the caller used, unless `scope` says otherwise.',
         requiredQuery: requiredRange,
         response: { 200: reportSchema },
         querystring: Type.Object({
