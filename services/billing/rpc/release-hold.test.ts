@@ -157,6 +157,31 @@ test('what was given up is forgotten like returned leases, and leaves nothing be
   expect(await rows()).toEqual([{ leases: 0, spends: 0 }]);
 });
 
+test('a lease that somebody has locked is forgotten the next time, and holds up none of the others', async () => {
+  await using billing = await startTestBilling();
+  const { holderId, demands } = newQuestion();
+  const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));
+  await billing.billing.releaseHold({ holderId, leases }, patient);
+  billing.travel(rememberedMs);
+  const left = async () => {
+    const { rows } = await billing.deps.database.pool.query<{ id: string }>('select id from leases');
+    return rows.map(({ id }) => id);
+  };
+  const locked = demands[1]!.leaseId;
+  const holder = await billing.deps.database.pool.connect();
+  try {
+    await holder.query('begin');
+    await holder.query('select from leases where id = $1 for update', [locked]);
+    await tidyLeases(billing.deps);
+    expect(await left()).toEqual([locked]);
+    await holder.query('rollback');
+  } finally {
+    holder.release();
+  }
+  await tidyLeases(billing.deps);
+  expect(await left()).toEqual([]);
+});
+
 test('a lease requested by another holder is granted anew, with a number that makes the first holder’s reports void', async () => {
   const question = newQuestion();
   const first = (await asked.billing.lease(question, patient)).leases[0]!;

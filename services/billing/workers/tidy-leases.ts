@@ -31,6 +31,7 @@ export async function tidyLeases(deps: WorkerDeps): Promise<void> {
     text: `
       select tenant_id, kind, subject_id, period_start, array_agg(id) as ids from (
         select * from leases where state <> ${LeaseState.HELD} and expires_at <= $1 limit ${leasesPerRun}) as old
+      where room_nano_usd > charged_nano_usd
       group by tenant_id, kind, subject_id, period_start`,
     values: [now],
   });
@@ -82,15 +83,18 @@ async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<
   return overdue.length;
 }
 
-/** Old leases that occupy nothing, which is most of them, change no budget; and those given up before they were granted have none. */
+/**
+ * Old leases that occupy nothing, which is most of them, change no budget; and those given up before they were granted have none. One that
+ * is locked waits for the next time: another process may be doing the same, in another order.
+ */
 async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
   await database.query({
     name: 'forget-settled-leases',
     text: `
       delete from leases where id = any(array(
         select id from leases
-        where state <> ${LeaseState.HELD} and expires_at <= $1 and room_nano_usd <= charged_nano_usd limit ${leasesPerRun}))
-      and state <> ${LeaseState.HELD}`,
+        where state <> ${LeaseState.HELD} and expires_at <= $1 and room_nano_usd <= charged_nano_usd limit ${leasesPerRun}
+        for update skip locked))`,
     values: [now],
   });
 }
