@@ -66,6 +66,7 @@ describe('a relayed session', () => {
       session.say(append(Buffer.alloc(bytes)));
       session.say({ type: 'input_audio_buffer.commit' });
       expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+      expect(session.events.map(({ type }) => type)).not.toContain('session.updated');
       const [first] = bench.openai.connections.at(-1)!.said;
       expect(first).toMatchObject({
         type: 'session.update',

@@ -57,6 +57,8 @@ export class RelayBackend implements Backend {
   #promptBytesMax = 0;
   /** Whether the upstream was told the configuration: a session may have one from its start, and never be updated. */
   #isConfigured = false;
+  /** Whether its client is not waiting to hear that the session was updated. */
+  #isUpdatedUnasked = false;
   readonly #audio = new RelayedAudio();
   /** Whether it was logged that the upstream reported items that nobody committed. */
   #isUncommittedLogged = false;
@@ -112,6 +114,7 @@ export class RelayBackend implements Backend {
   configure(config: SessionConfig, causeId: string | null): Promise<void> {
     this.#config = config;
     this.#isConfigured = true;
+    this.#isUpdatedUnasked = false;
     this.#promptBytesMax = Math.max(this.#promptBytesMax, promptBytesOf(config));
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
     return this.#room();
@@ -119,7 +122,11 @@ export class RelayBackend implements Backend {
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
-    if (!this.#isConfigured) await this.configure(this.#config, null);
+    if (!this.#isConfigured) {
+      const told = this.configure(this.#config, null);
+      this.#isUpdatedUnasked = true;
+      await told;
+    }
     const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
     this.#audio.append(audio.length / bytesPerMs, this.#config.turnDetection !== null);
     // Serialized anew: if a member occurred twice, the upstream could read the other one.
@@ -226,7 +233,8 @@ export class RelayBackend implements Backend {
       case 'session.updated':
       case 'transcription_session.updated':
         // In the client's words, with the client's name of the model.
-        this.#context.sayUpdated();
+        if (!this.#isUpdatedUnasked) this.#context.sayUpdated();
+        this.#isUpdatedUnasked = false;
         return;
       case 'input_audio_buffer.speech_started':
         this.#speechStarts.set(itemId, Number(event.audio_start_ms));
