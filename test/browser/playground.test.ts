@@ -350,6 +350,68 @@ test('each paragraph of a message and of an answer goes in the direction of its 
   await close();
 });
 
+test('lists, quotations and tables of an answer go in the direction of their language, and code in them from left to right', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await answerWith(
+    page,
+    'In English:\n\n- one\n\n---\n\n- פריט `a = 1;` ראשון\n\n  ```js\n  const a = 1;\n  ```\n\n> ציטוט\n\n| שם | ערך |\n|---|---|\n| אחד | 1 |',
+  );
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const directions = (selector: string) =>
+    log
+      .locator(selector)
+      .evaluateAll((all) => all.map((one) => one.ownerDocument.defaultView!.getComputedStyle(one).direction));
+  expect(await directions('ul')).toEqual(['ltr', 'rtl']);
+  expect(await directions('blockquote, table')).toEqual(['rtl', 'rtl']);
+  expect(await directions('code, section')).toEqual(['ltr', 'ltr']);
+  // A semicolon has no direction of its own: it ends its statement, on the right of it.
+  const code = log.getByText('a = 1;', { exact: true });
+  const [first, last] = await code.evaluate((shown) =>
+    [0, 5].map((at) => {
+      const range = shown.ownerDocument.createRange();
+      range.setStart(shown.firstChild!, at);
+      range.setEnd(shown.firstChild!, at + 1);
+      return range.getBoundingClientRect().left;
+    }),
+  );
+  expect(first).toBeLessThan(last!);
+  await close();
+});
+
+test.each([
+  ['an object', '{\n  "path": "C:\\\\temp",\n  "said": "\\"*hi*\\"",\n  "__init__": [\n    1\n  ]\n}'],
+  ['a list', '[\n  {\n    "name": "*a*"\n  }\n]'],
+  ['what was cut off', '{"name": "*a* and \\"b'],
+])('an answer in JSON is shown as it is, with every backslash and its indentation: %s', async (_, json) => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await answerWith(page, json);
+  const shown = page.getByRole('log', { name: 'Conversation' }).getByRole('region', { name: 'JSON' }).locator('pre');
+  await shown.waitFor({ timeout: 5_000 });
+  expect(await shown.innerText()).toBe(json);
+  await close();
+});
+
+test('a cleared conversation takes the error that ended it along', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await page.route('**/api/v1/chat/completions', (route) =>
+    route.fulfill({
+      contentType: 'text/event-stream',
+      body: 'data: {"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}\n\n',
+    }),
+  );
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  const error = page.getByRole('alert').getByText('The answer ended before it was complete.');
+  await error.waitFor();
+  await page.getByRole('button', { name: 'Clear conversation' }).click();
+  await page.getByText('Say something to the model').waitFor();
+  expect(await error.count()).toBe(0);
+  await close();
+});
+
 test('a stream that breaks before its first words says so, and returns the message', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

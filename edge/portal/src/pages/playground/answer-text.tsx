@@ -5,10 +5,18 @@ import { CodeBlock } from '../../ui/code-block.tsx';
 /**
  * An answer as its Markdown says (CommonMark, and the tables and lists of tasks of GitHub). It is not trusted: HTML in it stays text, its
  * pictures become links, since loading one would tell others that it is seen, and it names no element, since the page has names of its own.
+ * One in JSON is shown as it is.
  */
-export const AnswerText = memo(({ text, growing }: { text: string; growing: boolean }) => (
-  <Markdown options={growing ? growingOptions : options}>{text}</Markdown>
-));
+export const AnswerText = memo(({ text, growing }: { text: string; growing: boolean }) =>
+  beginsAsJson.test(text) ? (
+    <CodeBlock label="JSON" code={text} wraps />
+  ) : (
+    <Markdown options={growing ? growingOptions : options}>{text}</Markdown>
+  ),
+);
+
+/** The beginning tells, since an answer may be still growing or cut off. As Markdown, JSON would lose its backslashes and its indentation. */
+const beginsAsJson = /^\s*(\{\s*["}]|\[\s*[[{"])/;
 
 type Children = { children?: ReactNode };
 
@@ -21,6 +29,9 @@ function OuterLink({ href = '', children }: Children & { href?: string }) {
     </a>
   );
 }
+
+/** Goes in the direction of its language: its marks and its columns do, and not only its words. */
+const directed = { props: { dir: 'auto' } } as const;
 
 /** Below the titles of the page, whatever the model takes it for. */
 const Heading = ({ children }: Children) => <h3>{children}</h3>;
@@ -41,10 +52,13 @@ const options: MarkdownToJSX.Options = {
     ),
     table: ({ children }: Children) => (
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
-      <div tabIndex={0} className="overflow-x-auto">
+      <div tabIndex={0} dir="auto" className="overflow-x-auto">
         <table>{children}</table>
       </div>
     ),
+    ul: directed,
+    ol: directed,
+    blockquote: directed,
     h1: Heading,
     h2: Heading,
     h3: Heading,

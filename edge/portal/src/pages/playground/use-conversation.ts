@@ -70,7 +70,10 @@ export function useConversation(onModelGone: () => void) {
     isBusy: () => running.current !== null,
     send,
     stop: () => running.current?.abort(),
-    clear: () => setTurns([]),
+    clear: () => {
+      setTurns([]);
+      setError(null);
+    },
   };
 }
 
