@@ -299,6 +299,37 @@ test('an operator sees what an announcement will cause before making it, and aft
   await close();
 });
 
+test('a digit too many in the year of a date leaves the page as it is, and the date can be corrected', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/retirements');
+  await page.getByRole('button', { name: 'Announce' }).click();
+  await dialog(page).getByLabel('Model', { exact: true }).selectOption({ index: 1 });
+  const sunset = dialog(page).getByLabel('Retires (local time)');
+  await sunset.focus();
+  // The last digit of the year is pressed twice.
+  await page.keyboard.type('0131203111200PM');
+  expect(await page.getByText('This page could not be shown').count()).toBe(0);
+  expect(await sunset.inputValue()).toMatch(/^\d{4}-01-31T/);
+  await sunset.fill('2031-01-31T12:00');
+  await dialog(page).getByText('Mail: 30 days left').waitFor();
+
+  await goWithin(page, '/operator/models/sandbox-chat');
+  await page.getByRole('button', { name: 'Set price' }).click();
+  const from = dialog(page).getByLabel('In force from (local time)');
+  await from.focus();
+  await page.keyboard.type('0131203111200PM');
+  expect(await from.inputValue()).toMatch(/^\d{4}-01-31T/);
+
+  await goWithin(page, '/keys?create=1');
+  await dialog(page).getByLabel('Expires').selectOption('custom');
+  const day = dialog(page).getByLabel('Date', { exact: true });
+  await day.focus();
+  await page.keyboard.type('013120311');
+  expect(await day.inputValue()).toMatch(/^\d{4}-01-31$/);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
 test('an operator sets, moves and withdraws a retirement date, and sees in advance what each will cause', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
   const { owner } = portal.world.people;

@@ -87,6 +87,9 @@ type TextFieldProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & 
   onChange: (value: string) => void;
 };
 
+/** With a last day a browser's field takes four digits for a year. Otherwise six, most of which are no date to a program. */
+const lastDays: Readonly<Record<string, string>> = { date: '9999-12-31', 'datetime-local': '9999-12-31T23:59' };
+
 export function TextField({ label, hint, error, button, onChange, className, ...rest }: TextFieldProps) {
   const [missing, setMissing] = useState(false);
   return (
@@ -94,6 +97,7 @@ export function TextField({ label, hint, error, button, onChange, className, ...
       {(ids) => (
         <div className="relative">
           <input
+            max={lastDays[rest.type ?? '']}
             {...rest}
             {...ids}
             onInvalid={() => setMissing(true)}
