@@ -135,6 +135,30 @@ test('a member is deactivated only after the owner has read what that does', asy
   await close();
 });
 
+test('a second member is deactivated too, though the answer about the first is late', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const { admin, member } = portal.world.people;
+  const changed: string[] = [];
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/members/*', async (route) => {
+    changed.push(new URL(route.request().url()).pathname.split('/').at(-1)!);
+    await answer.promise;
+    await route.fulfill({ json: { email: 'Somebody' } });
+  });
+  const act = dialog(page).getByRole('button', { name: 'Deactivate' });
+  await page.getByRole('button', { name: `Deactivate ${users.member.email}` }).click();
+  await act.click();
+  await page.getByRole('button', { name: `Deactivate ${users.admin.email}` }).click();
+  // Whatever the button looks like by now.
+  await act.click({ force: true });
+  answer.resolve();
+  await page.getByText('Somebody was updated.').first().waitFor();
+  await act.click({ timeout: 5_000 });
+  await expect.poll(() => changed).toEqual([member.id, admin.id]);
+  await close();
+});
+
 test('a role is changed only after the owner has read what that does, however it was chosen', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');

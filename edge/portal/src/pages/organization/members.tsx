@@ -28,7 +28,7 @@ export function Members() {
   const search = useSearch();
   const query = { page, limit: 20, search };
   const members = useGet<List<Member>>('/members', query);
-  const update = useUpdateMember(query, members.data);
+  const { update, pending } = useUpdateMember(query, members.data);
   const [asked, setAsked] = useState<{ member: Member; question: Question } | null>(null);
   const columns: readonly Column<Member>[] = [
     {
@@ -85,7 +85,7 @@ export function Members() {
         <Button
           size="small"
           aria-label={`${member.is_active ? 'Deactivate' : 'Reactivate'} ${member.email}`}
-          disabled={member.id === claims.userId || !mayChange(member)}
+          disabled={member.id === claims.userId || !mayChange(member) || (pending && !member.is_active)}
           onClick={() =>
             member.is_active
               ? setAsked({ member, question: deactivation(member) })
@@ -104,6 +104,8 @@ export function Members() {
         {asked !== null && (
           <ConfirmDialog
             {...asked.question}
+            // One change at a time: this one waits for the answer about another.
+            pending={pending}
             onAct={() => {
               update(asked.member, asked.question.changes);
               setAsked(null);
@@ -160,12 +162,12 @@ function useUpdateMember(query: Query, list: List<Member> | undefined) {
       void queries.invalidateQueries({ queryKey: ['/members'] });
     },
   });
-  return (member: Member, changes: Changes) => {
-    if (change.pending) return;
+  const update = (member: Member, changes: Changes) => {
     if (list !== undefined) {
       const data = list.data.map((one) => (one.id === member.id ? { ...one, ...changes } : one));
       queries.setQueryData(['/members', query], { ...list, data });
     }
     change.run({ method: 'PATCH', path: `/members/${member.id}`, body: changes });
   };
+  return { update, pending: change.pending };
 }
