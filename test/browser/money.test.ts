@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
+import { dialog, goWithin, launchBrowser, openPage, row, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 import { ok } from './support/world/people.ts';
@@ -260,6 +260,19 @@ test('transactions are filtered by days, which stay in the address, and no reque
   await row.waitFor();
   expect(await page.getByLabel('From (UTC)').inputValue()).toBe(day);
   expect(new URL(page.url()).searchParams.get('start')).toBe(day);
+  await close();
+});
+
+test('a link to the charge of a call that the API refuses still leads to all transactions, and filters outlast what they find', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions&call=mangled');
+  await page.getByText('This could not be loaded').waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click({ timeout: 5_000 });
+  await page.getByRole('table', { name: 'Transactions' }).getByRole('row').nth(1).waitFor();
+  await goWithin(page, '/billing?tab=transactions&type=mangled');
+  await page.getByText('This could not be loaded').waitFor();
+  await page.getByLabel('Type', { exact: true }).selectOption('usage');
+  await page.getByRole('table', { name: 'Transactions' }).getByRole('row').nth(1).waitFor();
   await close();
 });
 

@@ -36,31 +36,31 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
   const query = narrowed ? filters : {};
   const transactions = useGet<List<Transaction>>(path, { page, limit: 25, ...query });
   return (
-    <Loaded of={transactions}>
-      {(list) => (
-        <Card
-          flush
-          title="Transactions"
-          action={
-            <div className="flex flex-wrap items-center gap-2">
-              {narrowed &&
-                (call === '' ? (
-                  <>
-                    <DayFilter days={days} onChange={setDays} />
-                    <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
-                  </>
-                ) : (
-                  <Narrowed onAll={() => setCall('')}>Only the charge of one call</Narrowed>
-                ))}
-              <CsvButton
-                file="transactions.csv"
-                columns={csvColumns}
-                rows={list.data}
-                disabled={transactions.isPlaceholderData}
-              />
-            </div>
-          }
-        >
+    <Card
+      flush
+      title="Transactions"
+      action={
+        <div className="flex flex-wrap items-center gap-2">
+          {narrowed &&
+            (call === '' ? (
+              <>
+                <DayFilter days={days} onChange={setDays} />
+                <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
+              </>
+            ) : (
+              <Narrowed onAll={() => setCall('')}>Only the charge of one call</Narrowed>
+            ))}
+          <CsvButton
+            file="transactions.csv"
+            columns={csvColumns}
+            rows={transactions.data?.data ?? []}
+            disabled={transactions.isPlaceholderData}
+          />
+        </div>
+      }
+    >
+      <Loaded of={transactions}>
+        {(list) => (
           <PagedTable
             label="Transactions"
             list={list}
@@ -81,9 +81,9 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
               )
             }
           />
-        </Card>
-      )}
-    </Loaded>
+        )}
+      </Loaded>
+    </Card>
   );
 }
 
