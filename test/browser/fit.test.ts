@@ -245,6 +245,27 @@ test('on a laptop at 200% a dialog with a long form has both its edges on the sc
   await close();
 });
 
+test('a request that succeeded takes one line of its list, beside any that failed, and no word of a failure is broken', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1440, height: 900 } });
+  await signIn(page, portal.url, users.owner, '/usage?by=request&scope=tenant');
+  const rows = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+  await rows.first().waitFor();
+  await settled(page);
+  const succeeded = await rows.filter({ hasText: 'Success' }).evaluateAll((all) => all.map((row) => row.clientHeight));
+  expect(succeeded.length).toBeGreaterThan(5);
+  expect(Math.max(...succeeded)).toBeLessThan(50);
+  const failures = rows.locator('td[data-label="Status"]', { hasText: '_' });
+  expect(await failures.count()).toBeGreaterThan(0);
+  for (const text of await failures.allInnerTexts())
+    expect(
+      text
+        .split('\n')
+        .slice(0, -1)
+        .every((line) => /[_/]$/.test(line)),
+    ).toBe(true);
+  await close();
+});
+
 test('how long ago something was stays on one line in every table of a laptop', async () => {
   const { page, close } = await openPage(browser);
   const elevenMinutesAgo = new Date(Date.now() - 11.5 * 60_000).toISOString();

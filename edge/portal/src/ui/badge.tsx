@@ -35,7 +35,7 @@ export function Badge({ tone = 'neutral', title, wraps = false, children }: Badg
 
 type StatusProps = {
   tone: Tone;
-  /** Whether it may wrap on a phone: an error code can be wider than the narrowest screen. */
+  /** Whether it may wrap: an error code can be wider than its place. */
   wraps?: boolean;
   children: ReactNode;
 };
@@ -53,7 +53,7 @@ export function Status({ tone, wraps = false, children }: StatusProps) {
     <span
       className={classNames(
         'inline-flex items-center gap-1.5 text-sm',
-        wraps ? 'wrap-anywhere sm:whitespace-nowrap' : 'whitespace-nowrap',
+        wraps ? 'wrap-break-word' : 'whitespace-nowrap',
       )}
     >
       <span className={classNames('size-1.75 shrink-0 rounded-full', dots[tone])} />

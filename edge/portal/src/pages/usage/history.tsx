@@ -100,6 +100,7 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
   });
   const unusedKey = (id: string | null) => (isUnused && id === otherKey ? other.data : undefined);
   const keyName = (id: string | null): string => {
+    if (id === null) return 'Session';
     const { key_name = null, key_deleted } = unusedKey(id) ?? {};
     if (key_name === null) return nameOfUsed(id);
     return key_deleted ? `${key_name} (deleted)` : key_name;

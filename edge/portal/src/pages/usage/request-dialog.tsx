@@ -5,6 +5,7 @@ import { Status } from '../../ui/badge.tsx';
 import { Facts, Figures } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { NameParts } from '../../ui/name-parts.tsx';
 import { Time } from '../../ui/time.tsx';
 import { figuresOf } from './figures.tsx';
 
@@ -63,7 +64,7 @@ export function RequestTime({ event, onOpen }: { event: UsageEvent; onOpen: () =
 
 export const RequestStatus = ({ event }: { event: UsageEvent }) => (
   <Status wraps tone={event.success ? 'good' : 'danger'}>
-    {event.success ? 'Success' : (event.error_code ?? 'Failed')}
+    <NameParts name={event.success ? 'Success' : (event.error_code ?? 'Failed')} />
   </Status>
 );
 

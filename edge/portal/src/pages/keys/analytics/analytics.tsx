@@ -10,6 +10,7 @@ import { CsvButton } from '../../../ui/csv-button.tsx';
 import { EmptyState } from '../../../ui/empty-state.tsx';
 import { Loaded } from '../../../ui/failure.tsx';
 import { Select } from '../../../ui/field.tsx';
+import { NameParts } from '../../../ui/name-parts.tsx';
 import { RangePicker } from '../../../ui/range-picker.tsx';
 import { type Column, Table } from '../../../ui/table.tsx';
 import { Segments } from '../../../ui/tabs.tsx';
@@ -205,7 +206,7 @@ const activityColumns: readonly Column<KeyAnalytics['recent_activity'][number]>[
     name: 'Status',
     cell: (row) => (
       <Status wraps tone={row.status === 'Success' ? 'good' : 'danger'}>
-        {row.status}
+        <NameParts name={row.status} />
       </Status>
     ),
   },
