@@ -49,7 +49,7 @@ export async function bootstrap(
       logger.info({ models: answer.models.map(({ name }) => name) }, 'registered the models of UPSTREAM_BASE_URL');
     } catch (err) {
       // The upstream may come up later; models found at an earlier start are in the catalog.
-      logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed; the next start tries again');
+      logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be registered; the next start tries again');
     }
   }
   const catalogVersion = await currentVersion(models);

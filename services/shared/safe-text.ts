@@ -23,13 +23,16 @@ const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 /** A visible character: neither blank nor without width. */
 const visible = /[^\s\p{Default_Ignorable_Code_Point}]/u;
 
+/** Whether a name has something to show, and nothing that misleads. A lone surrogate is no character and cannot be stored. */
+export const isFitToShow = (name: string): boolean =>
+  visible.test(name) && !misleading.test(name) && name.isWellFormed();
+
 /**
  * A name shown to people, unchanged; it may be empty. @throws GatewayError INVALID_REQUEST that names the field when the name could
  * mislead.
  */
 export function shownName(text: string, param: string): string {
-  // A lone surrogate is no character and cannot be stored.
-  if (text === '' || (visible.test(text) && !misleading.test(text) && text.isWellFormed())) return text;
+  if (text === '' || isFitToShow(text)) return text;
   throw invalidRequest(
     param,
     `Invalid value for \`${param}\`: it needs visible characters, and may have no line breaks or other control characters.`,

@@ -44,6 +44,27 @@ describe('registering an upstream', () => {
     expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 1 });
   });
 
+  test('adds models that are named by paths of files under what names can be in a URL, and is held up by no name', async () => {
+    const paths = ['./models/llama.gguf', '../phi.gguf', 'plain/one'];
+    const unfit = ['deprecations', '..', 'x'.repeat(256), 'two\nlines', 'nul\0', 'half\ud800'];
+    await using upstream = await startUpstreamSimulator({ models: [...unfit, ...paths] });
+    const first = await register({ base_url: upstream.url });
+    expect(first.status, first.text).toBe(200);
+    const names = first.json.models.map(({ id }: { id: string }) => id).sort();
+    expect(names).toEqual(['models/llama.gguf', 'phi.gguf', 'plain/one']);
+    expect((await register({ base_url: upstream.url })).json.deployments_created).toBe(0);
+    const messages = [{ role: 'user' as const, content: 'Hi' }];
+    await gateway.openai(operator).chat.completions.create({ model: 'models/llama.gguf', messages });
+    expect(upstream.requests[0]!.model).toBe('./models/llama.gguf');
+  });
+
+  test('says why when a server has no model with a name that can be', async () => {
+    await using upstream = await startUpstreamSimulator({ models: ['deprecations'] });
+    const { status, json } = await register({ base_url: upstream.url });
+    expect([status, json.error.param]).toEqual([400, 'base_url']);
+    expect(json.error.message).toContain('`deprecations`');
+  });
+
   test('keeps the operations that an operator corrected, unless it names others, which counts as a change', async () => {
     await admin('PATCH', pathOf('sim-chat'), { operations: ['completions'] });
     await register();

@@ -4,7 +4,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { operationName } from '#shared/operations.ts';
-import { shownName } from '#shared/safe-text.ts';
+import { isFitToShow, shownName } from '#shared/safe-text.ts';
 import type { PublicName, WholeMessage } from '#shared/whole-message.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
@@ -23,9 +23,10 @@ export function modelChanges({ displayName, ownedBy, operations, ...rest }: Mode
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
 }
 
-/** Adds a model under a name that is free. @throws INVALID_REQUEST when no path can name it. */
+/** Adds a model under a name that is free. @throws INVALID_REQUEST when no model can have it. */
 export function addModel(em: SqlEntityManager, name: string, settings: ModelSettings, now: Date): ModelRow {
-  requireOwnPath(name);
+  const fault = faultOfName(name);
+  if (fault !== null) throw invalidRequest('name', `Invalid value for \`name\`: ${fault}.`, 'invalid_value');
   const created = em.create(ModelEntity, {
     id: uuidv7(),
     name,
@@ -40,14 +41,15 @@ export function addModel(em: SqlEntityManager, name: string, settings: ModelSett
   return created;
 }
 
-/** Names become part of paths, in which clients resolve dots as in file names; and GET /v1/models/deprecations is a list. */
-function requireOwnPath(name: string): void {
-  if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return;
-  throw invalidRequest(
-    'name',
-    `Invalid value for \`name\`: \`${name}\` means something else in a URL path.`,
-    'invalid_value',
-  );
+const nameLengthMax = 255;
+
+/** Why no model can have this name, for operators; null: one can. */
+export function faultOfName(name: string): string | null {
+  if (!isFitToShow(name)) return 'a name needs visible characters, and may have no control characters';
+  if (name.length > nameLengthMax) return `\`${name.slice(0, 32)}…\` has more than ${nameLengthMax} characters`;
+  // Names become part of paths, in which clients resolve dots as in file names; and GET /v1/models/deprecations is a list.
+  if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return null;
+  return `\`${name}\` means something else in a URL path`;
 }
 
 /** A model's settings in audit events, in the public API's spelling. A change of anything else would count as none. */

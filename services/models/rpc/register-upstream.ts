@@ -13,12 +13,13 @@ import {
   type RegisterUpstreamRequest,
   RegisterUpstreamResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
+import { faultOfName } from '../catalog/write-model.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { foundOperations } from '../domain/found-operations.ts';
@@ -34,7 +35,7 @@ const targetLengthMax = 255;
 
 export const registerUpstream =
   (
-    deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret' | 'connectUpstream'>,
+    deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger' | 'upstreamSecret' | 'connectUpstream'>,
   ): ModelsRpc<'registerUpstream'> =>
   async (request, context) => {
     const caller = operatorOrStart(context);
@@ -47,20 +48,21 @@ export const registerUpstream =
     const { baseUrl } = addressOf(settings, '');
     requireSecret(deps, settings.secretReference);
     const listed = await modelsOf(deps.connectUpstream(settings), request.baseUrl, context.signal);
-    const names = listed.map(({ id }) => id);
+    const found = foundModels(deps, listed, request.baseUrl);
+    const names = found.map(({ name }) => name);
 
     const counts = await changeCatalogBy(deps, caller, async (em, now) => {
       const { standing, settled } = await knownModels(em, names, request.baseUrl);
       const modelIds = [...standing.values()].map(({ id }) => id);
       const deployments = await em.find(DeploymentEntity, { modelId: { $in: modelIds }, baseUrl });
       const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
-      const hasDeployment = (name: string) =>
-        deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
-      const wanted = request.onlyNew ? listed.filter(({ id }) => !settled.has(id)) : listed;
+      const hasDeployment = ({ name, id }: FoundModel) =>
+        deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === id);
+      const wanted = request.onlyNew ? found.filter(({ name }) => !settled.has(name)) : found;
       const imported = wanted.map((model) =>
         importedModel(request, settings, model, {
-          isStanding: standing.has(model.id),
-          hasDeployment: hasDeployment(model.id),
+          isStanding: standing.has(model.name),
+          hasDeployment: hasDeployment(model),
         }),
       );
       const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
@@ -88,9 +90,7 @@ export const registerUpstream =
 
 async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal): Promise<ListedModel[]> {
   try {
-    const listed = await upstream.listModels(AbortSignal.any([signal, AbortSignal.timeout(discoveryTimeoutMs)]));
-    // A server that balances over others may list a model once for each of them.
-    return [...new Map(listed.map((model) => [model.id, model])).values()];
+    return await upstream.listModels(AbortSignal.any([signal, AbortSignal.timeout(discoveryTimeoutMs)]));
   } catch (cause) {
     throw gatewayError(
       ErrorReason.UPSTREAM_ERROR,
@@ -102,18 +102,52 @@ async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal
   }
 }
 
+/** A listed model, and its name in the catalog. */
+type FoundModel = ListedModel & { name: string };
+
+/**
+ * What can be registered of a list: a name that no model can have holds up no other. @throws INVALID_REQUEST when there are only such names.
+ */
+function foundModels(
+  { logger }: Pick<ModelsDeps, 'logger'>,
+  listed: readonly ListedModel[],
+  baseUrl: string,
+): FoundModel[] {
+  // By name: a server that balances over others may list a model once for each of them.
+  const found = new Map<string, FoundModel>();
+  const faults: string[] = [];
+  for (const model of listed) {
+    const name = nameOf(model.id);
+    const fault = faultOfName(name);
+    if (fault === null) found.set(name, { ...model, name });
+    else faults.push(fault);
+  }
+  if (faults.length > 0 && found.size === 0) {
+    throw invalidRequest('base_url', `No model of ${baseUrl} can be registered: ${faults[0]}.`, 'invalid_value');
+  }
+  if (faults.length > 0) logger.warn({ baseUrl, faults: faults.slice(0, 20) }, 'models of an upstream are left out');
+  return [...found.values()];
+}
+
+/** Some servers name a model by the path of its file, in which clients would resolve dots. */
+const nameOf = (id: string): string =>
+  id
+    .split('/')
+    .filter((part) => part !== '.' && part !== '..')
+    .join('/');
+
 /** What to import of a listed model. What was discovered or guessed replaces nothing that an operator may have corrected. */
 function importedModel(
   { operations, onlyNew, dialect }: RegisterUpstreamRequest,
   settings: DeploymentSettings,
-  { id: name, contextWindow, kinds, dialect: foundDialect }: ListedModel,
+  { name, id, contextWindow, kinds, dialect: foundDialect }: FoundModel,
   known: { isStanding: boolean; hasDeployment: boolean },
 ): ImportedModel {
   const found = known.isStanding ? {} : { operations: [...foundOperations(name, kinds)], contextWindow };
   const deployment = create(DeploymentSettingsSchema, {
     ...settings,
     dialect: dialect || (known.hasDeployment ? UpstreamDialect.UNSPECIFIED : foundDialect),
-    upstreamModel: name,
+    upstreamModel: id,
   });
   return create(ImportedModelSchema, {
     name,
