@@ -4,6 +4,7 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
+import { pingPeer } from '#shared/ping-peer.ts';
 import { overloaded } from '../guards/load-shedder.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
@@ -174,12 +175,15 @@ function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on'>)
   connection.on('data', () => {
     isAlive = true;
   });
-  const pings = setInterval(() => {
-    if (!isAlive) socket.terminate();
-    isAlive = socket.isPaused;
-    socket.ping();
-  }, pingMs);
-  return () => clearInterval(pings);
+  return pingPeer(pingMs, {
+    hasSpoken() {
+      const hasSpoken = isAlive;
+      isAlive = socket.isPaused;
+      return hasSpoken;
+    },
+    ping: () => socket.ping(),
+    onSilent: () => socket.terminate(),
+  });
 }
 
 /** Clients decide by the code whether to reconnect. */

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { create } from '@bufbuild/protobuf';
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
@@ -119,4 +121,40 @@ test('a socket whose upstream has gone without a word is closed within a minute,
   await upstream.close();
   for (const client of sockets.clients) client.terminate();
   server.close();
+});
+
+test('a socket stays open whose upstream answered while the process stood still, however long that was', async () => {
+  const elsewhere = new Worker(
+    `const { WebSocketServer } = require('ws');
+    const server = new WebSocketServer({ port: 0, host: '127.0.0.1' }, () =>
+      require('node:worker_threads').parentPort.postMessage(server.address().port));
+    server.on('connection', (socket) => socket.on('ping', () => socket.send('pinged')));`,
+    { eval: true },
+  );
+  const [port] = await once(elsewhere, 'message');
+  const settings = create(DeploymentSettingsSchema, { baseUrl: `http://127.0.0.1:${port}/v1` });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => undefined })(settings);
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const opened = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<string>();
+  let pings = 0;
+  upstream.openSocket!('/realtime', {
+    onOpen: opened.resolve,
+    onText() {
+      pings += 1;
+    },
+    onClose: ended.resolve,
+  });
+  await opened.promise;
+  // What is due next are the timers, before anything is read.
+  await immediate();
+  vi.advanceTimersByTime(30_000);
+  const timers = delay(0);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  await timers;
+  vi.advanceTimersByTime(30_000);
+  await Promise.race([ended.promise, waitFor(() => pings === 2, { description: 'the second ping to be answered' })]);
+  expect(pings).toBe(2);
+  await upstream.close();
+  await elsewhere.terminate();
 });

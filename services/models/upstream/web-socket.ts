@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
+import { pingPeer } from '#shared/ping-peer.ts';
 import { frameBytesMax } from '../bytes/sse.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
@@ -27,8 +28,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   // undici's WebSocket can only be ended by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
   let cutOff: NodeJS.Timeout | undefined;
-  let pings: NodeJS.Timeout | undefined;
-  let bytesRead = 0;
+  let stopPinging = () => {};
   let isSilent = false;
   const dispatcher = new Agent({
     connect: (target, callback) =>
@@ -43,7 +43,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   const end = (): boolean => {
     if (over) return false;
     over = true;
-    clearInterval(pings);
+    stopPinging();
     return true;
   };
   const socket = new WebSocket(options.url, {
@@ -52,13 +52,19 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
   });
   socket.addEventListener('open', () => {
     if (over) return;
-    pings = setInterval(() => {
-      // Where the network has lost it, nothing else would tell: what is sent to it may wait for a quarter of an hour.
-      isSilent = connection!.bytesRead === bytesRead;
-      bytesRead = connection!.bytesRead;
-      if (isSilent) connection!.destroy();
-      else ping(socket);
-    }, pingMs);
+    let bytesRead = 0;
+    stopPinging = pingPeer(pingMs, {
+      hasSpoken() {
+        const hasSpoken = connection!.bytesRead !== bytesRead;
+        bytesRead = connection!.bytesRead;
+        return hasSpoken;
+      },
+      ping: () => ping(socket),
+      onSilent() {
+        isSilent = true;
+        connection!.destroy();
+      },
+    });
     handler.onOpen();
   });
   socket.addEventListener('message', ({ data }) => {
