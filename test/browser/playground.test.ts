@@ -393,6 +393,18 @@ test.each([
   await close();
 });
 
+test('a formula in an answer is shown with every sign that the model sent', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const block = '\\[\n\\mathbf{x}_{i} * y_{j} \\\\\n- \\|z\\|_2\n\\]';
+  const inline = '\\( \\{ a*b*c \\} \\)';
+  await answerWith(page, `The norm of ${inline} is:\n\n${block}\n\nThat is all.`);
+  const log = page.getByRole('log', { name: 'Conversation' });
+  expect(await log.getByText('The norm of').innerText()).toBe(`The norm of ${inline} is:`);
+  expect(await log.getByRole('region', { name: 'Code' }).locator('pre').innerText()).toBe(block);
+  await close();
+});
+
 test('a cleared conversation takes the error that ended it along', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');

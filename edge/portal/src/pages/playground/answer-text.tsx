@@ -1,17 +1,18 @@
 import Markdown, { type MarkdownToJSX } from 'markdown-to-jsx/react';
 import { createElement, memo, type ReactElement, type ReactNode } from 'react';
 import { CodeBlock } from '../../ui/code-block.tsx';
+import { formulasAsCode } from './formulas.ts';
 
 /**
  * An answer as its Markdown says (CommonMark, and the tables and lists of tasks of GitHub). It is not trusted: HTML in it stays text, its
  * pictures become links, since loading one would tell others that it is seen, and it names no element, since the page has names of its own.
- * One in JSON is shown as it is.
+ * One in JSON is shown as it is, and so are formulas.
  */
 export const AnswerText = memo(({ text, growing }: { text: string; growing: boolean }) =>
   beginsAsJson.test(text) ? (
     <CodeBlock label="JSON" code={text} wraps />
   ) : (
-    <Markdown options={growing ? growingOptions : options}>{text}</Markdown>
+    <Markdown options={growing ? growingOptions : options}>{formulasAsCode(text)}</Markdown>
   ),
 );
 
