@@ -68,6 +68,22 @@ test('transactions are filtered by type, and an unknown type or an invalid range
   }
 });
 
+test('a call of which the charge is asked by something that is no id is refused by the name of its parameter', async () => {
+  for (const id of ['mangled', '%20']) {
+    const { status, json } = await edge.call('GET', `/billing/documents/transactions?usage_event_id=${id}`, 'owner');
+    expect([status, json]).toMatchObject([
+      400,
+      {
+        error: {
+          message: 'Invalid value for `usage_event_id`: it must be a valid UUID.',
+          param: 'usage_event_id',
+          code: 'invalid_value',
+        },
+      },
+    ]);
+  }
+});
+
 test('invoices are filtered by the months that contain the requested days, for operators too', async () => {
   type Listed = { data: { id: string; period_start: string; period_end: string }[] };
   await edge.charge();

@@ -1,4 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
+import { validate as isUuid } from 'uuid';
+import { invalidRequest } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
@@ -19,9 +21,16 @@ type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 export const transactionQuery = ({ page, limit, type, usage_event_id: eventId, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
-  usageEventIds: eventId === undefined ? [] : [eventId],
+  usageEventIds: eventId === undefined ? [] : [eventIdOf(eventId)],
   ...readDays(days),
 });
+
+/** Billing takes several ids, and would call the one that it refuses by another name. */
+function eventIdOf(text: string): string {
+  if (isUuid(text)) return text;
+  const param = 'usage_event_id';
+  throw invalidRequest(param, `Invalid value for \`${param}\`: it must be a valid UUID.`, 'invalid_value');
+}
 
 /** The organization's transactions (service.md, Management endpoints). */
 export const transactionRoutes: Routes = (app, { billing }) => {
