@@ -4,6 +4,8 @@ import type { UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead }
 
 /** Bytes that may wait for the client before the upstream is paused. */
 const waitingBytesMax = 256 * 1024;
+/** What each piece takes in memory beside its bytes, which may be few. */
+const bytesPerPiece = 200;
 
 type ExchangeEvent =
   | { kind: 'head'; head: UpstreamHead }
@@ -34,7 +36,7 @@ export class PulledExchange implements UpstreamHandler {
   }
 
   onData(chunk: Uint8Array): void {
-    this.#waitingBytes += chunk.byteLength;
+    this.#waitingBytes += chunk.byteLength + bytesPerPiece;
     if (this.#waitingBytes > waitingBytesMax && !this.#paused) {
       this.#paused = true;
       this.#exchange?.pause();
@@ -88,7 +90,7 @@ export class PulledExchange implements UpstreamHandler {
   take(): ExchangeEvent | undefined {
     const event = this.#events.shift();
     if (event?.kind === 'data') {
-      this.#waitingBytes -= event.chunk.byteLength;
+      this.#waitingBytes -= event.chunk.byteLength + bytesPerPiece;
       if (this.#paused && this.#waitingBytes <= waitingBytesMax / 2) {
         this.#paused = false;
         this.#exchange?.resume();

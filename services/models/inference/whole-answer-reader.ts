@@ -18,6 +18,9 @@ export const isJson = (head: UpstreamHead): boolean => jsonType.test(head.header
 /** The largest answer of words, in bytes. */
 const bytesMaxDefault = 16 * 1024 * 1024;
 
+/** The most pieces that are kept apart: in memory, one of a single byte takes some two hundred. */
+const piecesMax = 1_024;
+
 /** Gathers an answer, and reads it once it is whole. */
 export class WholeAnswerReader implements AnswerReader {
   readonly contentType: string;
@@ -29,7 +32,7 @@ export class WholeAnswerReader implements AnswerReader {
   readonly #bytesExpected: number;
   /** The pieces of a short answer, which usually comes in one buffer. */
   #pieces: Uint8Array[] = [];
-  /** The pieces of a long one. */
+  /** The pieces of a long one, or of one that comes in many. */
   readonly #gathered = new GrowingBuffer();
   #bytes = 0;
 
@@ -59,8 +62,9 @@ export class WholeAnswerReader implements AnswerReader {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > this.#bytesMax) throw upstreamFailed('the answer is larger than any of its operation');
     this.#pieces.push(chunk);
-    if (this.#bytes > gatheredBytesMax) {
-      this.#gathered.reserve(this.#bytesExpected);
+    const isLong = this.#bytes > gatheredBytesMax;
+    if (isLong || this.#pieces.length > piecesMax || this.#gathered.length > 0) {
+      if (isLong) this.#gathered.reserve(this.#bytesExpected);
       for (const piece of this.#pieces) this.#gathered.appendWhole(asBuffer(piece));
       this.#pieces = [];
     }
