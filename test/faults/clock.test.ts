@@ -51,7 +51,7 @@ test.each([hourMs, -hourMs])('a call during which the clock jumps by %i ms took 
   expect(event.latency_ms).toBeLessThanOrEqual(performance.now() - startedMs);
 });
 
-test('a replica whose clock is behind charges a price that applies at once as soon as it hears of it', async () => {
+test('a replica whose clock is behind charges, and lists, a price that applies at once as soon as it hears of it', async () => {
   await bench.renew();
   const behind = new ClockAhead();
   behind.aheadMs = -hourMs;
@@ -68,5 +68,7 @@ test('a replica whose clock is behind charges a price that applies at once as so
   for (const usd of [0.25, 0.5]) {
     await bench.admin('POST', '/prices', { model, per_request_usd: usd });
     await waitFor(async () => (await lastCost()) === usd, { description: `calls to cost ${usd}` });
+    const { json } = await replica.call('GET', `/api/v1/models/${model}`, bench.key.key);
+    expect(json.prices).toMatchObject({ per_request_usd: usd });
   }
 });

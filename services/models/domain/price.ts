@@ -88,7 +88,9 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
   return versions.findLast(({ effectiveFromMs }) => effectiveFromMs <= atMs) ?? null;
 }
 
+export type PriceTimes = Pick<PriceVersion, 'effectiveFromMs' | 'appliesAtOnce'>;
+
 /** The version in force now, by a clock that may differ from the one by which the versions were set. */
-export function priceNow(versions: readonly PriceVersion[], nowMs: number): PriceVersion | null {
+export function priceNow<Version extends PriceTimes>(versions: readonly Version[], nowMs: number): Version | null {
   return versions.findLast(({ appliesAtOnce, effectiveFromMs }) => appliesAtOnce || effectiveFromMs <= nowMs) ?? null;
 }
