@@ -7,7 +7,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { isServing } from '../domain/deployment-health.ts';
-import type { PriceTimes, PriceVersion } from '../domain/price.ts';
+import type { PriceVersion } from '../domain/price.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -162,7 +162,7 @@ export const modelNotFound = (name: string): GatewayError =>
 export const isServiceable = (model: ServedModel): boolean => model.deployments.some(({ status }) => isServing(status));
 
 /** From when a price applies. */
-export const priceTimes = (price: Price): PriceTimes => ({
+export const priceTimes = (price: Price) => ({
   effectiveFromMs: timestampMs(price.effectiveFrom!),
   appliesAtOnce: timestampMs(price.effectiveFrom!) <= timestampMs(price.createdAt!),
 });

@@ -4,7 +4,7 @@ import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#ge
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { isServing } from '../domain/deployment-health.ts';
-import { priceNow } from '../domain/price.ts';
+import { hasBegun } from '../domain/price.ts';
 import { retirementState, sunsetMessage } from '../domain/retirement.ts';
 import { modelNotFound, priceTimes, retirementSchedule } from './catalog.ts';
 
@@ -51,10 +51,9 @@ export function deprecatedModels(snapshot: CatalogSnapshot, name: string, tenant
 /** A model with what its deployments and prices say of it now. A retired one does not serve. */
 function publicModel(entry: CatalogModel, nowMs: number): Model {
   const model = entry.model!;
-  const prices = entry.prices.map((price) => ({ ...priceTimes(price), price }));
   return create(ModelSchema, {
     ...model,
-    price: priceNow(prices, nowMs)?.price,
+    price: entry.prices.findLast((price) => hasBegun(priceTimes(price), nowMs)),
     deployments: entry.deployments.map(({ id, status }) => create(DeploymentSummarySchema, { id, status })),
     isServiceable: !isRetired(model, nowMs) && entry.deployments.some(({ status }) => isServing(status)),
   });

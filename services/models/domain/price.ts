@@ -88,9 +88,13 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
   return versions.findLast(({ effectiveFromMs }) => effectiveFromMs <= atMs) ?? null;
 }
 
-export type PriceTimes = Pick<PriceVersion, 'effectiveFromMs' | 'appliesAtOnce'>;
+type PriceTimes = Pick<PriceVersion, 'effectiveFromMs' | 'appliesAtOnce'>;
 
-/** The version in force now, by a clock that may differ from the one by which the versions were set. */
-export function priceNow<Version extends PriceTimes>(versions: readonly Version[], nowMs: number): Version | null {
-  return versions.findLast(({ appliesAtOnce, effectiveFromMs }) => appliesAtOnce || effectiveFromMs <= nowMs) ?? null;
+/** Whether a version has begun to apply, by a clock that may differ from the one by which it was set. */
+export const hasBegun = ({ appliesAtOnce, effectiveFromMs }: PriceTimes, nowMs: number): boolean =>
+  appliesAtOnce || effectiveFromMs <= nowMs;
+
+/** The version in force now: the last that has begun. */
+export function priceNow(versions: readonly PriceVersion[], nowMs: number): PriceVersion | null {
+  return versions.findLast((version) => hasBegun(version, nowMs)) ?? null;
 }
