@@ -17,7 +17,13 @@ import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
 import { headProblem, newRequestId } from './headers.ts';
-import { answerUnparsable, refuseConnect, refuseExpectation, resetWhatIsCutOff } from './socket-errors.ts';
+import {
+  answerUnparsable,
+  endUnlessRead,
+  refuseConnect,
+  refuseExpectation,
+  resetWhatIsCutOff,
+} from './socket-errors.ts';
 
 /*
  * What Fastify and Node would refuse in shapes of their own gets an answer in the documented shape. A server needs all three of these, and
@@ -52,6 +58,7 @@ export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListe
     .on('checkContinue', askWhenRead)
     .on('checkExpectation', refuseExpectation)
     .on('connect', refuseConnect)
+    .on('timeout', endUnlessRead)
     .on('connection', resetWhatIsCutOff);
 
 /**

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { RequestListener } from 'node:http';
+import type { RequestListener, ServerOptions } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -36,8 +36,9 @@ async function* pieces() {
 /** The server's ends of the connections, in order. */
 let accepted: Socket[];
 
-async function start() {
-  const serverFactory = (handler: RequestListener) => serverOfOwnAnswers(headTimeouts(short), handler);
+async function start(options: ServerOptions = {}) {
+  const serverFactory = (handler: RequestListener) =>
+    serverOfOwnAnswers({ ...headTimeouts(short), ...options }, handler);
   const app = fastify({ serverFactory, clientErrorHandler: answerUnparsable, bodyLimit: long.length });
   attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
@@ -122,6 +123,18 @@ test('a request that came while the process stood still is served, however long 
   client.write(`${head(2)}{}`);
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * short.headMs);
   expect(String((await once(client, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('so is one on a connection that was kept for it, though the time for which it is kept has passed meanwhile', async () => {
+  const keepAliveTimeout = 100;
+  const open = await start({ keepAliveTimeout, keepAliveTimeoutBuffer: 0 });
+  const client = open(`${head(2)}{}`);
+  await once(client, 'data');
+  await immediate();
+  client.write(`${head(2)}{}`);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * keepAliveTimeout);
+  expect(String((await once(client, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+  await once(client, 'close');
 });
 
 test('an upload that is not read meanwhile, as while the disk stalls, is not cut off', async () => {
