@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
 import { inDataDir } from '#shared/start-error.ts';
 import type { EdgeApp } from '../app.ts';
@@ -85,15 +86,23 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   });
 }
 
+/** A form is written in pieces of about this many bytes, as far as they have arrived. */
+const writtenBytes = 64 * 1024;
+
 /** Writes a form to a file while checking it; a refused one leaves no file. */
 async function spool(body: Readable, contentType: string, path: string, file: FileHandle): Promise<Upload> {
   try {
     const scanner = new FormScanner(contentType);
+    const arrived = new GrowingBuffer();
     // The body is not destroyed: the rest of a refused one has to be read anyway.
     for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      scanner.push(chunk);
+      arrived.appendWhole(chunk);
+      // A client may send single bytes, and reading and writing one costs as much as a large piece.
+      if (body.readableLength > 0 && arrived.length < writtenBytes) continue;
+      const bytes = arrived.take();
+      scanner.push(bytes);
       // Waiting for the disk holds back a fast sender.
-      await onDisk(file.appendFile(chunk));
+      await onDisk(file.appendFile(bytes));
     }
     const model = formField(scanner.end(), 'model');
     return { path, contentType, model: model === undefined || model.length > 255 ? null : model };

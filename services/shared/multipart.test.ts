@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { memoryGrowth } from '../../test/support/memory.ts';
 import { audioFileBytesMax, FormScanner, formField } from './multipart.ts';
 
 const contentType = 'multipart/form-data; boundary=XYZ';
@@ -67,6 +68,20 @@ test('a form reads the same byte by byte', () => {
     { name: 'model', fileName: null, content: Buffer.alloc(0) },
   ]);
   expect(scan(body, [...body.keys()])).toEqual(scan(body));
+});
+
+test('a form that comes byte by byte takes hardly more memory than its bytes', async () => {
+  const body = write([{ name: 'prompt', fileName: null, content: Buffer.alloc(300_000, 'x') }]);
+  const boundBytes = 8 * 1024 * 1024;
+  const growthBytes = await memoryGrowth(boundBytes, async () => {
+    const scanner = new FormScanner(contentType);
+    for (const byte of body.subarray(0, -20)) scanner.push(Buffer.from([byte]));
+    // Looked at while the form is unfinished.
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    for (const byte of body.subarray(-20)) scanner.push(Buffer.from([byte]));
+    scanner.end();
+  });
+  expect(growthBytes).toBeLessThan(boundBytes);
 });
 
 describe('what is not a form within limits is refused', () => {

@@ -1,5 +1,6 @@
 import { asBuffer } from './as-buffer.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from './errors.ts';
+import { GrowingBuffer } from './growing-buffer.ts';
 
 /** One part of a form, by its byte positions in the body. */
 export type FormPart = {
@@ -49,7 +50,9 @@ export class FormScanner {
   #pending: Buffer = Buffer.from(lineBreak);
   /** Where `#pending` begins in the body. */
   #offset = -2;
-  #part: (FormPart & { headPieces: Buffer[] }) | null = null;
+  #part: Omit<FormPart, 'head'> | null = null;
+  /** The head of that part, as far as it has come. */
+  readonly #head = new GrowingBuffer();
   #partStart = 0;
   #restBytes = 0;
   readonly parts: FormPart[] = [];
@@ -101,8 +104,7 @@ export class FormScanner {
     this.#takeContent(at - lineBreak.length);
     const end = this.#offset;
     if (this.#part !== null) {
-      const { headPieces, ...part } = this.#part;
-      this.parts.push({ ...part, contentEnd: end, head: Buffer.concat(headPieces) });
+      this.parts.push({ ...this.#part, contentEnd: end, head: this.#head.take() });
       this.#part = null;
     }
     this.#partStart = end;
@@ -152,8 +154,7 @@ export class FormScanner {
         this.#countRest(length);
       }
       const wanted = isFile ? Math.min(length, fileHeadBytes - before) : length;
-      // Copied, since a slice would keep the whole chunk.
-      if (wanted > 0) part.headPieces.push(Buffer.from(this.#pending.subarray(0, wanted)));
+      if (wanted > 0) this.#head.append(this.#pending, 0, wanted);
     }
     this.#skip(length);
   }
@@ -192,8 +193,6 @@ export class FormScanner {
       start: this.#partStart,
       contentStart: this.#offset + lineBreak.length,
       contentEnd: this.#offset + lineBreak.length,
-      head: noBytes,
-      headPieces: [],
     };
     this.#state = 'content';
     return true;
@@ -219,8 +218,6 @@ export function formField(parts: readonly FormPart[], name: string): string | un
 
 export const fileTooLarge = (): GatewayError =>
   tooLarge(`The audio file is larger than 25 MiB (${audioFileBytesMax} bytes).`, 'file');
-
-const noBytes = Buffer.alloc(0);
 
 const malformed = (why: string): GatewayError =>
   invalidRequest(undefined, `The multipart form cannot be read: ${why}.`, 'invalid_form');

@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
+import { open as openFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { fastify } from 'fastify';
 import OpenAI, { toFile } from 'openai';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { EdgeApp } from '../../edge/app.ts';
 import { spooledForms } from '../../edge/http/uploads.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
@@ -421,6 +423,25 @@ describe('limits', () => {
     upload.end(form);
     expect(existsSync((await spooledTo)!)).toBe(false);
     await edge.close();
+  });
+
+  test('an upload that comes in pieces of one byte is not written to disk byte by byte', async () => {
+    const file = await openFile(path);
+    const write = vi.spyOn(Object.getPrototypeOf(file) as typeof file, 'appendFile');
+    await file.close();
+    try {
+      const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
+      const form = `--b\r\ncontent-disposition: form-data; name="prompt"\r\n\r\n${'x'.repeat(20_000)}\r\n--b--\r\n`;
+      upload.flushHeaders();
+      const [socket] = (await once(upload, 'socket')) as [Socket];
+      socket.write([...form].map((character) => `1\r\n${character}\r\n`).join(''));
+      upload.end();
+      expect(((await once(upload, 'response')) as [IncomingMessage])[0].statusCode).toBe(400);
+      expect(write.mock.calls.length).toBeGreaterThan(0);
+      expect(write.mock.calls.length).toBeLessThan(100);
+    } finally {
+      write.mockRestore();
+    }
   });
 
   test('a client that leaves before its transcript arrives aborts the upstream within a second', async () => {

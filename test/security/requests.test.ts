@@ -358,16 +358,23 @@ describe('a name is one line', () => {
   });
 });
 
-test.each(['/api/v1/auth/login', '/v1/chat/completions'])(
+test.each([
+  ['/api/v1/auth/login', 'application/json', (text: string) => JSON.stringify(text)],
+  ['/v1/chat/completions', 'application/json', (text: string) => JSON.stringify(text)],
+  [
+    '/v1/audio/transcriptions',
+    'multipart/form-data; boundary=b',
+    (text: string) => `--b\r\ncontent-disposition: form-data; name="prompt"\r\n\r\n${text}\r\n--b--\r\n`,
+  ],
+])(
   'a body that comes in pieces of one byte takes hardly more memory than one in large pieces: POST %s',
-  async (path) => {
+  async (path, type, bodyOf) => {
     const bytesMax = 16 * 1024 * 1024;
-    const text = JSON.stringify('x'.repeat(200_000));
-    const pieces = [...text].map((character) => `1\r\n${character}\r\n`).join('');
+    const pieces = [...bodyOf('x'.repeat(200_000))].map((character) => `1\r\n${character}\r\n`).join('');
     let answer = '';
     const growthBytes = await memoryGrowth(bytesMax, async () => {
       answer = await raw(
-        `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
+        `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: ${type}\r\n` +
           `transfer-encoding: chunked\r\nconnection: close\r\n\r\n${pieces}0\r\n\r\n`,
       );
     });

@@ -1,4 +1,5 @@
 import { asBuffer } from '#shared/as-buffer.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import {
   type ChatOperation,
   ChoicesReader,
@@ -10,7 +11,6 @@ import {
   objectNames,
 } from './chat-chunk.ts';
 import { ChunkShape, framePrefix, frameSuffix, type Hole, viewOf } from './chunk-shape.ts';
-import { GrowingBuffer } from './growing-buffer.ts';
 import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
 import { applySplices, type Splice } from './splice.ts';

@@ -1,4 +1,4 @@
-import type { GrowingBuffer } from './growing-buffer.ts';
+import type { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { beginWalk, skipString } from './json-walk.ts';
 import { applySplices, type Splice } from './splice.ts';
 

@@ -1,4 +1,4 @@
-import { GrowingBuffer } from './growing-buffer.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 
 /**
  * A frame of an event stream: its lines with the blank line that ends them. The same object is reused for each frame, so it is valid only

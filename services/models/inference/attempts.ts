@@ -1,5 +1,7 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { pathOf } from '#shared/operations.ts';
 import type { CancelListener, Cancellation } from '#shared/rpc/cancellation.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
@@ -209,16 +211,14 @@ export class Attempts implements CancelListener {
   /** As much of an error's body as arrives within its bounds; one that breaks off is good enough for a message. */
   async #errorBody(exchange: PulledExchange): Promise<Buffer> {
     const timer = setTimeout(() => exchange.expire(), errorBodyMsMax);
-    const pieces: Uint8Array[] = [];
-    let bytes = 0;
+    const body = new GrowingBuffer();
     try {
-      while (bytes < errorBytesMax) {
+      while (body.length < errorBytesMax) {
         const event = await exchange.next(this.#signal);
         if (event.kind !== 'data') break;
-        pieces.push(event.chunk);
-        bytes += event.chunk.byteLength;
+        body.appendWhole(asBuffer(event.chunk));
       }
-      return Buffer.concat(pieces, Math.min(bytes, errorBytesMax));
+      return body.take().subarray(0, errorBytesMax);
     } finally {
       clearTimeout(timer);
     }

@@ -1,6 +1,6 @@
 import { asBuffer } from '#shared/as-buffer.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
-import { GrowingBuffer } from '../bytes/growing-buffer.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
 import { gatheredBytesMax } from '../upstream/http1/response-parser.ts';

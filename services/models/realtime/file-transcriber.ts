@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
@@ -118,18 +120,16 @@ function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): Prepare
 }
 
 async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
+  const body = new GrowingBuffer();
   for (;;) {
     const event = await exchange.next(signal);
     if (event.kind === 'data') {
-      bytes += event.chunk.byteLength;
-      if (bytes > answerBytesMax) throw upstreamFault('the transcript is too long');
-      pieces.push(event.chunk);
+      body.appendWhole(asBuffer(event.chunk));
+      if (body.length > answerBytesMax) throw upstreamFault('the transcript is too long');
     } else if (event.kind === 'failed') {
       throw exchangeError(event.failure);
     } else if (event.kind === 'end') {
-      return withoutMark(Buffer.concat(pieces));
+      return withoutMark(body.take());
     }
   }
 }

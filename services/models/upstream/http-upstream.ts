@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { isObject } from '#shared/is-object.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { countOr0 } from '../bytes/reported-usage.ts';
@@ -102,14 +103,12 @@ function redactor(base: URL, { baseUrl, apiKey = '' }: HttpUpstreamOptions): (te
 
 /** The beginning of a body: its pieces up to the one that reaches this many bytes. */
 async function beginningOf(body: AsyncIterable<Buffer>, bytesMin: number): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
+  const beginning = new GrowingBuffer();
   for await (const piece of body) {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes >= bytesMin) break;
+    beginning.appendWhole(piece);
+    if (beginning.length >= bytesMin) break;
   }
-  return Buffer.concat(pieces);
+  return beginning.take();
 }
 
 /** What servers put into `owned_by`, whatever model they run. */
