@@ -56,6 +56,18 @@ describe('usage', () => {
     expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
+  test('usage reported on its own before the words is not the last of them: a stream that broke off pays for each', async () => {
+    const chunks = [
+      { choices: [], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } },
+      ...['two', ' words'].map((content) => ({ choices: [{ index: 0, delta: { content } }] })),
+    ];
+    const body = [...chunks, { error: 'lost' }].map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('');
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(answer)).rejects.toThrow();
+    expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 9, output_tokens: 2 });
+  });
+
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
     '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',

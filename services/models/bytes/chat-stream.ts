@@ -40,7 +40,7 @@ export type ChatStreamEnd = {
   outcome: ChatStreamOutcome;
   /** The last usage that the upstream reported. */
   usage: ReportedUsage | null;
-  /** Whether it came in a chunk of its own, as after the last words; usage beside words may be an interim figure. */
+  /** Whether it came in a chunk of its own after the last words; usage beside words, or before them, may be an interim figure. */
   isUsageFinal: boolean;
   /** The error that the upstream reported, as it wrote it; null: none. */
   said: string | null;
@@ -299,6 +299,7 @@ export class ChatStream {
 
   #takeText(bytes: Buffer, start: number, end: number): void {
     this.deltas += 1;
+    this.#isUsageFinal = false;
     this.textBytes += end - start;
     const length = this.#text.length + end - start;
     if (length <= textBytesMax || length === end - start) this.#text.append(bytes, start, end);
