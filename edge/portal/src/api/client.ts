@@ -9,6 +9,8 @@ type RequestOptions = {
   body?: unknown;
   headers?: Readonly<Record<string, string>>;
   signal?: AbortSignal;
+  /** How long to wait for the answer, in milliseconds, where half a minute is too little. */
+  timeoutMs?: number | undefined;
 };
 
 /** Who is signed in, according to the access token. */
@@ -55,7 +57,7 @@ const refreshAheadMs = 30_000;
  */
 const refreshTimeoutMs = 5_000;
 
-/** The gateway takes less than this for any read or change: the answer is lost, and a browser by itself would wait for minutes. */
+/** The gateway takes less than this for nearly any read or change: the answer is lost, and a browser by itself would wait for minutes. */
 const answerTimeoutMs = 30_000;
 
 export function createApi(): Api {
@@ -219,7 +221,7 @@ export function createApi(): Api {
 
 /** Gives up a request when its caller does, or when no answer comes. */
 function timely(options: RequestOptions): RequestOptions {
-  const timeout = AbortSignal.timeout(answerTimeoutMs);
+  const timeout = AbortSignal.timeout(options.timeoutMs ?? answerTimeoutMs);
   return { ...options, signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]) };
 }
 

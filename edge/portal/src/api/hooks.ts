@@ -107,6 +107,8 @@ type Change = {
   /** The path below `/api/v1`. */
   path: string;
   body?: unknown;
+  /** How long its answer may take, in milliseconds, if longer than usual. */
+  timeoutMs?: number;
 };
 
 /**
@@ -145,12 +147,12 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
     });
   };
   const mutation = useMutation<Answer, ApiError, Change>({
-    mutationFn: ({ method, path, body }) => {
-      if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body });
+    mutationFn: ({ method, path, body, timeoutMs }) => {
+      if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body, timeoutMs });
       idempotencyKey.current ??= api.onTheirWay.get(path) ?? randomKey();
       api.onTheirWay.set(path, idempotencyKey.current);
       const headers = { 'idempotency-key': idempotencyKey.current };
-      return api.request<Answer>(`/api/v1${path}`, { method, body, headers }).catch((error: unknown) => {
+      return api.request<Answer>(`/api/v1${path}`, { method, body, headers, timeoutMs }).catch((error: unknown) => {
         throw isReused(error) ? carriedOut(error) : error;
       });
     },

@@ -17,6 +17,8 @@ type SigningKeys = Static<typeof signingKeysSchema>;
 type SigningKey = SigningKeys['data'][number];
 
 const path = '/admin/signing-keys';
+/** The gateway gives up a little earlier by itself. */
+const endingTimeoutMs = 100_000;
 
 /** The keys that sign session tokens, and how to replace the current one. */
 export function SigningKeys() {
@@ -94,7 +96,9 @@ function CompromisedDialog({ onClose }: { onClose: () => void }) {
       act="End all sessions"
       pending={end.pending}
       error={end.error}
-      onAct={() => end.run({ method: 'POST', path: `${path}/rotate`, body: { compromised: true } })}
+      onAct={() =>
+        end.run({ method: 'POST', path: `${path}/rotate`, body: { compromised: true }, timeoutMs: endingTimeoutMs })
+      }
       onClose={onClose}
     />
   );
