@@ -3,7 +3,7 @@ import { statusOf } from '#shared/error-table.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
-import { ResultRoom } from './guards/result-room.ts';
+import { ResultRoom, refuseLargeAnswers } from './guards/result-room.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { allowAllOrigins, answerPreflights } from './http/cors.ts';
@@ -52,6 +52,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     done(beginAnswer(request, reply));
   });
   shedUpgrades(app, { shedder, metrics });
+  const resultRoom = new ResultRoom(deps.bodiesBytesMax);
+  refuseLargeAnswers(app, { resultRoom, metrics });
   app.addHook('onSend', (request, reply, _payload, done) => {
     metrics.request(routeLabel(request), reply.statusCode, deps.clock.monotonic() - request.startedMs);
     done();
@@ -66,6 +68,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   refuseEncodedBodies(app);
   shedBodies(app, { shedder, metrics });
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(deps.bodiesBytesMax), bodyRoom: shedder });
+  await registerRoutes(app, { ...deps, metrics, resultRoom, bodyRoom: shedder });
   return app;
 }
