@@ -12,7 +12,8 @@ const userShare = 1 / 4;
 
 /**
  * The memory that large job results, and other large answers to GET requests, may take while they are read and delivered; the short request
- * for one does not show how much that is. A result that would be the only one always has room, however large; the only one of its user has room if the memory as a whole does.
+ * for one does not show how much that is. A result that would be the only one always has room, however large; the only one of its user has
+ * room if the memory as a whole does.
  */
 export class ResultRoom {
   readonly #bytesMax: number;
