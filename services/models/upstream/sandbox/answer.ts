@@ -27,10 +27,8 @@ const wholeAnswer = (status: number, contentType: string, body: Uint8Array): Ans
 });
 
 /** A JSON body with status 200. */
-export const jsonAnswer = (value: unknown): Answer => jsonTextAnswer(JSON.stringify(value));
-
-/** The same of one that is written already. */
-export const jsonTextAnswer = (json: string): Answer => wholeAnswer(200, 'application/json', Buffer.from(json));
+export const jsonAnswer = (value: unknown): Answer =>
+  wholeAnswer(200, 'application/json', Buffer.from(JSON.stringify(value)));
 
 /** A body of plain text. */
 export const textAnswer = (contentType: string, text: string): Answer =>

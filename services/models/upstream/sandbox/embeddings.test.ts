@@ -1,7 +1,8 @@
 import { countTokens, encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askJson } from './fixtures/test-exchange.ts';
+import { memoryGrowth } from '../../../../test/support/memory.ts';
+import { askJson, sandbox, start } from './fixtures/test-exchange.ts';
 
 const embed = (fields: object, status?: number) =>
   askJson(Operation.EMBEDDINGS, { model: 'sandbox-embed', ...fields }, status);
@@ -89,4 +90,22 @@ test('more than 300,000 tokens in one request are a 400', async () => {
 
 test('more than 2,048 inputs are a 400', async () => {
   expect((await embed({ input: new Array(2_049).fill('x') }, 400)).error.param).toBe('input');
+});
+
+test('an answer that nobody takes is not made: a short request for a long one holds little memory', async () => {
+  const boundBytes = 8 * 1024 * 1024;
+  const paused = Promise.withResolvers<void>();
+  const body = { model: 'sandbox-embed', encoding_format: 'base64', input: Array(2_048).fill('hello') };
+  const growthBytes = await memoryGrowth(boundBytes, async () => {
+    const { exchange } = start(sandbox, Operation.EMBEDDINGS, body, {
+      onChunk(running) {
+        running.pause();
+        paused.resolve();
+      },
+    });
+    await paused.promise;
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    exchange.abort();
+  });
+  expect(growthBytes).toBeLessThan(boundBytes);
 });

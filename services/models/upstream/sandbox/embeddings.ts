@@ -1,6 +1,6 @@
 import { inTurns } from '#shared/in-turns.ts';
 import type { Tokenizer } from '../../bytes/tokens.ts';
-import { type Answer, jsonTextAnswer, Refusal } from './answer.ts';
+import { type Answer, Refusal, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
 import { integerField, wordField } from './fields.ts';
 import { hashText, mixHash } from './hash.ts';
@@ -14,7 +14,7 @@ const dimensionsMax = 1536;
 const inputsMax = 2_048;
 const requestTokensMax = 300_000;
 
-/** A turn of the event loop: each may take five milliseconds to count when it is as long as the window, and a tenth to embed. */
+/** A turn of the event loop: each may take five milliseconds to count when it is as long as the window. */
 const inputsPerTurn = 4;
 
 /** POST /embeddings. */
@@ -23,24 +23,31 @@ export async function embeddings({ json, model, tokens }: Call): Promise<Answer>
   const dimensions = integerField(json, 'dimensions', dimensionsMin, dimensionsMax) ?? dimensionsDefault;
   const inputs = readInputs(json.input ?? null, 'input', inputsMax, tokens);
   let total = 0;
-  const data: string[] = [];
   for await (const slice of inTurns(inputs, inputsPerTurn)) {
     for (const input of slice) {
-      const counted = await countInput(input, tokens, model.contextWindowTokens);
-      total += counted;
+      total += await countInput(input, tokens, model.contextWindowTokens);
       if (total > requestTokensMax) {
         throw new Refusal(`Requested more than ${requestTokensMax} tokens per request.`, {
           param: 'input',
           code: 'max_tokens_per_request',
         });
       }
-      const vector = embed(input.text, dimensions);
-      const embedding = format === 'base64' ? base64Of(vector) : vector;
-      data.push(JSON.stringify({ object: 'embedding', index: data.length, embedding }));
     }
   }
   const tail = JSON.stringify({ model: model.id, usage: { prompt_tokens: total, total_tokens: total } });
-  return jsonTextAnswer(`{"object":"list","data":[${data.join(',')}],${tail.slice(1)}`);
+  // A few kilobytes of inputs make up to 60 MB, which would be held for as long as the exchange is paused.
+  return streamAnswer('application/json', pieces());
+
+  function* pieces(): Generator<Uint8Array> {
+    let before = '{"object":"list","data":[';
+    for (const [index, { text }] of inputs.entries()) {
+      const vector = embed(text, dimensions);
+      const embedding = format === 'base64' ? base64Of(vector) : vector;
+      yield Buffer.from(before + JSON.stringify({ object: 'embedding', index, embedding }));
+      before = ',';
+    }
+    yield Buffer.from(`],${tail.slice(1)}`);
+  }
 }
 
 async function countInput(input: Input, tokens: Tokenizer, windowTokens: number): Promise<number> {
