@@ -227,7 +227,7 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   await page.goto(`${portal.url}/billing`);
   const lots = page.getByRole('table', { name: 'Credit lots' });
   await lots.getByRole('row').filter({ hasText: 'promotion' }).getByText('$25.00').first().waitFor();
-  await lots.getByRole('row').filter({ hasText: 'purchase' }).getByText('Never').waitFor();
+  await lots.getByRole('row').filter({ hasText: 'purchase' }).getByText('Never').first().waitFor();
   await page.getByText(/of \$500\.00/).waitFor();
   await page.getByText('Developer', { exact: true }).waitFor();
   await page.getByLabel('Code').fill('nonsense');
