@@ -21,8 +21,11 @@ export type PostgresPair = AsyncDisposable & {
   url: DatabaseUrl;
   /** From now on the standby receives nothing, and commits do not wait for it. */
   cutOffStandby(): Promise<void>;
-  /** Kills the primary as a power cut would, makes the standby the primary and redirects the address to it. */
-  failOver(): Promise<void>;
+  /**
+   * Kills the primary as a power cut would, redirects the address to the standby and makes that the primary: like a name that moves first, so
+   * that returning clients find a standby until `hasMetStandby`, by default until one of them is connected.
+   */
+  failOver(hasMetStandby?: () => boolean): Promise<void>;
 };
 
 /** Starts both. A commit is answered only when the standby has it too. */
@@ -69,12 +72,11 @@ export async function startPostgresPair(): Promise<PostgresPair> {
       await rowsOf(primary.url, `alter system set synchronous_standby_names = ''`);
       await rowsOf(primary.url, 'select pg_reload_conf()');
     },
-    async failOver() {
+    async failOver(hasMetStandby = () => address.connections > 0) {
       await primary.kill();
       address.moveTo(socketOf(openDataFolder(folders.standby).home));
       address.resetAll();
-      // Like a name that moves first: for a moment, returning clients find a standby.
-      await waitFor(() => address.connections > 0, { description: 'somebody to come back' });
+      await waitFor(hasMetStandby, { description: 'somebody to come back' });
       await rowsOf(standby.url, 'select pg_promote()');
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
