@@ -90,9 +90,6 @@ export function toGatewayError(thrown: unknown): GatewayError {
         ErrorReason.UNSUPPORTED_CONTENT_TYPE,
         'This Content-Type is not supported here. Send audio files as `multipart/form-data` and everything else as `application/json`.',
       );
-    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
-    case 'FST_ERR_CTP_INVALID_JSON_BODY':
-      return invalidRequest(undefined, 'The request body is not valid JSON.');
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return gatewayError(ErrorReason.UNKNOWN_URL, 'Unknown request URL: its path is too long.');
     case 'FST_ERR_BAD_URL':

@@ -16,6 +16,8 @@ export function createHealthServer(deps: {
     serverFactory: (handler) => serverOfOwnAnswers({}, handler),
   });
   app.addHook('onRequest', (request, reply, done) => done(beginAnswer(request, reply)));
+  // Without a parser no body is read: the answer that there is nothing to send it to comes first.
+  app.removeAllContentTypeParsers();
   installErrors(app);
   // Its answers are simple, so no serializer needs to be compiled for them.
   app.setSerializerCompiler(() => JSON.stringify);

@@ -208,6 +208,8 @@ test('a process without an edge answers bad requests as an edge does', async () 
   try {
     for (const request of [
       'GET /nothing HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
+      'POST /nothing HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 1\r\n\r\n{',
+      'POST /nothing HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-type: text/css\r\ncontent-length: 1\r\n\r\n{',
       'PUT /metrics HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
       'GET /%zz HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
       'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n',
