@@ -76,11 +76,11 @@ export class Funds {
     return { debits, paygNanoUsd: left };
   }
 
-  /** Takes an amount, or as much of it as there is, from lots only. */
-  drawLots(amountNanoUsd: bigint): LedgerEntry[] {
+  /** Takes an amount, or as much of it as there is, from lots only: from a certain one first, if it is given. */
+  drawLots(amountNanoUsd: bigint, firstId: string | null = null): LedgerEntry[] {
     const debits: LedgerEntry[] = [];
     let left = amountNanoUsd;
-    for (const lot of this.#lots) {
+    for (const lot of this.#lots.toSorted((a, b) => Number(b.id === firstId) - Number(a.id === firstId))) {
       const debit = { account: accountOfLot(lot.source), itemId: lot.id };
       left -= this.#take('remainingNanoUsd', lot, debit, left, debits);
     }

@@ -18,7 +18,7 @@ export const accountNumbers = {
   expiredCredit: 6,
   /** Usage beyond all credit that is not on a finalized invoice yet. */
   paygAccrual: 7,
-  /** What came from outside: payments and agreed commitments. */
+  /** What came from outside, payments and agreed commitments, less what went back there. */
   funding: 8,
   /** What was given away. */
   grantedCredit: 9,

@@ -16,6 +16,20 @@ export type PaymentEvent = {
   } | null;
   /** Money that came in but that Billing cannot book: in another currency, too much, or for what is no id of an organization. Null: none. */
   unbooked: { paymentId: string | null; tenantId: string; amount: number; currency: unknown } | null;
+  /** Money that went back to the payer. Null: none. */
+  returned: PaymentReturn | null;
+};
+
+/** Money of a payment that went back to its payer, or came in again after it had gone back. */
+export type PaymentReturn = {
+  /** The provider's id of the refund or dispute, the same in each event about it. */
+  id: string;
+  /** The provider's id of the payment. */
+  paymentId: string;
+  amountNanoUsd: NanoUsd;
+  description: string;
+  /** The money came in again, and stays: the refund failed, or the dispute was won. */
+  isUndone: boolean;
 };
 
 /** Reads webhooks of one payment provider. */

@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { nanoUsdPerCent } from '#shared/money.ts';
 import { isStorableText } from '#shared/safe-text.ts';
-import type { PaymentEvent, PaymentProvider } from './provider.ts';
+import type { PaymentEvent, PaymentProvider, PaymentReturn } from './provider.ts';
 
 /** How old a signature may be; Stripe's own libraries accept the same. */
 const toleranceMs = 300_000;
@@ -14,6 +14,27 @@ const paidSessions: ReadonlySet<unknown> = new Set([
   'checkout.session.async_payment_succeeded',
 ]);
 
+/** Whether events of a type about a dispute tell of money that came in again. */
+const isReinstated: ReadonlyMap<string, boolean> = new Map([
+  ['charge.dispute.funds_withdrawn', false],
+  ['charge.dispute.funds_reinstated', true],
+]);
+const refundEvents: ReadonlySet<string> = new Set([
+  'refund.created',
+  'refund.updated',
+  'refund.failed',
+  // What Stripe sent before there were the others.
+  'charge.refund.updated',
+]);
+/** Whether the payer does not get a refund with a status. It leaves the account of whoever refunds when it is made. */
+const isFailed: ReadonlyMap<unknown, boolean> = new Map([
+  ['pending', false],
+  ['requires_action', false],
+  ['succeeded', false],
+  ['failed', true],
+  ['canceled', true],
+]);
+
 type StripeObject = {
   id?: unknown;
   currency?: unknown;
@@ -21,6 +42,7 @@ type StripeObject = {
   amount_received?: unknown;
   amount_total?: unknown;
   payment_status?: unknown;
+  status?: unknown;
   payment_intent?: unknown;
   metadata?: { tenant_id?: unknown; invoice_id?: unknown };
 };
@@ -30,14 +52,14 @@ type StripeObject = {
  * or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice named there (`invoice_id`)
  * if it covers its total; since that has nine decimals, payments should be requested for it rounded up to whole cents. A session that is
  * paid later (bank debits) completes unpaid, and another event reports the payment. Stripe reports one payment both by its session and by
- * its intent, whose id is in the session.
+ * its intent, whose id is in the session. Refunds, and disputes when they move money, name that intent too.
  */
 export const stripeProvider = (secret: string): PaymentProvider => ({
   async read(payload, signature, now) {
     const signedAtMs = signatureTimeMs(payload, signature, secret);
     if (Math.abs((await now()) - signedAtMs) > toleranceMs) throw refused('The signature of the webhook is too old.');
     const event = parse(payload);
-    return { id: event.id, ...paymentIn(event.type, event.object) };
+    return { id: event.id, ...paymentIn(event.type, event.object), returned: returnIn(event.type, event.object) };
   },
 });
 
@@ -86,6 +108,15 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
   return { payment, unbooked: null };
 }
 
+function returnIn(type: string, object: StripeObject): PaymentReturn | null {
+  const { id, payment_intent: paymentId, currency, amount } = object;
+  const isUndone = refundEvents.has(type) ? isFailed.get(object.status) : isReinstated.get(type);
+  // Payments in other currencies are not booked, nor is what goes back of them.
+  if (isUndone === undefined || currency !== 'usd' || !isId(id) || !isId(paymentId) || !isAmount(amount)) return null;
+  const description = `${refundEvents.has(type) ? 'Refund' : 'Dispute'} ${id.slice(0, 200)}`;
+  return { id, paymentId, amountNanoUsd: BigInt(amount) * nanoUsdPerCent, description, isUndone };
+}
+
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= 255 && isStorableText(value);
 
@@ -97,7 +128,9 @@ function amountOf(type: string, object: StripeObject): number | null {
       : paidSessions.has(type) && object.payment_status === 'paid'
         ? object.amount_total
         : null;
-  return typeof amount === 'number' && Number.isSafeInteger(amount) && amount > 0 ? amount : null;
+  return isAmount(amount) ? amount : null;
 }
+
+const isAmount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) > 0;
 
 const refused = (text: string): GatewayError => invalidRequest(undefined, text, 'invalid_webhook');

@@ -3,22 +3,17 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
-import { amountMax, usdJson, usdText } from '#shared/money.ts';
+import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { larger } from '../domain/amounts.ts';
-import { postingDefaults } from '../domain/ledger.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit } from '../ledger/credit.ts';
-import { lockFunds, saveFunds } from '../ledger/funds.ts';
-import { giveDueCredit } from '../ledger/monthly-credit.ts';
-import { post } from '../ledger/post.ts';
+import { takeCredit } from '../ledger/take-credit.ts';
 
 export const postAdjustment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'postAdjustment'> =>
@@ -38,7 +33,12 @@ export const postAdjustment =
         const id =
           amountNanoUsd > 0n
             ? await give(sql, account, adjustment, nowMs)
-            : await take(sql, account, adjustment, allowNegativeBalance, nowMs);
+            : await takeCredit(
+                sql,
+                account,
+                { ...adjustment, amountNanoUsd: -amountNanoUsd, allowNegativeBalance },
+                nowMs,
+              );
         await recordAuditEvent(sql, {
           caller,
           occurredAtMs: nowMs,
@@ -62,37 +62,4 @@ async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: n
   const credit = { ...adjustment, source: LotSource.ADJUSTMENT, type: TransactionType.ADJUSTMENT, expiresAtMs: null };
   const { posted } = await giveCredit(sql, account, credit, nowMs);
   return posted.id;
-}
-
-/** Takes credit back in the order in which usage would draw it. What there is not is owed, if that is allowed. */
-async function take(
-  sql: Sql,
-  account: Account,
-  adjustment: Adjustment,
-  allowNegativeBalance: boolean,
-  nowMs: number,
-): Promise<string> {
-  await giveDueCredit(sql, [account], nowMs);
-  const funds = await lockFunds(sql, [account.tenantId], nowMs);
-  const own = funds.get(account.tenantId)!;
-  const owedNanoUsd = larger(-adjustment.amountNanoUsd - own.creditNanoUsd, 0n);
-  if (owedNanoUsd > 0n && !allowNegativeBalance) {
-    const left = `The organization has only ${usdText(own.creditNanoUsd)} USD of credit left, less than this would take.`;
-    throw gatewayError(ErrorReason.CONFLICT, `${left} Allow a negative balance, and it owes the rest.`);
-  }
-  if (account.balances.overdraft + owedNanoUsd > amountMax)
-    throw gatewayError(ErrorReason.CONFLICT, 'The account of the organization cannot be that far below zero.');
-  const posting = {
-    ...postingDefaults,
-    ...adjustment,
-    type: TransactionType.ADJUSTMENT,
-    entries: [
-      ...own.drawLots(-adjustment.amountNanoUsd),
-      ...(owedNanoUsd > 0n ? [{ account: 'overdraft' as const, itemId: null, amountNanoUsd: owedNanoUsd }] : []),
-      { account: 'grantedCredit' as const, itemId: null, amountNanoUsd: adjustment.amountNanoUsd },
-    ],
-  };
-  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
-  await saveFunds(sql, funds);
-  return posted!.id;
 }

@@ -8,6 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
+import { noteReturn, settleReturns, takeTurnOfPayment } from '../ledger/payment-returns.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
@@ -51,13 +52,23 @@ export const receivePaymentEvent =
         );
         metrics.paymentUnbooked();
       }
+      if (event.returned !== null) {
+        const { paymentId } = event.returned;
+        await takeTurnOfPayment(sql, name, paymentId);
+        await noteReturn(sql, name, event.returned, nowMs);
+        return { duplicate: false, transactionId: (await settleReturns(sql, name, paymentId, nowMs)) ?? '' };
+      }
       if (event.payment === null) return { duplicate: false, transactionId: '' };
+      const { id: paymentId } = event.payment;
+      if (paymentId !== null) await takeTurnOfPayment(sql, name, paymentId);
       const account = await lockAccount(sql, event.payment.tenantId);
       const transactionId = await book(sql, account, event.payment, nowMs);
       await sql.query({
         text: 'update payment_events set transaction_id = $3 where provider = $1 and event_id = $2',
         values: [name, event.id, transactionId],
       });
+      // What went back of it may have been told first.
+      if (paymentId !== null) await settleReturns(sql, name, paymentId, nowMs);
       return { duplicate: false, transactionId };
     });
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');

@@ -51,6 +51,10 @@ export const act = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: kind('pay', { pick, by: fc.constantFrom('operator', 'cents short', 'cents', 'more') }) },
+  {
+    weight: 2,
+    arbitrary: kind('payback', { pick, cents: fc.integer({ min: 1, max: 3_000 }), isUndone: fc.boolean() }),
+  },
   { weight: 1, arbitrary: kind('void', { pick }) },
   { weight: 1, arbitrary: kind('cap', { limit: optional(amount) }) },
   { weight: 1, arbitrary: kind('limit', { limit: optional(amount) }) },

@@ -15,7 +15,7 @@ import { finalizeInvoices } from '../../../services/billing/workers/finalize-inv
 import { grantMonthlyCredit } from '../../../services/billing/workers/grant-monthly-credit.ts';
 import { asService, startTestUsage, type TestUsage } from '../../../services/usage/fixtures/test-usage.ts';
 import type { Act, CallFields } from './acts.ts';
-import { BillingModel, costOf, dayOf, type ModelCall, monthOf, nextMonth, sum } from './model.ts';
+import { BillingModel, costOf, dayOf, type ModelCall, type ModelLot, monthOf, nextMonth, sum } from './model.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -39,6 +39,7 @@ export async function startHistory(start: string): Promise<History> {
 /** One organization, both in the product, behind REST, and in the model. */
 class History {
   readonly #calls: ModelCall['id'][] = [];
+  readonly #payments: { id: string; lot: ModelLot | null }[] = [];
   readonly #users: readonly string[];
   readonly edge: BillingEdge;
   readonly usage: TestUsage;
@@ -75,7 +76,8 @@ class History {
         const expiresMs = act.hours === null ? null : wholeSecond(model.nowMs) + act.hours * hourMs;
         const body = { amount_usd: usd(act.amount), source, expires_at: iso(expiresMs) };
         await this.#twice(`${organization}/credits`, body);
-        return model.give(source, act.amount, expiresMs, act.bought ? 'purchase' : 'grant');
+        model.give(source, act.amount, expiresMs, act.bought ? 'purchase' : 'grant');
+        return;
       }
       case 'coupon': {
         const coupon = { amount_usd: usd(act.amount), credit_lifetime_days: act.days };
@@ -137,6 +139,8 @@ class History {
       }
       case 'pay':
         return this.#pay(act.pick, act.by, organization);
+      case 'payback':
+        return this.#payBack(act);
       case 'void': {
         const invoice = await this.#pickInvoice(act.pick);
         if (invoice === null) return;
@@ -341,14 +345,32 @@ class History {
     const total = Number((subtotal - credits + 9_999_999n) / 10_000_000n);
     const cents = Math.max(by === 'cents' ? total : by === 'more' ? total + 123 : total - 1, 1);
     const metadata = { tenant_id: edge.tenantId, invoice_id: invoice.id };
-    const object = { id: `pi_${uuidv7()}`, currency: 'usd', amount_received: cents, metadata };
-    const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type: 'payment_intent.succeeded', data: { object } });
+    const id = `pi_${uuidv7()}`;
+    await this.#tell('payment_intent.succeeded', { id, amount_received: cents, metadata });
+    this.#payments.push({ id, lot: model.receive(invoice.month, BigInt(cents) * 10_000_000n) });
+  }
+
+  /** Money goes back to whoever paid, and may come in again. */
+  async #payBack({ pick, cents, isUndone }: { pick: number; cents: number; isUndone: boolean }): Promise<void> {
+    const payment = this.#payments[pick % this.#payments.length];
+    if (payment === undefined) return;
+    const amount = BigInt(cents) * 10_000_000n;
+    const refund = { id: `re_${uuidv7()}`, payment_intent: payment.id, amount: cents };
+    await this.#tell('refund.created', { ...refund, status: 'pending' });
+    this.model.take(amount, true, payment.lot);
+    if (!isUndone) return;
+    await this.#tell('refund.failed', { ...refund, status: 'failed' });
+    this.model.give('purchase', amount, null, 'adjustment');
+  }
+
+  /** An event of the payment provider, which it repeats. */
+  async #tell(type: string, object: object): Promise<void> {
+    const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type, data: { object: { currency: 'usd', ...object } } });
     for (const duplicate of [false, true]) {
-      const headers = { 'stripe-signature': paymentSignature(payload, Math.floor(model.nowMs / 1_000)) };
+      const headers = { 'stripe-signature': paymentSignature(payload, Math.floor(this.model.nowMs / 1_000)) };
       const answer = await this.#call('POST', '/webhooks/payments', '', payload, headers);
-      expect(answer.json).toEqual({ received: true, duplicate });
+      expect(answer.json, answer.text).toEqual({ received: true, duplicate });
     }
-    model.receive(invoice.month, BigInt(cents) * 10_000_000n);
   }
 
   async #limit(path: string, limit: bigint | null): Promise<void> {

@@ -48,23 +48,24 @@ export class BillingModel {
     }
   }
 
-  /** `startsMs`: the credit does not exist for calls made before this, however late they are charged. */
-  give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): void {
+  /** `startsMs`: the credit does not exist for calls made before this, however late they are charged. Returns the lot that holds it. */
+  give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): ModelLot {
     const left = amount > this.owed ? amount - this.owed : 0n;
     this.owed -= amount - left;
     const began = this.lots.find((lot) => source === 'adjustment' && lot.source === source && lot.left > 0n);
-    if (began === undefined) {
-      this.lots.push({ source, granted: amount, left, expired: 0n, startsMs, expiresMs });
-    } else {
-      began.granted += amount;
-      began.left += left;
-    }
+    const lot = began ?? { source, granted: 0n, left: 0n, expired: 0n, startsMs, expiresMs };
+    if (began === undefined) this.lots.push(lot);
+    lot.granted += amount;
+    lot.left += left;
     this.#note(type, amount, null);
+    return lot;
   }
 
-  take(amount: bigint, mayOwe: boolean): boolean {
+  /** `first`: the lot that is drawn before the others. */
+  take(amount: bigint, mayOwe: boolean, first: ModelLot | null = null): boolean {
     if (sum(this.wallet.map(({ left }) => left)) < amount && !mayOwe) return false;
-    this.owed += this.#draw(amount, this.wallet);
+    const isFirst = (lot: ModelLot) => lot === first;
+    this.owed += this.#draw(amount, [...this.wallet.filter(isFirst), ...this.wallet.filter((lot) => !isFirst(lot))]);
     this.#note('adjustment', -amount, null);
     return true;
   }
@@ -115,14 +116,18 @@ export class BillingModel {
     return true;
   }
 
-  /** Money came in for an invoice: any excess over its total becomes credit, and so does a payment that does not cover it. */
-  receive(month: string, amount: bigint): void {
+  /**
+   * Money came in for an invoice: any excess over its total becomes credit, and so does a payment that does not cover it. Returns the lot of
+   * a payment that only bought credit.
+   */
+  receive(month: string, amount: bigint): ModelLot | null {
     const invoice = this.invoices.get(month)!;
     const total = invoice.subtotal - invoice.credits;
     const covers = invoice.status === 'finalized' && !invoice.isPaid && amount >= total;
     if (covers) this.#settle(month, invoice);
     const rest = covers ? amount - total : amount;
-    if (rest > 0n) this.give('purchase', rest, null, 'purchase');
+    const lot = rest > 0n ? this.give('purchase', rest, null, 'purchase') : null;
+    return covers ? null : lot;
   }
 
   void(month: string): boolean {
@@ -195,7 +200,7 @@ export class BillingModel {
   }
 }
 
-type ModelLot = {
+export type ModelLot = {
   source: 'purchase' | 'promotion' | 'coupon' | 'adjustment';
   granted: bigint;
   left: bigint;

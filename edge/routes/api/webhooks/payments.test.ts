@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
-import { paymentSignature } from '../../../../services/billing/fixtures/test-billing.ts';
+import { paymentSignature, sound } from '../../../../services/billing/fixtures/test-billing.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -172,4 +172,113 @@ test('a payment is booked once, though both its checkout session and its payment
   expect(await balance()).toBe(21);
   await session(4, 'async_payment_succeeded');
   expect(await balance()).toBe(28);
+});
+
+/** A refund of an earlier payment, as the provider reports it. */
+const refund = (event: string, of: string, cents: number, status = 'succeeded', type = 'refund.created') =>
+  JSON.stringify({
+    id: event,
+    type,
+    data: { object: { id: `re_${of}`, payment_intent: `pi_${of}`, currency: 'usd', amount: cents, status } },
+  });
+const dispute = (event: string, of: string, cents: number, funds: 'withdrawn' | 'reinstated') =>
+  JSON.stringify({
+    id: event,
+    type: `charge.dispute.funds_${funds}`,
+    data: { object: { id: `du_${of}`, payment_intent: `pi_${of}`, currency: 'usd', amount: cents, status: 'lost' } },
+  });
+const movements = async () =>
+  (
+    (await edge.call('GET', '/billing/documents/transactions', 'owner')).json as {
+      data: { type: string; amount_usd: number; description: string }[];
+    }
+  ).data.map(({ type, amount_usd, description }) => [type, amount_usd, description]);
+
+test('a refund takes back the credit that its payment bought, once, whichever of its events tell of it and however often', async () => {
+  await receive(payment('evt_1', 5_000));
+  const told = [
+    refund('evt_2', 'evt_1', 2_000, 'pending'),
+    refund('evt_3', 'evt_1', 2_000, 'succeeded', 'refund.updated'),
+  ];
+  for (const event of [...told, ...told]) expect((await receive(event)).status).toBe(200);
+  await Promise.all(
+    [...told, refund('evt_4', 'evt_1', 2_000, 'succeeded', 'charge.refund.updated')].map((event) => receive(event)),
+  );
+  expect(await movements()).toEqual([
+    ['adjustment', -20, 'Refund re_evt_1'],
+    ['purchase', 50, 'Payment pi_evt_1'],
+  ]);
+});
+
+test('a refund that fails is given again, though its failure is told first or at the same time', async () => {
+  await receive(payment('evt_1', 5_000));
+  await receive(payment('evt_2', 700));
+  await receive(payment('evt_3', 300));
+  const made = (of: string) => refund(`evt_made_${of}`, of, 200, 'pending');
+  const failed = (of: string) => refund(`evt_failed_${of}`, of, 200, 'failed', 'refund.failed');
+  await receive(made('evt_1'));
+  expect(await balance()).toBe(58);
+  for (const event of [failed('evt_1'), failed('evt_2'), made('evt_2')]) await receive(event);
+  expect(await balance()).toBe(60);
+  await Promise.all([made('evt_3'), failed('evt_3'), made('evt_3'), failed('evt_3')].map((event) => receive(event)));
+  expect(await balance()).toBe(60);
+  await sound(edge.billing);
+});
+
+test('a dispute takes the money with the credit that it bought, below zero where that is spent, and gives it again when it is won', async () => {
+  await receive(payment('evt_1', 1_000));
+  const organization = `/admin/organizations/${edge.tenantId}`;
+  const deducted = { amount_usd: -4, description: 'spent' };
+  expect((await edge.call('POST', `${organization}/adjustments`, 'operator', deducted)).status).toBe(201);
+  await receive(dispute('evt_2', 'evt_1', 1_000, 'withdrawn'));
+  expect(await balance()).toBe(-4);
+  await receive(dispute('evt_3', 'evt_1', 1_000, 'reinstated'));
+  expect(await balance()).toBe(6);
+  expect((await movements()).slice(0, 2)).toEqual([
+    ['adjustment', 10, 'Dispute du_evt_1, given again'],
+    ['adjustment', -10, 'Dispute du_evt_1'],
+  ]);
+  await sound(edge.billing);
+});
+
+test('a refund takes the credit of its own payment before gifts that usage would draw first', async () => {
+  await receive(payment('evt_1', 1_000));
+  const gift = { amount_usd: 5, source: 'promotion', expires_at: null };
+  expect((await edge.call('POST', `/admin/organizations/${edge.tenantId}/credits`, 'operator', gift)).status).toBe(201);
+  await receive(refund('evt_2', 'evt_1', 1_000));
+  const { lots } = (await edge.call('GET', '/billing/wallet', 'owner')).json as {
+    lots: { source: string; remaining_usd: number }[];
+  };
+  expect(lots.map(({ source, remaining_usd }) => [source, remaining_usd])).toEqual([['promotion', 5]]);
+});
+
+test('a refund that is told before its payment takes the credit back as soon as there is some, also if both come at once', async () => {
+  await receive(refund('evt_2', 'evt_1', 300));
+  expect(await balance()).toBe(0);
+  await receive(payment('evt_1', 1_000));
+  expect(await balance()).toBe(7);
+  for (let n = 0; n < 10; n += 1) {
+    await Promise.all([
+      receive(payment(`evt_at_once_${n}`, 100)),
+      receive(refund(`evt_back_${n}`, `evt_at_once_${n}`, 100)),
+    ]);
+  }
+  expect(await balance()).toBe(7);
+});
+
+test('refunds of payments for something else, without an amount, or in another currency, are accepted and change nothing', async () => {
+  await receive(payment('evt_1', 1_000));
+  const own = refund('evt_2', 'evt_1', 300);
+  const odd = [
+    refund('evt_3', 'of the shop', 300),
+    own.replace('"amount":300', '"amount":0'),
+    own.replace('"usd"', '"jpy"'),
+    own.replace('"pi_evt_1"', 'null'),
+    own.replace('"succeeded"', '7'),
+    own.replace('"re_evt_1"', 'null'),
+  ];
+  for (const [index, event] of odd.entries()) {
+    expect((await receive(event.replace('evt_2', `evt_odd_${index}`))).status).toBe(200);
+  }
+  expect(await balance()).toBe(10);
 });

@@ -2702,7 +2702,8 @@ export const BillingService: GenService<{
   },
   /**
    * ReceivePaymentEvent takes a payment provider's webhook as it came, verifies its signature
-   * and age, and posts it once per event id. A forged one is an invalid request.
+   * and age, and posts it once per event id: a payment buys credit or pays an invoice, and what goes
+   * back of one takes credit. A forged one is an invalid request.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ReceivePaymentEvent
    */

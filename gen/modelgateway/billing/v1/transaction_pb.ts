@@ -141,7 +141,7 @@ export const TransactionType = {
   REFUND: 5,
 
   /**
-   * An operator set something right.
+   * An operator set something right, or a payment went back to its payer, or came in again after that.
    *
    * @generated from enum value: TRANSACTION_TYPE_ADJUSTMENT = 6;
    */

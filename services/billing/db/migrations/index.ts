@@ -18,6 +18,7 @@ import { KnowMonthOfUsage } from './0016-know-month-of-usage.ts';
 import { FindPastSpend } from './0017-find-past-spend.ts';
 import { EndCommitmentsEarly } from './0018-end-commitments-early.ts';
 import { LetCreditGoBelowZero } from './0019-let-credit-go-below-zero.ts';
+import { TakePaymentsBack } from './0020-take-payments-back.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -40,4 +41,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0017-find-past-spend', class: FindPastSpend },
   { name: '0018-end-commitments-early', class: EndCommitmentsEarly },
   { name: '0019-let-credit-go-below-zero', class: LetCreditGoBelowZero },
+  { name: '0020-take-payments-back', class: TakePaymentsBack },
 ];

@@ -1,0 +1,114 @@
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { takeTurn } from '#shared/db/turns.ts';
+import type { Sql } from '../db/sql.ts';
+import type { PaymentReturn } from '../payments/provider.ts';
+import { type Account, lockAccount } from './accounts.ts';
+import { giveCredit } from './credit.ts';
+import { takeCredit } from './take-credit.ts';
+
+/** Whoever books a payment, or what went back of it, does so one after another, until the end of the transaction: neither may miss the other. */
+export const takeTurnOfPayment = (sql: Sql, provider: string, paymentId: string): Promise<void> =>
+  takeTurn(sql, `payment ${provider} ${paymentId}`);
+
+/** Remembers what went back to a payer. One that was undone stays so, in whichever order its events come. */
+export async function noteReturn(sql: Sql, provider: string, returned: PaymentReturn, nowMs: number): Promise<void> {
+  const { id, paymentId, amountNanoUsd, description, isUndone } = returned;
+  await sql.query({
+    text: `
+      insert into payment_returns (provider, return_id, payment_id, amount_nano_usd, description, is_undone, received_at)
+      values ($1, $2, $3, $4, $5, $6, $7)
+      on conflict (provider, return_id) do update set is_undone = payment_returns.is_undone or excluded.is_undone`,
+    values: [provider, id, paymentId, amountNanoUsd, description, isUndone, new Date(nowMs)],
+  });
+}
+
+type ReturnRow = {
+  return_id: string;
+  amount_nano_usd: bigint;
+  description: string;
+  is_undone: boolean;
+  taken_by: string | null;
+};
+
+/**
+ * Takes credit for whatever went back of a payment, and gives it again where that was undone; each once. Returns the last transaction; null
+ * when nothing was to be done, as before the payment is booked.
+ */
+export async function settleReturns(
+  sql: Sql,
+  provider: string,
+  paymentId: string,
+  nowMs: number,
+): Promise<string | null> {
+  const payment = await findPayment(sql, provider, paymentId);
+  if (payment === null) return null;
+  const account = await lockAccount(sql, payment.tenantId);
+  const { rows } = await sql.query<ReturnRow>({
+    text: `
+      select return_id, amount_nano_usd, description, is_undone, taken_by from payment_returns
+      where provider = $1 and payment_id = $2 and given_by is null and is_undone = (taken_by is not null)
+      order by received_at, return_id`,
+    values: [provider, paymentId],
+  });
+  let last: string | null = null;
+  for (const row of rows) {
+    const [column, transactionId] =
+      row.taken_by === null
+        ? ['taken_by', await take(sql, account, row, payment, nowMs)]
+        : ['given_by', await giveAgain(sql, account, row, row.taken_by, nowMs)];
+    await sql.query({
+      text: `update payment_returns set ${column} = $3 where provider = $1 and return_id = $2`,
+      values: [provider, row.return_id, transactionId],
+    });
+    last = transactionId;
+  }
+  return last;
+}
+
+type BookedPayment = { tenantId: string; transactionId: string; lotId: string | null };
+
+/** A payment that was booked, with the lot of credit that it bought. */
+async function findPayment(sql: Sql, provider: string, paymentId: string): Promise<BookedPayment | null> {
+  const { rows } = await sql.query<{ tenant_id: string; transaction_id: string; lot_id: string | null }>({
+    text: `
+      select tenant_id, transaction_id, (select item_id from entries
+        where entries.tenant_id = payment_events.tenant_id and entries.transaction_id = payment_events.transaction_id
+          and item_id is not null limit 1) as lot_id
+      from payment_events where provider = $1 and payment_id = $2 and transaction_id is not null`,
+    values: [provider, paymentId],
+  });
+  const [row] = rows;
+  return row === undefined ? null : { tenantId: row.tenant_id, transactionId: row.transaction_id, lotId: row.lot_id };
+}
+
+const take = (
+  sql: Sql,
+  account: Account,
+  { amount_nano_usd: amountNanoUsd, description }: ReturnRow,
+  { transactionId: reversesId, lotId }: BookedPayment,
+  nowMs: number,
+): Promise<string> => {
+  const source = { reversesId, lotId, to: 'funding', requestId: null, allowNegativeBalance: true } as const;
+  return takeCredit(sql, account, { amountNanoUsd, description, ...source }, nowMs);
+};
+
+/** Credit that is as good as the one that was taken: bought, and without an end. */
+async function giveAgain(
+  sql: Sql,
+  account: Account,
+  { amount_nano_usd: amountNanoUsd, description }: ReturnRow,
+  reversesId: string,
+  nowMs: number,
+): Promise<string> {
+  const credit = {
+    source: LotSource.PURCHASE,
+    type: TransactionType.ADJUSTMENT,
+    amountNanoUsd,
+    expiresAtMs: null,
+    description: `${description}, given again`,
+    requestId: null,
+    reversesId,
+  };
+  return (await giveCredit(sql, account, credit, nowMs)).posted.id;
+}
