@@ -17,6 +17,7 @@ import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
 import { headProblem, newRequestId } from './headers.ts';
+import { oneAtATime } from './pipelining.ts';
 import {
   answerUnparsable,
   endUnlessRead,
@@ -54,7 +55,7 @@ export function ownAnswers(
 /** Makes the server, for the option `serverFactory`. */
 export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListener): Server =>
   // A request without a Host is refused by `beginAnswer`.
-  createServer({ requireHostHeader: false, ...options }, handler)
+  createServer({ requireHostHeader: false, ...options }, oneAtATime(handler))
     .on('checkContinue', askWhenRead)
     .on('checkExpectation', refuseExpectation)
     .on('connect', refuseConnect)
