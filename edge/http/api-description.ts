@@ -68,16 +68,16 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
 
 /** GET /openapi.json. */
 export function descriptionRoute(app: EdgeApp): void {
-  let text: string | undefined;
+  let text: Buffer | undefined;
   app.get(
     '/openapi.json',
     {
       config: { access: { surface: 'public' } },
       schema: { summary: 'Get this description', response: { 200: Type.Unknown() } },
     },
-    // Serialized once: the description is public, and the same for everybody.
+    // Serialized once, to bytes that all connections share: the description is public, and the same for everybody.
     (_request, reply) => {
-      text ??= JSON.stringify(app.swagger());
+      text ??= Buffer.from(JSON.stringify(app.swagger()));
       return reply.type('application/json; charset=utf-8').send(text);
     },
   );
