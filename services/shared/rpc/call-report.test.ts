@@ -17,3 +17,16 @@ test('why a call was refused for overload is logged from the first one on, and n
   expect(warnings).toEqual([1, 1, 1]);
   expect(JSON.stringify(carried.lines)).toContain('the database is out of reach');
 });
+
+test('so is why calls were refused for their tokens, which anybody who reaches the port may send', async () => {
+  await using carried = await carry('h2c', testServices({}));
+  const client = carried.client(KeysService);
+  for (let calls = 1; calls <= 3; calls += 1) {
+    await expect(client.getKey({ keyId }, { headers: {} })).rejects.toMatchObject({
+      reason: ErrorReason.UNAUTHENTICATED_SERVICE,
+    });
+  }
+  expect(carried.lines.filter(({ level }) => (level as number) > 20)).toEqual([
+    expect.objectContaining({ level: 40, err: expect.objectContaining({ reason: 'UNAUTHENTICATED_SERVICE' }) }),
+  ]);
+});

@@ -59,8 +59,9 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
       // The caller has left, as followers of a stream eventually do.
       else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
-      // While the database is away all calls of a method fail alike, and a line for each could fill the disk that it needs.
-      else if (error.reason === ErrorReason.OVERLOADED) {
+      // While the database is away all calls of a method fail alike, and anybody who reaches the port may call without a token: a line for
+      // each could fill the disk that it needs.
+      else if (alike.has(error.reason)) {
         answeringOf(call.method).failed(error, 'fails; callers are told to try again');
         logger.debug(fields, error.message);
       } else logger.info(fields, error.message);
@@ -68,6 +69,9 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
     },
   };
 }
+
+/** Failures of which one tells of all. */
+const alike: ReadonlySet<ErrorReason> = new Set([ErrorReason.OVERLOADED, ErrorReason.UNAUTHENTICATED_SERVICE]);
 
 /**
  * What a handler throws after its call was aborted only echoes the abort, unless it is a GatewayError. A database that is out of reach is
