@@ -10,7 +10,7 @@ import {
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerSchema, Role } from '#shared/rpc/caller.ts';
-import { collectGarbage } from '../../../test/support/memory.ts';
+import { collectGarbage, memoryGrowth } from '../../../test/support/memory.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import { type RunJobDeps, runJob } from './run-job.ts';
 
@@ -36,25 +36,23 @@ const job: TakenJob = {
 };
 const caller = { role: Role.OWNER, constraints: create(CallerConstraintsSchema), requireScope() {} };
 
+const refused = () => Promise.reject(new Error('nothing is held here'));
+/** Runs the job with an inference part that answers so. */
+const run = (invoke: RunJobDeps['inference']['invoke']) =>
+  runJob(
+    { inference: { invoke }, billing: { lease: refused, settle: refused, releaseHold: refused }, random: () => 0.5 },
+    job,
+    { caller: Promise.resolve(caller), body: async () => new Uint8Array(), saveHold: async () => true },
+    new AbortController().signal,
+  );
+const success = create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
+
 test('what ended long before its 24 hours are over leaves nothing behind that waits for them', async () => {
-  const refused = () => Promise.reject(new Error('nothing is held here'));
-  const deps: RunJobDeps = {
-    inference: {
-      async *invoke() {
-        yield create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
-      },
-    },
-    billing: { lease: refused, settle: refused, releaseHold: refused },
-    random: () => 0.5,
-  };
   const heldAfter = async (runs: number): Promise<number> => {
-    for (let run = 0; run < runs; run += 1) {
-      const inputs = {
-        caller: Promise.resolve(caller),
-        body: async () => new Uint8Array(),
-        saveHold: async () => true,
-      };
-      const outcome = await runJob(deps, job, inputs, new AbortController().signal);
+    for (let count = 0; count < runs; count += 1) {
+      const outcome = await run(async function* () {
+        yield success;
+      });
       expect(outcome).toMatchObject({ kind: 'ended', ending: { status: JobStatus.COMPLETED } });
     }
     // What has been collected is forgotten in a later turn, and then collected itself.
@@ -66,4 +64,24 @@ test('what ended long before its 24 hours are over leaves nothing behind that wa
   };
   const before = await heldAfter(1_000);
   expect((await heldAfter(10_000)) - before).toBeLessThan(2_000_000);
+});
+
+test('a result that comes in single bytes takes little more memory than one that comes whole', async () => {
+  const bytes = 300_000;
+  const letter = (index: number): number => 97 + (index % 26);
+  let outcome: Awaited<ReturnType<typeof run>> | undefined;
+  const growth = await memoryGrowth(10_000_000, async () => {
+    outcome = await run(async function* () {
+      for (let index = 0; index < bytes; index += 1) {
+        // So that the memory can be looked at meanwhile.
+        if (index % 10_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+        yield create(InvokeResponseSchema, { body: Buffer.of(letter(index)) });
+      }
+      yield success;
+    });
+  });
+  expect(outcome).toMatchObject({
+    ending: { status: JobStatus.COMPLETED, body: Buffer.from(Array.from({ length: bytes }, (_, at) => letter(at))) },
+  });
+  expect(growth).toBeLessThan(10_000_000);
 });

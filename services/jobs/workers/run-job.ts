@@ -8,9 +8,11 @@ import {
   InvokeRequestSchema,
   type JobHold,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { timerMsMax } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
+import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
@@ -61,6 +63,9 @@ const tooLate = () =>
   gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
 const givenUp = () =>
   gatewayError(ErrorReason.INTERNAL, 'The job was given up: the workers that ran it stopped before it was finished.');
+
+/** The most pieces of an answer that are kept apart: in memory, one of a single byte takes some two hundred. */
+const piecesMax = 1_024;
 
 /** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
 const outOfReachMs = 5_000;
@@ -156,13 +161,20 @@ async function invoke(
     }),
     { signal: AbortSignal.any([signal, late.signal]), contextValues: callerContext(caller) },
   );
-  const pieces: Uint8Array[] = [];
+  let pieces: Uint8Array[] = [];
+  /** The pieces of an answer that comes in many. */
+  const gathered = new GrowingBuffer();
+  const gather = (): void => {
+    for (const piece of pieces) gathered.appendWhole(asBuffer(piece));
+    pieces = [];
+  };
   let contentType = '';
   let end: InvokeEnd | undefined;
   try {
     for await (const part of parts) {
       if (part.head !== undefined) contentType = part.head.contentType;
       if (part.body.byteLength > 0) pieces.push(part.body);
+      if (pieces.length > piecesMax) gather();
       end = part.end ?? end;
     }
   } catch (error) {
@@ -174,7 +186,9 @@ async function invoke(
   if (end?.success !== true) {
     throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.');
   }
-  const body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  if (pieces.length > 1 || gathered.length > 0) gather();
+  // An answer that came in one piece may be long, and is not copied.
+  const body = pieces[0] ?? gathered.take();
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
