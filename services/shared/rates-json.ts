@@ -11,3 +11,14 @@ export const ratesJson = (rates: PriceRates) => ({
   per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
   per_request_usd: usdJson(rates.perRequestNanoUsd),
 });
+
+/** The highest rates, in USD; PriceRates in model.proto has the same. */
+export const ratesUsdMax = {
+  input_per_million_tokens_usd: 1_000_000,
+  cached_input_per_million_tokens_usd: 1_000_000,
+  output_per_million_tokens_usd: 1_000_000,
+  per_image_usd: 1_000,
+  per_audio_second_usd: 1_000,
+  per_million_characters_usd: 1_000_000,
+  per_request_usd: 1_000,
+} as const satisfies Readonly<Record<keyof ReturnType<typeof ratesJson>, number>>;

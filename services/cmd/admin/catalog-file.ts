@@ -19,10 +19,11 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { isObject } from '#shared/is-object.ts';
 import { usdFromNumber } from '#shared/money.ts';
+import { ratesUsdMax } from '#shared/rates-json.ts';
 import { UsageError } from './command.ts';
 
 /** A rate of the file, as /api/v1 spells it, and its field in PriceChanges and PriceRates. */
-export const rateFields: ReadonlyMap<string, string> = new Map([
+export const rateFields: ReadonlyMap<keyof typeof ratesUsdMax, string> = new Map([
   ['input_per_million_tokens_usd', 'inputPerMillionNanoUsd'],
   ['cached_input_per_million_tokens_usd', 'cachedInputPerMillionNanoUsd'],
   ['output_per_million_tokens_usd', 'outputPerMillionNanoUsd'],
@@ -79,7 +80,10 @@ function read<Schema extends DescMessage>(
           `${place}.${name}: unknown field; expected one of ${[...others, ...schema.fields.map((one) => one.name)].join(', ')}`,
         );
       }
-      return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, `${place}.${name}`)];
+      const placeOfOne = `${place}.${name}`;
+      // For its refusals, which name the place.
+      if (field.message !== undefined && value !== null) read(field.message, objectAt(value, placeOfOne), placeOfOne);
+      return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, placeOfOne)];
     }),
   );
   try {
@@ -115,15 +119,19 @@ function ratesOf(price: JsonObject, place: string): PriceChanges {
     throw new UsageError(`${place}: expected at least one rate; 0 means free of charge`);
   const json = Object.fromEntries(
     Object.entries(price).map(([field, value]) => {
-      const rate = rateFields.get(field);
+      const name = field as keyof typeof ratesUsdMax;
+      const rate = rateFields.get(name);
       if (rate === undefined) {
         throw new UsageError(`${place}.${field}: unknown field; expected one of ${[...rateFields.keys()].join(', ')}`);
       }
       // Null takes a rate back; only this one can be missing from a price.
       if (rate === 'cachedInputPerMillionNanoUsd' && value === null) return ['clearCachedInput', true];
       const nanoUsd = typeof value === 'number' ? usdFromNumber(value) : null;
-      if (nanoUsd === null || nanoUsd < 0n) {
-        throw new UsageError(`${place}.${field}: expected an amount in USD, 0 or more, with at most nine decimals`);
+      const usdMax = ratesUsdMax[name];
+      if (nanoUsd === null || nanoUsd < 0n || Number(value) > usdMax) {
+        throw new UsageError(
+          `${place}.${field}: expected an amount in USD from 0 to ${usdMax}, with at most nine decimals`,
+        );
       }
       return [rate, nanoUsd.toString()];
     }),

@@ -306,3 +306,18 @@ test('a file with a model whose path would collide with something else creates n
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining('acme/../second')]);
   expect(await json('models', 'list', '--search', 'acme/first')).toEqual([]);
 });
+
+test.each([
+  ['deployments: [{ dialect: sandbox, sandbox: { latencyms: 5 } }]', 'models[0].deployments[0].sandbox.latencyms'],
+  ['deployments: [{ dialect: sandbox, sandbox: { latency_ms: slow } }]', 'models[0].deployments[0].sandbox.latency_ms'],
+  ['deployments: [{ dialect: sandbox, sandbox: 5 }]', 'models[0].deployments[0].sandbox'],
+  ['price: { input_per_million_tokens_usd: 9999999999 }', 'models[0].price.input_per_million_tokens_usd'],
+  ['price: { per_image_usd: 1000.000000001 }', 'models[0].price.per_image_usd'],
+])('a mistake in a catalog file is a line that names its place: %s', async (mistake, place) => {
+  const { exitCode, stderr } = await admin(
+    'models',
+    'import',
+    catalogFile(`models: [{ name: acme/amiss, ${mistake} }]`),
+  );
+  expect([exitCode, stderr.split('\n')[0]]).toEqual([2, expect.stringContaining(`${place}: `)]);
+});

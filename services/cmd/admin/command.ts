@@ -10,7 +10,7 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { requestIdFor } from '#shared/ids.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
-import { amountMax, type NanoUsd, parseUsd } from '#shared/money.ts';
+import { amountMax, type NanoUsd, parseUsd, usdText } from '#shared/money.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
 /** What commands work with. */
@@ -107,12 +107,12 @@ export function timeOption(args: AdminArguments, name: string): Timestamp | unde
   return text === '' ? undefined : timeNamed(text);
 }
 
-/** An amount in USD. No command takes one below 0. */
-export function usdNamed(text: string, allowed: 'above 0' | 'from 0'): NanoUsd {
+/** An amount in USD, by default at most a billion. No command takes one below 0. */
+export function usdNamed(text: string, allowed: 'above 0' | 'from 0', max: NanoUsd = amountMax): NanoUsd {
   const amount = parseUsd(text);
-  if (amount === null || amount > amountMax || amount < (allowed === 'from 0' ? 0n : 1n)) {
+  if (amount === null || amount > max || amount < (allowed === 'from 0' ? 0n : 1n)) {
     throw new UsageError(
-      `\`${text}\` is not an amount in USD ${allowed}, at most a billion, with at most nine decimals`,
+      `\`${text}\` is not an amount in USD ${allowed}, at most ${usdText(max)}, with at most nine decimals`,
     );
   }
   return amount;

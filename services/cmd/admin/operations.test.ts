@@ -280,6 +280,10 @@ test('a price is set for later, with the rates of a catalog file', async () => {
   });
   expect(await json('prices', 'list', '--model', 'sandbox-chat')).toHaveLength(2);
   expect(await refusal(...later)).toEqual([2, 'a price needs at least one rate; 0 means free of charge']);
+  expect(await refusal(...later, '--per-request-usd', '1000.1')).toEqual([
+    2,
+    '`1000.1` is not an amount in USD from 0, at most 1000, with at most nine decimals',
+  ]);
 });
 
 test('jobs, keys, reminders and signing keys are listed by their state from a shell', async () => {

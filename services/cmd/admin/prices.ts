@@ -1,6 +1,8 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { notFound } from '#shared/errors.ts';
+import { parseUsd } from '#shared/money.ts';
+import { ratesUsdMax } from '#shared/rates-json.ts';
 import { catalogModels } from '../../../edge/routes/api/admin/catalog-fields.ts';
 import { adminPriceJson } from '../../../edge/routes/api/admin/prices.ts';
 import { measuresJson } from '../../../edge/routes/api/usage/measures-json.ts';
@@ -16,8 +18,10 @@ import {
   usdNamed,
 } from './command.ts';
 
-/** The option of each rate, named as in a catalog file, and the rate's field in PriceRates. */
-const rates = [...rateFields].map(([name, field]) => [name.replaceAll('_', '-'), field] as const);
+/** The option of each rate, named as in a catalog file, the rate's field in PriceRates, and how high it may be. */
+const rates = [...rateFields].map(
+  ([name, field]) => [name.replaceAll('_', '-'), field, parseUsd(String(ratesUsdMax[name]))!] as const,
+);
 
 /** How far from a price's time calls are searched for, in milliseconds: replicas hear of it within a second, and their clocks may differ. */
 const marginMs = 300_000;
@@ -73,7 +77,7 @@ export const priceCommands: readonly AdminCommand[] = [
         model: argument(args, 0, 'the model'),
         effectiveFrom: timeOption(args, 'from'),
         rates: Object.fromEntries(
-          given.map(([option, field]) => [field, usdNamed(textOption(args, option), 'from 0')]),
+          given.map(([option, field, max]) => [field, usdNamed(textOption(args, option), 'from 0', max)]),
         ),
         idempotencyKey: idempotencyKeyOf(args),
       };

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { ratesJson } from '#shared/rates-json.ts';
+import { ratesJson, ratesUsdMax } from '#shared/rates-json.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -22,21 +22,21 @@ import { nullable } from '../../../http/nullable.ts';
 import { ratesSchema } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema } from './catalog-fields.ts';
 
-const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
+const rateSchema = (name: keyof typeof ratesUsdMax, description?: string) =>
+  Type.Number({ minimum: 0, maximum: ratesUsdMax[name], description });
 const rates = {
-  input_per_million_tokens_usd: rateSchema,
+  input_per_million_tokens_usd: Type.Optional(rateSchema('input_per_million_tokens_usd')),
   cached_input_per_million_tokens_usd: nullable(
-    Type.Number({
-      minimum: 0,
-      maximum: 1_000_000,
-      description: 'If absent or null, the same as for tokens that were not cached.',
-    }),
+    rateSchema(
+      'cached_input_per_million_tokens_usd',
+      'If absent or null, the same as for tokens that were not cached.',
+    ),
   ),
-  output_per_million_tokens_usd: rateSchema,
-  per_image_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
-  per_audio_second_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
-  per_million_characters_usd: rateSchema,
-  per_request_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
+  output_per_million_tokens_usd: Type.Optional(rateSchema('output_per_million_tokens_usd')),
+  per_image_usd: Type.Optional(rateSchema('per_image_usd')),
+  per_audio_second_usd: Type.Optional(rateSchema('per_audio_second_usd')),
+  per_million_characters_usd: Type.Optional(rateSchema('per_million_characters_usd')),
+  per_request_usd: Type.Optional(rateSchema('per_request_usd')),
 };
 
 /** /api/v1/admin/prices: price versions, which never change. */
