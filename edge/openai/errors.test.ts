@@ -43,10 +43,14 @@ const rows: readonly (readonly [keyof typeof ErrorReason, status: number, type: 
   ['UPSTREAM_TIMEOUT', 504, 'server_error', 'upstream_timeout'],
 ];
 
+/** What is wrong with a service token is for operators. */
+const outOfReach = 'A part of the gateway is out of reach. Try again shortly.';
+
 test.each(rows)('%s is answered as %i %s %s', (reason, status, type, code) => {
   const error = gatewayError(ErrorReason[reason], 'What is wrong.');
   expect(statusOf(error)).toBe(status);
-  expect(errorBody(error)).toEqual({ error: { message: 'What is wrong.', type, param: null, code } });
+  const message = reason === 'UNAUTHENTICATED_SERVICE' ? outOfReach : 'What is wrong.';
+  expect(errorBody(error)).toEqual({ error: { message, type, param: null, code } });
 });
 
 const waits: readonly (readonly [keyof typeof ErrorReason, askedMs: number, toldSeconds: string])[] = [

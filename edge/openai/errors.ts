@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { errorCode, typeOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
+import { outOfReachText } from '#shared/rpc/connect-errors.ts';
 import { orNull } from '../http/nullable.ts';
 
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
@@ -20,12 +21,16 @@ export const errorBodySchema = Type.Object(
 /** The body of an error. */
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
-    message: error.message,
+    message: textOf(error),
     type: typeOf(error),
     param: error.details.param ?? null,
     code: errorCode(error),
   },
 });
+
+/** Service tokens are the gateway's own affair: what is wrong with one is for the log, and for the operators' command line. */
+const textOf = ({ reason, message }: GatewayError): string =>
+  reason === ErrorReason.UNAUTHENTICATED_SERVICE ? outOfReachText : message;
 
 /** Refusals by rate limits, as opposed to budgets. */
 export const rateReasons: ReadonlySet<ErrorReason> = new Set([

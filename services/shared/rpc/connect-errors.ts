@@ -136,5 +136,8 @@ const isAbort = (error: unknown): error is Error => error instanceof Error && er
 export const outOfReachIfLate = (error: unknown): unknown =>
   hasReason(error, ErrorReason.DEADLINE_EXCEEDED) ? outOfReach({ internal: error.message, cause: error }) : error;
 
+/** What callers are told when a service cannot be reached, or refuses their process. */
+export const outOfReachText = 'A part of the gateway is out of reach. Try again shortly.';
+
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
-  gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);
+  gatewayError(ErrorReason.OVERLOADED, outOfReachText, details);
