@@ -274,6 +274,12 @@ test('the event of given credit says everything that was given: to whom it was p
   await expect.poll(changesOf('credit_granted', granted.json.id)).toEqual([{ before: null, after: credit }]);
 });
 
+test('the event of an adjustment says whether the organization could be made to owe it', async () => {
+  const dispute = { amount_usd: -1, description: 'a lost dispute', allow_negative_balance: true };
+  const adjusted = await call('POST', `/admin/organizations/${home}/adjustments`, dispute);
+  await expect.poll(changesOf('adjustment_posted', adjusted.json.id)).toEqual([{ before: null, after: dispute }]);
+});
+
 const daysFromNow = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
 /** The invoices of two past months with usage. */

@@ -45,7 +45,7 @@ export const postAdjustment =
           tenantId,
           type: 'adjustment_posted',
           target: { type: 'transaction', id },
-          after: { amount_usd: usdJson(amountNanoUsd), description },
+          after: { amount_usd: usdJson(amountNanoUsd), description, allow_negative_balance: allowNegativeBalance },
           asOperator: true,
         });
         return id;
