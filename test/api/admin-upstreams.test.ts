@@ -5,6 +5,7 @@ import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { silentLogger } from '../support/keys.ts';
+import { rowsOf } from '../support/postgres.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 
 let gateway: TestGateway;
@@ -42,6 +43,36 @@ describe('registering an upstream', () => {
   test('adds a model once that its server lists twice', async () => {
     await using upstream = await startUpstreamSimulator({ models: [{ id: 'own/twice' }, { id: 'own/twice' }] });
     expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 1 });
+  });
+
+  test('takes a base URL for the same with and without a slash at its end', async () => {
+    await using upstream = await startUpstreamSimulator({ models: ['own/slashed'] });
+    expect((await register({ base_url: `${upstream.url}/` })).json).toMatchObject({ deployments_created: 1 });
+    expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 0 });
+    const twice = await admin('POST', '/deployments', { model: 'own/slashed', base_url: `${upstream.url}/` });
+    expect(twice.status).toBe(409);
+    const models = gateway.gateway.switchboard.client('bootstrap', ModelsService);
+    const imported = { name: 'own/slashed', settings: {}, deployments: [{ baseUrl: `${upstream.url}/`, priority: 1 }] };
+    expect(
+      await models.importCatalog({ models: [imported] }, { contextValues: callerContext(serviceCaller('bootstrap')) }),
+    ).toMatchObject({ deploymentsCreated: 0, deploymentsUpdated: 1 });
+  });
+
+  test('a deployment whose base URL was kept with a slash by an earlier version can be changed beside one without', async () => {
+    await using upstream = await startUpstreamSimulator({ models: ['own/kept'] });
+    await register({ base_url: upstream.url });
+    const [kept] = (await admin('GET', pathOf('own/kept'))).json.deployments;
+    const other = await admin('POST', '/deployments', { model: 'own/kept', base_url: 'https://gpu.example/v1' });
+    await rowsOf(
+      gateway.env.databaseUrl!,
+      `update models.deployments set base_url = $1, settings = jsonb_set(settings::jsonb, '{baseUrl}', to_jsonb($1::text))
+        where id = $2`,
+      [`${upstream.url}/`, other.json.id],
+    );
+    for (const { id } of [kept, other.json]) {
+      const changed = await admin('PATCH', `/deployments/${id}`, { enabled: false });
+      expect(changed.status, changed.text).toBe(200);
+    }
   });
 
   test('adds models that are named by paths of files under what names can be in a URL, and is held up by no name', async () => {

@@ -12,7 +12,7 @@ import {
   PriceEntity,
 } from '../db/catalog.entities.ts';
 import type { Judged } from '../domain/deployment-health.ts';
-import { addDeployment, addressOf, changeDeployment } from './write-deployment.ts';
+import { addDeployment, addressOf, changeDeployment, isAt } from './write-deployment.ts';
 import { addModel, modelChanges } from './write-model.ts';
 
 /** What an import did, or would do. */
@@ -111,8 +111,8 @@ function importDeployment(
   settings: DeploymentSettings,
   judged: Judged,
 ): void {
-  const { baseUrl, upstreamModel } = addressOf(settings, model.name);
-  const existing = known.find((row) => row.baseUrl === baseUrl && row.upstreamModel === upstreamModel);
+  const address = addressOf(settings, model.name);
+  const existing = known.find((row) => isAt(row, address));
   if (existing === undefined) {
     counts.deploymentsCreated++;
     addDeployment(em, model, settings, judged, now);

@@ -56,8 +56,20 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   return settings;
 }
 
-/** The address of a deployment. @throws INVALID_REQUEST naming the field when no server can be there. */
-export function addressOf(settings: DeploymentSettings, model: string): { baseUrl: string; upstreamModel: string } {
+/** A base URL without slashes at its end, which mean nothing: the path of a call is appended to it. */
+export const plainBaseUrl = (baseUrl: string): string => baseUrl.replace(/\/+$/, '');
+
+/** How rows may spell a plain base URL: earlier versions kept a slash at its end. */
+export const baseUrlSpellings = (baseUrl: string): string[] => [baseUrl, `${baseUrl}/`];
+
+/** Whether a deployment has this address. */
+export const isAt = (row: DeploymentRow, { baseUrl, upstreamModel }: Address): boolean =>
+  plainBaseUrl(row.baseUrl) === baseUrl && row.upstreamModel === upstreamModel;
+
+type Address = { baseUrl: string; upstreamModel: string };
+
+/** The address of a deployment, with a plain base URL. @throws INVALID_REQUEST naming the field when no server can be there. */
+export function addressOf(settings: DeploymentSettings, model: string): Address {
   const upstreamModel = settings.upstreamModel || model;
   if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl: sandboxBaseUrl, upstreamModel };
   const baseUrl = settings.baseUrl ?? '';
@@ -69,7 +81,7 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
       'invalid_value',
     );
   }
-  return { baseUrl, upstreamModel };
+  return { baseUrl: plainBaseUrl(baseUrl), upstreamModel };
 }
 
 /** Refuses a reference to a missing secret. @throws INVALID_REQUEST naming the field. */
@@ -89,10 +101,9 @@ export function requireSecret(
 export async function requireFreeAddress(
   em: SqlEntityManager,
   model: Pick<ModelRow, 'id' | 'name'>,
-  address: ReturnType<typeof addressOf>,
-  ownId?: string,
+  { baseUrl, upstreamModel }: Address,
 ): Promise<void> {
-  const others = { modelId: model.id, ...address, ...(ownId !== undefined && { id: { $ne: ownId } }) };
+  const others = { modelId: model.id, baseUrl: { $in: baseUrlSpellings(baseUrl) }, upstreamModel };
   if ((await em.count(DeploymentEntity, others)) === 0) return;
   throw gatewayError(
     ErrorReason.CONFLICT,

@@ -18,7 +18,7 @@ import { messageOf } from '#shared/message-of.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
-import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
+import { addressOf, baseUrlSpellings, plainBaseUrl, requireSecret } from '../catalog/write-deployment.ts';
 import { faultOfName } from '../catalog/write-model.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -52,9 +52,12 @@ export const registerUpstream =
     const names = found.map(({ name }) => name);
 
     const counts = await changeCatalogBy(deps, caller, async (em, now) => {
-      const { standing, settled } = await knownModels(em, names, request.baseUrl);
+      const { standing, settled } = await knownModels(em, names, baseUrl);
       const modelIds = [...standing.values()].map(({ id }) => id);
-      const deployments = await em.find(DeploymentEntity, { modelId: { $in: modelIds }, baseUrl });
+      const deployments = await em.find(DeploymentEntity, {
+        modelId: { $in: modelIds },
+        baseUrl: { $in: baseUrlSpellings(baseUrl) },
+      });
       const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
       const hasDeployment = ({ name, id }: FoundModel) =>
         deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === id);
@@ -67,7 +70,7 @@ export const registerUpstream =
       );
       const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
       done.deploymentsUpdated += secretsGiven;
-      await noteRegistration(em, names, request.baseUrl);
+      await noteRegistration(em, names, baseUrl);
       const changed = done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated;
       return {
         answer: done,
@@ -167,7 +170,7 @@ async function knownModels(
 ): Promise<{ standing: Map<string, ModelRow>; settled: Set<string> }> {
   const rows = await em.find(ModelEntity, { name: { $in: [...names] } });
   const standing = new Map(rows.filter(({ deletedAt }) => deletedAt === null).map((row) => [row.name, row]));
-  const settled = rows.filter(({ name, registeredFrom }) => !standing.has(name) || registeredFrom.includes(baseUrl));
+  const settled = rows.filter((row) => !standing.has(row.name) || isRegisteredFrom(row, baseUrl));
   return { standing, settled: new Set(settled.map(({ name }) => name)) };
 }
 
@@ -182,6 +185,9 @@ function giveSecret({ secretReference }: DeploymentSettings, deployments: readon
 
 async function noteRegistration(em: SqlEntityManager, names: readonly string[], baseUrl: string): Promise<void> {
   for (const row of await em.find(ModelEntity, { name: { $in: [...names] }, deletedAt: null })) {
-    if (!row.registeredFrom.includes(baseUrl)) row.registeredFrom = [...row.registeredFrom, baseUrl];
+    if (!isRegisteredFrom(row, baseUrl)) row.registeredFrom = [...row.registeredFrom, baseUrl];
   }
 }
+
+const isRegisteredFrom = ({ registeredFrom }: ModelRow, baseUrl: string): boolean =>
+  registeredFrom.some((url) => plainBaseUrl(url) === baseUrl);

@@ -8,6 +8,7 @@ import {
   addressOf,
   changeDeployment,
   deploymentFields,
+  isAt,
   requireFreeAddress,
   requireSecret,
 } from '../catalog/write-deployment.ts';
@@ -25,8 +26,10 @@ export const updateDeployment =
       const before = deploymentFields(name, row);
       requireSecret(deps, settings!.secretReference);
       const address = addressOf(changeDeployment(row, settings!, now), name);
-      await requireFreeAddress(em, model, address, row.id);
-      Object.assign(row, address);
+      if (!isAt(row, address)) {
+        await requireFreeAddress(em, model, address);
+        Object.assign(row, address);
+      }
       const changes = changedFields(before, deploymentFields(name, row));
       return {
         answer: create(UpdateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),
