@@ -16,6 +16,7 @@ import { adminUpdateOrganization } from './rpc/admin-update-organization.ts';
 import { adminUpdateUser } from './rpc/admin-update-user.ts';
 import { bootstrap } from './rpc/bootstrap.ts';
 import { changePassword } from './rpc/change-password.ts';
+import { confirmEmailChange } from './rpc/confirm-email-change.ts';
 import { createInvitation } from './rpc/create-invitation.ts';
 import { deleteInvitation } from './rpc/delete-invitation.ts';
 import { forgotPassword } from './rpc/forgot-password.ts';
@@ -35,6 +36,7 @@ import { login } from './rpc/login.ts';
 import { logout } from './rpc/logout.ts';
 import { recordAuditEvents } from './rpc/record-audit-events.ts';
 import { refresh } from './rpc/refresh.ts';
+import { requestEmailChange } from './rpc/request-email-change.ts';
 import { resetPassword } from './rpc/reset-password.ts';
 import { restoreOrganization } from './rpc/restore-organization.ts';
 import { rotateSigningKey } from './rpc/rotate-signing-key.ts';
@@ -62,6 +64,8 @@ export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
 
     getProfile: getProfile(deps),
     updateProfile: updateProfile(deps),
+    requestEmailChange: requestEmailChange(deps),
+    confirmEmailChange: confirmEmailChange(deps),
     getOrganization: getOrganization(deps),
     updateOrganization: updateOrganization(deps),
     listMembers: listMembers(deps),

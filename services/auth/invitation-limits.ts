@@ -50,7 +50,8 @@ export async function beginInviting(
 
 /** A deactivated member is not invited: they come back by being reactivated. */
 export async function refuseMember(em: SqlEntityManager, member: { tenantId: string; email: string }): Promise<void> {
-  const found = await em.findOne(UserEntity, member);
+  // Somebody may have taken over the address of a deactivated one.
+  const found = await em.findOne(UserEntity, member, { orderBy: { isActive: 'desc' } });
   if (found === null) return;
   const text = found.isActive
     ? 'This person is already a member.'

@@ -70,17 +70,18 @@ export async function invite(
 }
 
 /**
- * Withdraws the pending invitations of a member who may no longer invite so, in the transaction that changes the member: otherwise somebody
- * removed or demoted could come back with their own invitation.
+ * Withdraws, in the transaction that changes a member, the pending invitations that no longer fit: their own which they may not send any
+ * more, since somebody removed or demoted could come back with one, and their organization's to their address, which may be new.
  */
-export async function withdrawUnentitled(
+export async function withdrawUnfit(
   em: SqlEntityManager,
-  { id, tenantId, isActive, role: own }: UserRow,
+  { id, tenantId, email, isActive, role: own }: UserRow,
   actor: AuditActor,
   deps: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
   const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !isActive || !mayInvite(own, role));
-  await withdrawInvitations(em, { invitedByUserId: id, tenantId, role: { $in: lost } }, actor, deps);
+  const unfit = { tenantId, $or: [{ invitedByUserId: id, role: { $in: lost } }, { email }] };
+  await withdrawInvitations(em, unfit, actor, deps);
 }
 
 /** Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND. */

@@ -1,3 +1,4 @@
+import { EmailChangeEntity } from './email-change.entity.ts';
 import { InvitationEntity } from './invitation.entity.ts';
 import { MailEntity } from './mail.entity.ts';
 import { OrganizationEntity } from './organization.entity.ts';
@@ -13,6 +14,7 @@ export const entities = [
   SessionEntity,
   InvitationEntity,
   PasswordResetEntity,
+  EmailChangeEntity,
   SigningKeyEntity,
   MailEntity,
 ];

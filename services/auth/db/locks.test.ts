@@ -102,6 +102,30 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
       );
     },
   ],
+  [
+    'a user confirms a new address, to which they are invited, while the password is changed and an operator changes the address',
+    async (fixture) => {
+      const user = await join(fixture, 'mover@example.com', Role.ADMIN);
+      const email = 'moved@example.com';
+      await fixture.auth.requestEmailChange({ email, currentPassword: strongPassword }, as(user));
+      const token = await tokenMailedTo(fixture, email);
+      await fixture.auth.createInvitation({ email }, as(user));
+      const invited = await tokenMailedTo(fixture, email);
+      const passwords = { currentPassword: strongPassword, newPassword: 'Ch4nged-password' };
+      const calls = [
+        () => fixture.auth.confirmEmailChange({ token }, as(user)),
+        () => fixture.auth.acceptInvitation({ token: invited, password: strongPassword }, anonymous()),
+        () => fixture.auth.changePassword(passwords, as(user)),
+        () => fixture.auth.adminUpdateUser({ userId: user.id, email: 'other@example.com' }, operatorOf(fixture)),
+      ];
+      // Some of them are refused, according to who is first.
+      await atOnce(
+        fixture,
+        calls.map((call) => () => call().catch(() => {})),
+        auditHeads,
+      );
+    },
+  ],
 ])('there is no deadlock when %s', async (_what, act) => {
   await using database = await createTestDatabase();
   {

@@ -39,13 +39,14 @@ test('claiming reads only the mails that it takes, those that people wait for fi
   await asTableOwner({ database }, 'analyze mails');
   const none = await claim();
   await queue(database, 'model_retirement', 10_000, '2029-12-01T00:00:00Z');
-  await queue(database, 'password_reset', 3, '2029-12-31T00:00:00Z');
+  await queue(database, 'password_reset', 2, '2029-12-31T00:00:00Z');
+  await queue(database, 'email_change', 1, '2029-12-31T00:01:00Z');
   await asTableOwner({ database }, 'analyze mails');
   const claims = [await claim(), await claim(), await claim()];
   expect([none, ...claims].map(({ kinds }) => kinds)).toEqual([
     [],
     ['password_reset', 'password_reset'],
-    ['model_retirement', 'password_reset'],
+    ['email_change', 'model_retirement'],
     ['model_retirement', 'model_retirement'],
   ]);
   for (const { rowsRead } of [none, ...claims]) expect(rowsRead).toBeLessThan(100);

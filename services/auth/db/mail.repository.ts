@@ -36,8 +36,8 @@ function inStatus(status: MailStatus, now: Date): FilterQuery<MailRow> {
   }
 }
 
-/** Mails that somebody needs in order to sign in, with a link that expires within the hour. An account is sent at most one a minute. */
-const isAwaited = `kind = 'password_reset'`;
+/** Mails that somebody waits for, with a link that expires within the hour. An account is sent at most one of each kind a minute. */
+const isAwaited = `kind in ('password_reset', 'email_change')`;
 
 /** The mails that are due and not sent; their waiting counts from when they were handed over, or were to be sent. */
 export async function mailsWaiting(database: Pick<ServiceDatabase, 'query'>, now: Date): Promise<Waiting> {

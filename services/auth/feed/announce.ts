@@ -1,10 +1,9 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Audited, recordAudit } from '../audit.ts';
-import { dropQueued } from '../db/mail.repository.ts';
-import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import { endUserSessions } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
+import { voidMailedLinks } from '../tokens/mailed-links.ts';
 import { tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
 import { forgetAfterMs, recordChange } from './changes.ts';
 
@@ -12,7 +11,7 @@ type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
 
 /**
  * Audits the change of a user and invalidates their earlier access tokens, in the transaction of the change; call this last. With
- * `endSessions` the refresh tokens end too, and so do mailed links for a new password; with `tellKeys` the user's keys follow their new
+ * `endSessions` the refresh tokens end too, and so do mailed links; with `tellKeys` the user's keys follow their new
  * state.
  */
 export async function recordUserChange(
@@ -26,9 +25,8 @@ export async function recordUserChange(
   user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
   if (endSessions) {
     const now = new Date(nowMs);
+    await voidMailedLinks(em, user.id, now);
     await endUserSessions(em, user.id, now);
-    await em.nativeUpdate(PasswordResetEntity, { userId: user.id, usedAt: null }, { usedAt: now });
-    await dropQueued(em, { toUserId: user.id, kind: 'password_reset' }, now);
   }
   await recordAudit(em, clock, { tenantId: user.tenantId, target: { type: 'user', id: user.id }, ...audited });
   const version = await recordChange(em, {

@@ -4,28 +4,39 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
+import { changeEmail } from '../change-email.ts';
 import { currentCaller } from '../current-caller.ts';
 import { userMessage } from '../db/user.message.ts';
 import { isLastOperator, lockOperators, lockUser, refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { normalEmail } from '../domain/email-address.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { withdrawUnentitled } from '../invite.ts';
+import { takeTurnOfAddress } from '../invitation-limits.ts';
+import { withdrawUnfit } from '../invite.ts';
 
-type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes' | 'outbox'>;
 
-/** Deactivates any user, or makes them an operator. The last active operator stays. */
+/**
+ * Deactivates any user, makes them an operator, or changes their address, of which both addresses are told. The last active operator stays.
+ */
 export const adminUpdateUser =
   (deps: Deps): AuthRpc<'adminUpdateUser'> =>
   async (request, context) => {
     const { database } = deps;
     const caller = operatorCaller(context);
+    const email = request.email === undefined ? undefined : normalEmail(request.email);
     const { user, version } = await transaction(database, async (em) => {
       // Two operators who demote each other at the same moment take turns.
       await lockOperators(em);
       requireOperator(await currentCaller(em, caller));
+      if (email !== undefined) await takeTurnOfAddress(em, email);
       const found = await lockUser(em, { id: request.userId });
-      const before = { is_active: found.isActive, operator: found.operator };
-      const after = { is_active: request.isActive ?? found.isActive, operator: request.operator ?? found.operator };
+      const before = { is_active: found.isActive, operator: found.operator, email: found.email };
+      const after = {
+        is_active: request.isActive ?? found.isActive,
+        operator: request.operator ?? found.operator,
+        email: email ?? found.email,
+      };
       if (!(after.is_active && after.operator) && (await isLastOperator(em, found))) {
         throw gatewayError(
           ErrorReason.CONFLICT,
@@ -36,9 +47,11 @@ export const adminUpdateUser =
       if (changes === null) return { user: found, version: await currentVersion(em) };
       found.isActive = after.is_active;
       found.operator = after.operator;
-      await em.flush();
+      // In one statement: the former address of somebody who is reactivated may have been taken.
+      if (after.email !== before.email) await changeEmail(em, found, { email: after.email, isVerified: false }, deps);
+      else await em.flush();
       const actor = actorOf(caller, true);
-      await withdrawUnentitled(em, found, actor, deps);
+      await withdrawUnfit(em, found, actor, deps);
       const change = {
         type: 'user_updated' as const,
         actor,

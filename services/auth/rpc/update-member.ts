@@ -18,7 +18,7 @@ import {
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { withdrawUnentitled } from '../invite.ts';
+import { withdrawUnfit } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 
@@ -62,7 +62,7 @@ export const updateMember =
       Object.assign(user, after);
       await em.flush();
       const actor = actorOf(caller);
-      await withdrawUnentitled(em, user, actor, deps);
+      await withdrawUnfit(em, user, actor, deps);
       const change = {
         type: 'member_updated' as const,
         actor,

@@ -30,6 +30,7 @@ export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): P
   const over: readonly [from: string, condition: string, value: Date][] = [
     ['sessions', 'expires_at < $1', before(sessionsKeptMs)],
     ['password_resets', 'expires_at < $1', before(dayMs)],
+    ['email_changes', 'expires_at < $1', before(dayMs)],
     ['login_throttles', 'last_failure_at < $1', before(dayMs)],
     // The last one stays, since it holds the version. So do all that follow one that still counts: an edge that knows that one reads on
     // from there.

@@ -14,6 +14,8 @@ export const organizationEventTypes = [
   'cost_limit_updated',
   'coupon_redeemed',
   'credit_granted',
+  'email_change_requested',
+  'email_changed',
   'invitation_accepted',
   'invitation_created',
   'invitation_withdrawn',

@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file modelgateway/auth/v1/user.proto.
  */
 export const file_modelgateway_auth_v1_user: GenFile = /*@__PURE__*/
-  fileDesc("Ch9tb2RlbGdhdGV3YXkvYXV0aC92MS91c2VyLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLUAgoEVXNlchIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFcGhvbmUYBiABKAkSKgoEcm9sZRgHIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRIRCglpc19hY3RpdmUYCCABKAgSFgoOZW1haWxfdmVyaWZpZWQYCSABKAgSHAoUb25ib2FyZGluZ19jb21wbGV0ZWQYCiABKAgSEAoIb3BlcmF0b3IYCyABKAgSLgoKY3JlYXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNbGFzdF9sb2dpbl9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEwoRR2V0UHJvZmlsZVJlcXVlc3QieAoSR2V0UHJvZmlsZVJlc3BvbnNlEigKBHVzZXIYASABKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEjgKDG9yZ2FuaXphdGlvbhgCIAEoCzIiLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk9yZ2FuaXphdGlvbiLZAQoUVXBkYXRlUHJvZmlsZVJlcXVlc3QSIAoKZmlyc3RfbmFtZRgBIAEoCUIHukgEcgIYZEgAiAEBEh8KCWxhc3RfbmFtZRgCIAEoCUIHukgEcgIYZEgBiAEBEhsKBXBob25lGAMgASgJQge6SARyAhgySAKIAQESIQoUb25ib2FyZGluZ19jb21wbGV0ZWQYBCABKAhIA4gBAUINCgtfZmlyc3RfbmFtZUIMCgpfbGFzdF9uYW1lQggKBl9waG9uZUIXChVfb25ib2FyZGluZ19jb21wbGV0ZWQiewoVVXBkYXRlUHJvZmlsZVJlc3BvbnNlEigKBHVzZXIYASABKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEjgKDG9yZ2FuaXphdGlvbhgCIAEoCzIiLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk9yZ2FuaXphdGlvbiJhChJMaXN0TWVtYmVyc1JlcXVlc3QSMQoEcGFnZRgBIAEoCzIjLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZVJlcXVlc3QSGAoGc2VhcmNoGAIgASgJQgi6SAVyAxj/ASJyChNMaXN0TWVtYmVyc1Jlc3BvbnNlEisKB21lbWJlcnMYASADKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEi4KBHBhZ2UYAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvIpwBChNVcGRhdGVNZW1iZXJSZXF1ZXN0EhkKB3VzZXJfaWQYASABKAlCCLpIBXIDsAEBEjsKBHJvbGUYAiABKA4yHC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlJvbGVCCrpIB4IBBBABIABIAIgBARIWCglpc19hY3RpdmUYAyABKAhIAYgBAUIHCgVfcm9sZUIMCgpfaXNfYWN0aXZlIkIKFFVwZGF0ZU1lbWJlclJlc3BvbnNlEioKBm1lbWJlchgBIAEoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXIiNQoPR2V0VXNlcnNSZXF1ZXN0EiIKCHVzZXJfaWRzGAEgAygJQhC6SA2SAQoQ6AciBXIDsAEBIj0KEEdldFVzZXJzUmVzcG9uc2USKQoFdXNlcnMYASADKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyIn0KFkxpc3RBY3RpdmVVc2Vyc1JlcXVlc3QSJgoKdGVuYW50X2lkcxgBIAMoCUISukgPkgEMCAEQ6AciBXIDsAEBEiIKDWFmdGVyX3VzZXJfaWQYAiABKAlCC7pICNgBAXIDsAEBEhcKBWxpbWl0GAMgASgNQgi6SAUqAxiQTiJEChdMaXN0QWN0aXZlVXNlcnNSZXNwb25zZRIpCgV1c2VycxgBIAMoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXIipwEKFUFkbWluTGlzdFVzZXJzUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBIeCgl0ZW5hbnRfaWQYAiABKAlCC7pICNgBAXIDsAEBEhgKBnNlYXJjaBgDIAEoCUIIukgFcgMY/wESIQoIdXNlcl9pZHMYBCADKAlCD7pIDJIBCRBkIgVyA7ABASJzChZBZG1pbkxpc3RVc2Vyc1Jlc3BvbnNlEikKBXVzZXJzGAEgAygLMhoubW9kZWxnYXRld2F5LmF1dGgudjEuVXNlchIuCgRwYWdlGAIgASgLMiAubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlSW5mbyJ9ChZBZG1pblVwZGF0ZVVzZXJSZXF1ZXN0EhkKB3VzZXJfaWQYASABKAlCCLpIBXIDsAEBEhYKCWlzX2FjdGl2ZRgCIAEoCEgAiAEBEhUKCG9wZXJhdG9yGAMgASgISAGIAQFCDAoKX2lzX2FjdGl2ZUILCglfb3BlcmF0b3IiQwoXQWRtaW5VcGRhdGVVc2VyUmVzcG9uc2USKAoEdXNlchgBIAEoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_auth_v1_organization, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
+  fileDesc("Ch9tb2RlbGdhdGV3YXkvYXV0aC92MS91c2VyLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLUAgoEVXNlchIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSEgoKZmlyc3RfbmFtZRgEIAEoCRIRCglsYXN0X25hbWUYBSABKAkSDQoFcGhvbmUYBiABKAkSKgoEcm9sZRgHIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRIRCglpc19hY3RpdmUYCCABKAgSFgoOZW1haWxfdmVyaWZpZWQYCSABKAgSHAoUb25ib2FyZGluZ19jb21wbGV0ZWQYCiABKAgSEAoIb3BlcmF0b3IYCyABKAgSLgoKY3JlYXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNbGFzdF9sb2dpbl9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEwoRR2V0UHJvZmlsZVJlcXVlc3QieAoSR2V0UHJvZmlsZVJlc3BvbnNlEigKBHVzZXIYASABKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEjgKDG9yZ2FuaXphdGlvbhgCIAEoCzIiLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk9yZ2FuaXphdGlvbiLZAQoUVXBkYXRlUHJvZmlsZVJlcXVlc3QSIAoKZmlyc3RfbmFtZRgBIAEoCUIHukgEcgIYZEgAiAEBEh8KCWxhc3RfbmFtZRgCIAEoCUIHukgEcgIYZEgBiAEBEhsKBXBob25lGAMgASgJQge6SARyAhgySAKIAQESIQoUb25ib2FyZGluZ19jb21wbGV0ZWQYBCABKAhIA4gBAUINCgtfZmlyc3RfbmFtZUIMCgpfbGFzdF9uYW1lQggKBl9waG9uZUIXChVfb25ib2FyZGluZ19jb21wbGV0ZWQiewoVVXBkYXRlUHJvZmlsZVJlc3BvbnNlEigKBHVzZXIYASABKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEjgKDG9yZ2FuaXphdGlvbhgCIAEoCzIiLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk9yZ2FuaXphdGlvbiJfChlSZXF1ZXN0RW1haWxDaGFuZ2VSZXF1ZXN0EhkKBWVtYWlsGAEgASgJQgq6SAdyBRj+AWABEicKEGN1cnJlbnRfcGFzc3dvcmQYAiABKAlCDYABAbpIB3IFEAEogAgiHAoaUmVxdWVzdEVtYWlsQ2hhbmdlUmVzcG9uc2UiOQoZQ29uZmlybUVtYWlsQ2hhbmdlUmVxdWVzdBIcCgV0b2tlbhgBIAEoCUINgAEBukgHcgUQASiABCKAAQoaQ29uZmlybUVtYWlsQ2hhbmdlUmVzcG9uc2USKAoEdXNlchgBIAEoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXISOAoMb3JnYW5pemF0aW9uGAIgASgLMiIubW9kZWxnYXRld2F5LmF1dGgudjEuT3JnYW5pemF0aW9uImEKEkxpc3RNZW1iZXJzUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBIYCgZzZWFyY2gYAiABKAlCCLpIBXIDGP8BInIKE0xpc3RNZW1iZXJzUmVzcG9uc2USKwoHbWVtYmVycxgBIAMoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXISLgoEcGFnZRgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8inAEKE1VwZGF0ZU1lbWJlclJlcXVlc3QSGQoHdXNlcl9pZBgBIAEoCUIIukgFcgOwAQESOwoEcm9sZRgCIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZUIKukgHggEEEAEgAEgAiAEBEhYKCWlzX2FjdGl2ZRgDIAEoCEgBiAEBQgcKBV9yb2xlQgwKCl9pc19hY3RpdmUiQgoUVXBkYXRlTWVtYmVyUmVzcG9uc2USKgoGbWVtYmVyGAEgASgLMhoubW9kZWxnYXRld2F5LmF1dGgudjEuVXNlciI1Cg9HZXRVc2Vyc1JlcXVlc3QSIgoIdXNlcl9pZHMYASADKAlCELpIDZIBChDoByIFcgOwAQEiPQoQR2V0VXNlcnNSZXNwb25zZRIpCgV1c2VycxgBIAMoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXIifQoWTGlzdEFjdGl2ZVVzZXJzUmVxdWVzdBImCgp0ZW5hbnRfaWRzGAEgAygJQhK6SA+SAQwIARDoByIFcgOwAQESIgoNYWZ0ZXJfdXNlcl9pZBgCIAEoCUILukgI2AEBcgOwAQESFwoFbGltaXQYAyABKA1CCLpIBSoDGJBOIkQKF0xpc3RBY3RpdmVVc2Vyc1Jlc3BvbnNlEikKBXVzZXJzGAEgAygLMhoubW9kZWxnYXRld2F5LmF1dGgudjEuVXNlciKnAQoVQWRtaW5MaXN0VXNlcnNSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0Eh4KCXRlbmFudF9pZBgCIAEoCUILukgI2AEBcgOwAQESGAoGc2VhcmNoGAMgASgJQgi6SAVyAxj/ARIhCgh1c2VyX2lkcxgEIAMoCUIPukgMkgEJEGQiBXIDsAEBInMKFkFkbWluTGlzdFVzZXJzUmVzcG9uc2USKQoFdXNlcnMYASADKAsyGi5tb2RlbGdhdGV3YXkuYXV0aC52MS5Vc2VyEi4KBHBhZ2UYAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvIqcBChZBZG1pblVwZGF0ZVVzZXJSZXF1ZXN0EhkKB3VzZXJfaWQYASABKAlCCLpIBXIDsAEBEhYKCWlzX2FjdGl2ZRgCIAEoCEgAiAEBEhUKCG9wZXJhdG9yGAMgASgISAGIAQESHgoFZW1haWwYBCABKAlCCrpIB3IFGP4BYAFIAogBAUIMCgpfaXNfYWN0aXZlQgsKCV9vcGVyYXRvckIICgZfZW1haWwiQwoXQWRtaW5VcGRhdGVVc2VyUmVzcG9uc2USKAoEdXNlchgBIAEoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlVzZXJiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_auth_v1_organization, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
 
 /**
  * User is a person with a login; each belongs to exactly one organization.
@@ -84,7 +84,8 @@ export type User = Message<"modelgateway.auth.v1.User"> & {
   isActive: boolean;
 
   /**
-   * Whether mail to the address has reached the user; true once an invitation was accepted.
+   * Whether mail to the address has reached the user: true once an invitation or a change of the address was
+   * accepted, false again after a change by an operator.
    *
    * @generated from field: bool email_verified = 9;
    */
@@ -240,6 +241,98 @@ export const UpdateProfileResponseSchema: GenMessage<UpdateProfileResponse> = /*
   messageDesc(file_modelgateway_auth_v1_user, 4);
 
 /**
+ * RequestEmailChangeRequest asks for another address of the caller's login.
+ *
+ * @generated from message modelgateway.auth.v1.RequestEmailChangeRequest
+ */
+export type RequestEmailChangeRequest = Message<"modelgateway.auth.v1.RequestEmailChangeRequest"> & {
+  /**
+   * The new address, in any case.
+   *
+   * @generated from field: string email = 1;
+   */
+  email: string;
+
+  /**
+   * The password.
+   *
+   * @generated from field: string current_password = 2;
+   */
+  currentPassword: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.RequestEmailChangeRequest.
+ * Use `create(RequestEmailChangeRequestSchema)` to create a new message.
+ */
+export const RequestEmailChangeRequestSchema: GenMessage<RequestEmailChangeRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_user, 5);
+
+/**
+ * RequestEmailChangeResponse has no content, and is the same whether or not another user has the address.
+ *
+ * @generated from message modelgateway.auth.v1.RequestEmailChangeResponse
+ */
+export type RequestEmailChangeResponse = Message<"modelgateway.auth.v1.RequestEmailChangeResponse"> & {
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.RequestEmailChangeResponse.
+ * Use `create(RequestEmailChangeResponseSchema)` to create a new message.
+ */
+export const RequestEmailChangeResponseSchema: GenMessage<RequestEmailChangeResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_user, 6);
+
+/**
+ * ConfirmEmailChangeRequest spends the token that was mailed to the new address.
+ *
+ * @generated from message modelgateway.auth.v1.ConfirmEmailChangeRequest
+ */
+export type ConfirmEmailChangeRequest = Message<"modelgateway.auth.v1.ConfirmEmailChangeRequest"> & {
+  /**
+   * The token from the mail.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.ConfirmEmailChangeRequest.
+ * Use `create(ConfirmEmailChangeRequestSchema)` to create a new message.
+ */
+export const ConfirmEmailChangeRequestSchema: GenMessage<ConfirmEmailChangeRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_user, 7);
+
+/**
+ * ConfirmEmailChangeResponse answers the profile after the change.
+ *
+ * @generated from message modelgateway.auth.v1.ConfirmEmailChangeResponse
+ */
+export type ConfirmEmailChangeResponse = Message<"modelgateway.auth.v1.ConfirmEmailChangeResponse"> & {
+  /**
+   * The caller.
+   *
+   * @generated from field: modelgateway.auth.v1.User user = 1;
+   */
+  user?: User | undefined;
+
+  /**
+   * The caller's organization.
+   *
+   * @generated from field: modelgateway.auth.v1.Organization organization = 2;
+   */
+  organization?: Organization | undefined;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.ConfirmEmailChangeResponse.
+ * Use `create(ConfirmEmailChangeResponseSchema)` to create a new message.
+ */
+export const ConfirmEmailChangeResponseSchema: GenMessage<ConfirmEmailChangeResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_user, 8);
+
+/**
  * ListMembersRequest narrows the members of the caller's organization.
  *
  * @generated from message modelgateway.auth.v1.ListMembersRequest
@@ -265,7 +358,7 @@ export type ListMembersRequest = Message<"modelgateway.auth.v1.ListMembersReques
  * Use `create(ListMembersRequestSchema)` to create a new message.
  */
 export const ListMembersRequestSchema: GenMessage<ListMembersRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 5);
+  messageDesc(file_modelgateway_auth_v1_user, 9);
 
 /**
  * ListMembersResponse is one page of members.
@@ -293,7 +386,7 @@ export type ListMembersResponse = Message<"modelgateway.auth.v1.ListMembersRespo
  * Use `create(ListMembersResponseSchema)` to create a new message.
  */
 export const ListMembersResponseSchema: GenMessage<ListMembersResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 6);
+  messageDesc(file_modelgateway_auth_v1_user, 10);
 
 /**
  * UpdateMemberRequest changes a member; an unset field stays as it is.
@@ -328,7 +421,7 @@ export type UpdateMemberRequest = Message<"modelgateway.auth.v1.UpdateMemberRequ
  * Use `create(UpdateMemberRequestSchema)` to create a new message.
  */
 export const UpdateMemberRequestSchema: GenMessage<UpdateMemberRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 7);
+  messageDesc(file_modelgateway_auth_v1_user, 11);
 
 /**
  * UpdateMemberResponse answers the member after the change.
@@ -349,7 +442,7 @@ export type UpdateMemberResponse = Message<"modelgateway.auth.v1.UpdateMemberRes
  * Use `create(UpdateMemberResponseSchema)` to create a new message.
  */
 export const UpdateMemberResponseSchema: GenMessage<UpdateMemberResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 8);
+  messageDesc(file_modelgateway_auth_v1_user, 12);
 
 /**
  * GetUsersRequest names users of any organization.
@@ -370,7 +463,7 @@ export type GetUsersRequest = Message<"modelgateway.auth.v1.GetUsersRequest"> & 
  * Use `create(GetUsersRequestSchema)` to create a new message.
  */
 export const GetUsersRequestSchema: GenMessage<GetUsersRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 9);
+  messageDesc(file_modelgateway_auth_v1_user, 13);
 
 /**
  * GetUsersResponse answers those who exist, in no particular order.
@@ -391,7 +484,7 @@ export type GetUsersResponse = Message<"modelgateway.auth.v1.GetUsersResponse"> 
  * Use `create(GetUsersResponseSchema)` to create a new message.
  */
 export const GetUsersResponseSchema: GenMessage<GetUsersResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 10);
+  messageDesc(file_modelgateway_auth_v1_user, 14);
 
 /**
  * ListActiveUsersRequest asks for one batch of the active users of some organizations.
@@ -426,7 +519,7 @@ export type ListActiveUsersRequest = Message<"modelgateway.auth.v1.ListActiveUse
  * Use `create(ListActiveUsersRequestSchema)` to create a new message.
  */
 export const ListActiveUsersRequestSchema: GenMessage<ListActiveUsersRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 11);
+  messageDesc(file_modelgateway_auth_v1_user, 15);
 
 /**
  * ListActiveUsersResponse is one batch, in the order of user ids; an empty one is the end.
@@ -447,7 +540,7 @@ export type ListActiveUsersResponse = Message<"modelgateway.auth.v1.ListActiveUs
  * Use `create(ListActiveUsersResponseSchema)` to create a new message.
  */
 export const ListActiveUsersResponseSchema: GenMessage<ListActiveUsersResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 12);
+  messageDesc(file_modelgateway_auth_v1_user, 16);
 
 /**
  * AdminListUsersRequest narrows the users of all organizations.
@@ -489,7 +582,7 @@ export type AdminListUsersRequest = Message<"modelgateway.auth.v1.AdminListUsers
  * Use `create(AdminListUsersRequestSchema)` to create a new message.
  */
 export const AdminListUsersRequestSchema: GenMessage<AdminListUsersRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 13);
+  messageDesc(file_modelgateway_auth_v1_user, 17);
 
 /**
  * AdminListUsersResponse is one page of users.
@@ -517,7 +610,7 @@ export type AdminListUsersResponse = Message<"modelgateway.auth.v1.AdminListUser
  * Use `create(AdminListUsersResponseSchema)` to create a new message.
  */
 export const AdminListUsersResponseSchema: GenMessage<AdminListUsersResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 14);
+  messageDesc(file_modelgateway_auth_v1_user, 18);
 
 /**
  * AdminUpdateUserRequest changes any user; an unset field stays as it is.
@@ -545,6 +638,13 @@ export type AdminUpdateUserRequest = Message<"modelgateway.auth.v1.AdminUpdateUs
    * @generated from field: optional bool operator = 3;
    */
   operator?: boolean | undefined;
+
+  /**
+   * The address of the login, in any case. No mail has to be answered; the user is told at both addresses.
+   *
+   * @generated from field: optional string email = 4;
+   */
+  email?: string | undefined;
 };
 
 /**
@@ -552,7 +652,7 @@ export type AdminUpdateUserRequest = Message<"modelgateway.auth.v1.AdminUpdateUs
  * Use `create(AdminUpdateUserRequestSchema)` to create a new message.
  */
 export const AdminUpdateUserRequestSchema: GenMessage<AdminUpdateUserRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 15);
+  messageDesc(file_modelgateway_auth_v1_user, 19);
 
 /**
  * AdminUpdateUserResponse answers the user after the change.
@@ -573,5 +673,5 @@ export type AdminUpdateUserResponse = Message<"modelgateway.auth.v1.AdminUpdateU
  * Use `create(AdminUpdateUserResponseSchema)` to create a new message.
  */
 export const AdminUpdateUserResponseSchema: GenMessage<AdminUpdateUserResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_user, 16);
+  messageDesc(file_modelgateway_auth_v1_user, 20);
 

@@ -5,6 +5,7 @@ import { StartAnewBehindFailovers } from './0003-start-anew-behind-failovers.ts'
 import { IndexMailsAndInvitations } from './0004-index-mails-and-invitations.ts';
 import { FreeAddresses } from './0005-free-addresses.ts';
 import { FindAuditEvents } from './0006-find-audit-events.ts';
+import { ChangeEmails } from './0007-change-emails.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -14,4 +15,5 @@ export const migrations: NamedMigration[] = [
   { name: '0004-index-mails-and-invitations', class: IndexMailsAndInvitations },
   { name: '0005-free-addresses', class: FreeAddresses },
   { name: '0006-find-audit-events', class: FindAuditEvents },
+  { name: '0007-change-emails', class: ChangeEmails },
 ];

@@ -1,0 +1,86 @@
+import { transactionInTurn } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { sessionCaller } from '#shared/rpc/caller.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { EmailChangeEntity } from '../db/email-change.entity.ts';
+import { findUserByEmail, lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { normalEmail } from '../domain/email-address.ts';
+import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
+import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
+import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
+import { voidEmailLinks } from '../tokens/mailed-links.ts';
+import { linkWithToken, newOneTimeToken } from '../tokens/one-time-token.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'outbox' | 'publicUrl'>;
+
+/**
+ * Mails a one-time token to the address that the caller wants to sign in with, and tells the present one, from where the change can still be
+ * prevented. The answer and the work are the same when another user has the address; only that user is told, by mail.
+ */
+export const requestEmailChange =
+  (deps: Deps): AuthRpc<'requestEmailChange'> =>
+  async (request, context) => {
+    const { database, clock, throttle, outbox, publicUrl } = deps;
+    const caller = sessionCaller(context);
+    const email = normalEmail(request.email);
+    const { id, tenantId, passwordHash } = await userWithPassword(caller, request.currentPassword, deps);
+    await throttle.countAddress(caller.ip);
+
+    const turn = { tenantId, signal: context.signal };
+    await transactionInTurn(database, turn, async (em) => {
+      const user = await lockUser(em, { id, tenantId });
+      if (user.passwordHash !== passwordHash) throw wrongPassword();
+      if (user.email === email) throw invalidRequest('email', 'This is already your email address.');
+      const latest = await em.find(
+        EmailChangeEntity,
+        { userId: id },
+        { orderBy: { createdAt: 'desc' }, limit: hourlyEmailChangesMax, disableIdentityMap: true },
+      );
+      const retryAfterMs = emailChangeWaitMs(latest, clock.now());
+      if (retryAfterMs > 0) {
+        throw gatewayError(
+          ErrorReason.RATE_LIMITED,
+          `You can ask for another email address once a minute and ${hourlyEmailChangesMax} times an hour. Try again later.`,
+          { retryAfterMs },
+        );
+      }
+      const createdAt = new Date(clock.now());
+      await voidEmailLinks(em, id, createdAt);
+      const { token, hash } = newOneTimeToken();
+      const expiresAt = new Date(createdAt.getTime() + emailChangeLifetimeMs);
+      em.create(EmailChangeEntity, { tokenHash: hash, userId: id, email, createdAt, expiresAt });
+      await em.flush();
+      const taken = await findUserByEmail(em, email);
+      // The fragment, which browsers send to no server, tells the page which address it is.
+      const link = `${linkWithToken(publicUrl, '/confirm-email', token)}#email=${encodeURIComponent(email)}`;
+      const request = hash.toString('hex');
+      await outbox.enqueue(em, [
+        {
+          ...(taken === null ? confirmEmailMail({ from: user.email, link, expiresAt }) : emailTakenMail()),
+          dedupeKey: `email-change ${request}`,
+          kind: taken === null ? 'email_change' : 'email_taken',
+          toEmail: email,
+          toUserId: taken === null ? id : taken.id,
+          secret: taken === null,
+          expiresAt,
+        },
+        {
+          ...emailChangeRequestedMail({ to: email }),
+          dedupeKey: `email-change-requested ${request}`,
+          kind: 'email_change_requested',
+          toEmail: user.email,
+          toUserId: id,
+          secret: false,
+        },
+      ]);
+      await recordAudit(em, clock, {
+        tenantId,
+        type: 'email_change_requested',
+        actor: actorOf(caller),
+        target: { type: 'user', id },
+        after: { email },
+      });
+    });
+    return {};
+  };

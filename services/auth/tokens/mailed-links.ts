@@ -1,0 +1,17 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { EmailChangeEntity } from '../db/email-change.entity.ts';
+import { dropQueued } from '../db/mail.repository.ts';
+import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+
+/** Voids a user's mailed links for another address, and drops those of their mails that nobody has received. */
+export async function voidEmailLinks(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
+  await em.nativeUpdate(EmailChangeEntity, { userId, usedAt: null }, { usedAt: now });
+  await dropQueued(em, { toUserId: userId, kind: 'email_change' }, now);
+}
+
+/** The same for all their links: those for a new password too. */
+export async function voidMailedLinks(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
+  await em.nativeUpdate(PasswordResetEntity, { userId, usedAt: null }, { usedAt: now });
+  await dropQueued(em, { toUserId: userId, kind: 'password_reset' }, now);
+  await voidEmailLinks(em, userId, now);
+}
