@@ -143,6 +143,11 @@ test('each change of a session or a password is recorded as one audit event', as
   tells('password_reset', mia, self, await call('POST', '/auth/password/reset', { token, password }, ''));
 
   const third = await signIn(email);
+  const wanted = { email: 'maria@example.com', current_password: password };
+  tells('email_change_requested', mia, self, await call('POST', '/auth/email/change', wanted, third.token));
+  const [emailToken, shownAgain] = await tokenMailedTo(wanted.email);
+  tells('mail_link_shown', operator, self, shownAgain);
+  tells('email_changed', mia, self, await call('POST', '/auth/email/confirm', { token: emailToken }, third.token));
   let refreshToken = third.refreshToken;
   for (let round = 0; round < 2; round += 1) {
     const refreshed = await call('POST', '/auth/refresh', { refresh_token: refreshToken }, '');

@@ -143,6 +143,8 @@ test('every route except the public ones requires a session', async () => {
     ['GET', '/auth/profile'],
     ['PATCH', '/profile'],
     ['PUT', '/auth/password'],
+    ['POST', '/auth/email/change'],
+    ['POST', '/auth/email/confirm'],
     ['GET', '/organization'],
     ['GET', '/members'],
     ['GET', '/audit-events'],
@@ -256,6 +258,53 @@ test('a forgotten password is reset with the mailed token, and asking for it rev
   expect((await call('POST', '/auth/password/reset', undefined, reset)).status).toBe(204);
   const again = await call('POST', '/auth/password/reset', undefined, reset);
   expect([again.status, again.body.error.code]).toEqual([400, 'invalid_code']);
+});
+
+test('an address is changed with the token that was mailed to the new one, in a session of the user; asking reveals nothing', async () => {
+  const user = await join(fixture, 'moving@example.com');
+  const session = await tokenOf(user.email, strongPassword);
+  const ask = (email: string, current_password = strongPassword) =>
+    call('POST', '/auth/email/change', session, { email, current_password });
+  for (const [email, password, param] of [
+    ['nowhere', strongPassword, 'email'],
+    ['MOVING@example.com', strongPassword, 'email'],
+    ['moved@example.com', 'wrong', 'current_password'],
+  ] as const) {
+    const refused = await ask(email, password);
+    expect([email, refused.status, refused.body.error.param]).toEqual([email, 400, param]);
+  }
+  const asked = await ask('moved@example.com');
+  expect([asked.status, asked.body.message]).toEqual([
+    202,
+    'An email is on its way to the new address. Confirm it within an hour.',
+  ]);
+  const [early, wait] = [await ask('other@example.com'), 60];
+  expect([early.status, Number(early.headers['retry-after']) <= wait]).toEqual([429, true]);
+  const token = await tokenMailedTo(fixture, 'moved@example.com');
+  const elsewhere = await call('POST', '/auth/email/confirm', member, { token });
+  expect([elsewhere.status, elsewhere.body.error.code]).toEqual([400, 'invalid_code']);
+  const confirmed = await call('POST', '/auth/email/confirm', session, { token });
+  expect(confirmed.status).toBe(200);
+  expect(confirmed.body).toEqual((await call('GET', '/profile', session)).body);
+  expect(confirmed.body).toMatchObject({ id: user.id, email: 'moved@example.com', email_verified: true });
+  const again = await call('POST', '/auth/email/confirm', session, { token });
+  expect([again.status, again.body.error.code]).toEqual([400, 'invalid_code']);
+  await join(fixture, 'curious@example.com');
+  const curious = await tokenOf('curious@example.com', strongPassword);
+  const taken = { email: ownerEmail, current_password: strongPassword };
+  const unrevealing = await call('POST', '/auth/email/change', curious, taken);
+  expect([unrevealing.status, unrevealing.body]).toEqual([202, asked.body]);
+});
+
+test('an operator changes the address of a user, unless another user has it', async () => {
+  const user = await join(fixture, 'locked.out@example.com');
+  const change = (email: string) => call('PATCH', `/admin/users/${user.id}`, owner, { email });
+  const malformed = await change('nowhere');
+  expect([malformed.status, malformed.body.error.param]).toEqual([400, 'email']);
+  expect((await change('Member@example.com')).status).toBe(409);
+  const changed = await change('let.in@example.com');
+  expect([changed.status, changed.body.email, changed.body.email_verified]).toEqual([200, 'let.in@example.com', false]);
+  expect(await tokenOf('let.in@example.com', strongPassword)).toBeDefined();
 });
 
 test.each([

@@ -85,7 +85,7 @@ const addressOf = ({ url }: DeclaredRoute, ids: Readonly<Record<string, string>>
 /** The number of rows in the tables that people can change. */
 async function rowCounts(): Promise<object> {
   const tables = ['keys.keys', 'keys.digests', 'keys.quotas', 'auth.users', 'auth.organizations', 'auth.invitations'];
-  const all = [...tables, 'auth.password_resets', 'auth.mails'];
+  const all = [...tables, 'auth.password_resets', 'auth.email_changes', 'auth.mails'];
   const counts = all.map((table) => `(select count(*)::int from ${table}) as "${table}"`);
   return (await rowsOf(database.url, `select ${counts.join(', ')}`))[0];
 }

@@ -11,6 +11,7 @@ import { adminSigningKeyRoutes } from './admin/signing-keys.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { auditEventRoutes } from './audit-events.ts';
 import { acceptInviteRoutes } from './auth/accept-invite.ts';
+import { emailRoutes } from './auth/email.ts';
 import { invitedToRoutes } from './auth/invitation.ts';
 import { loginRoutes } from './auth/login.ts';
 import { logoutRoutes } from './auth/logout.ts';
@@ -27,6 +28,7 @@ export const identityRoutes: Routes = (app, deps) => {
   invitedToRoutes(app, deps);
   acceptInviteRoutes(app, deps);
   passwordRoutes(app, deps);
+  emailRoutes(app, deps);
   registerRoutes(app, deps);
   profileRoutes(app, deps);
   organizationRoutes(app, deps);

@@ -10,7 +10,7 @@ import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
-import { asTableOwner, atOnce } from '../../../test/support/people.ts';
+import { asTableOwner, atOnce, operatorOf } from '../../../test/support/people.ts';
 import { testTokens } from '../../../test/support/rpc-carriers.ts';
 import type { AdminContext } from './command.ts';
 import { commands } from './commands.ts';
@@ -239,6 +239,18 @@ test('a user is made an operator from a shell', async () => {
   const refused = await admin('users', 'demote', auth.owner.userId);
   expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
   expect(refused.stderr).toContain('last platform operator');
+});
+
+test('a user is given another address from a shell, and it is said what is wrong with one', async () => {
+  const { userId } = auth.owner;
+  const [{ email }] = await json('users', 'list');
+  const malformed = await admin('users', 'set-email', userId, 'nowhere');
+  expect([malformed.exitCode, malformed.stdout]).toEqual([1, '']);
+  expect(malformed.stderr).toContain('valid email address');
+  expect(await json('users', 'set-email', userId, 'Owner@New.example')).toMatchObject({ email: 'owner@new.example' });
+  const { mails } = await auth.auth.listMail({ kind: 'email_changed' }, operatorOf(auth));
+  expect(mails.map(({ mail }) => mail!.toEmail).toSorted()).toEqual([email, 'owner@new.example'].toSorted());
+  await json('users', 'set-email', userId, email);
 });
 
 test.each([

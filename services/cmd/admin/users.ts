@@ -26,6 +26,16 @@ export const userCommands: readonly AdminCommand[] = [
       return { output: users.map(shown), page };
     },
   },
+  {
+    name: 'users set-email',
+    usage: '<id> <email>',
+    summary: 'Gives a user another email address, with which they sign in from then on. They are told at both.',
+    async run({ auth, asOperator }, args) {
+      const request = { userId: argument(args, 0, "the user's id"), email: argument(args, 1, 'the new email address') };
+      const { user } = await auth.adminUpdateUser(request, asOperator);
+      return { output: shown(user!) };
+    },
+  },
   ...changes.map(
     ([verb, summary, change]): AdminCommand => ({
       name: `users ${verb}`,

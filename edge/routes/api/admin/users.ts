@@ -50,16 +50,20 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Change a user',
         description:
-          'A deactivated user is signed out, and their API keys are refused. The last platform operator cannot be deactivated or demoted (409).',
+          'A deactivated user is signed out, and their API keys are refused. The last platform operator cannot be deactivated or demoted (409). Another address is told to the user at both addresses, and need not be confirmed; one that another active user has gets a 409.',
         response: { 200: adminUserSchema },
         params: Type.Object({ user_id: idSchema }),
-        body: onlyFields({ is_active: Type.Optional(Type.Boolean()), operator: Type.Optional(Type.Boolean()) }),
+        body: onlyFields({
+          is_active: Type.Optional(Type.Boolean()),
+          operator: Type.Optional(Type.Boolean()),
+          email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
+        }),
       },
     },
     async (request) => {
-      const { is_active: isActive, operator } = request.body;
+      const { is_active: isActive, operator, email } = request.body;
       const { user } = await auth.adminUpdateUser(
-        { userId: idInPath(request.params.user_id, 'user'), isActive, operator },
+        { userId: idInPath(request.params.user_id, 'user'), isActive, operator, email },
         asCaller(request),
       );
       return adminUserJson(user!);
