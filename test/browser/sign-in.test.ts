@@ -303,6 +303,53 @@ test.each([
   await close();
 });
 
+test('somebody changes their email address: a link mailed to the new one leads through sign-in to a page that asks first; an operator sets it right', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const { owner, operator } = portal.world.people;
+  const [former, wanted] = ['ada.maiden@example.com', 'ada.married@example.com'];
+  const password = 'abcdefgH1!';
+  await portal.gateway.call('POST', '/api/v1/invitations', owner.token, { email: former, role: 'member' });
+  const accepted = { token: await mailedTo(former), password, first_name: 'Ada', last_name: 'Maiden' };
+  await portal.gateway.call('POST', '/api/v1/auth/accept-invite', '', accepted);
+
+  await signIn(page, portal.url, { email: former, password }, '/settings');
+  await page.getByRole('button', { name: 'Change email' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('New email').fill(wanted);
+  await dialog.getByRole('textbox', { name: 'Password' }).fill(password);
+  await dialog.getByRole('button', { name: 'Email me a link' }).click();
+  await dialog.getByText(`An email is on its way to ${wanted}`).waitFor();
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText(former).first().waitFor();
+
+  await page.getByRole('button', { name: /Ada Maiden/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.goto(`${portal.url}/confirm-email?token=${await mailedTo(wanted)}`);
+  await page.getByLabel('Email').fill(former);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText(`instead of ${former}`).waitFor();
+  await page.getByRole('button', { name: 'Confirm address' }).click();
+  await page.getByText(`You now sign in with ${wanted}.`).first().waitFor();
+  await page.getByRole('heading', { name: 'Settings', exact: true }).waitFor();
+  await page.getByRole('definition').getByText(wanted).waitFor();
+
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}?tab=members`);
+  await page.getByRole('button', { name: `Actions for ${wanted}` }).click();
+  await page.getByRole('menuitem', { name: 'Change email' }).click();
+  await dialog.getByLabel('New email').fill(users.owner.email);
+  await dialog.getByRole('button', { name: 'Change address' }).click();
+  await dialog.getByText('An account with this email address already exists.').waitFor();
+  await dialog.getByLabel('New email').fill('ada@example.com');
+  await dialog.getByRole('button', { name: 'Change address' }).click();
+  await page.getByRole('button', { name: 'Actions for ada@example.com' }).waitFor();
+  expect(troubles.filter((trouble) => !trouble.includes('409'))).toEqual([]);
+  expect((await portal.gateway.call('GET', '/api/v1/admin/users?search=ada@', operator.token)).json.data).toHaveLength(
+    1,
+  );
+  await close();
+});
+
 test('an invitation opened where somebody is signed in says who will be signed out, and is as quiet as ever where nobody is', async () => {
   const { page, troubles, close } = await openPage(browser);
   const email = 'second.account@example.com';

@@ -53,7 +53,7 @@ export function confirmEmailMail(change: { from: string; link: string; expiresAt
     ],
     link: change.link,
     after: [
-      `The link works once, until ${change.expiresAt.toUTCString()}, for whoever is signed in to that account. If it was not you, ignore this email: nothing changes.`,
+      `The link works once, until ${change.expiresAt.toUTCString()}. If you are not signed in, sign in with your present address first. If it was not you, ignore this email: nothing changes.`,
     ],
   });
 }

@@ -39,6 +39,7 @@ export function pagesOf(
     { name: 'audit', path: '/audit', as: 'owner' },
     { name: 'audit-of-key', path: `/audit?target=${ids.keyId}`, as: 'owner' },
     { name: 'settings', path: '/settings', as: 'owner' },
+    { name: 'confirm-email', path: '/confirm-email?token=some-token#email=new%40example.com', as: 'owner' },
     { name: 'not-found', path: '/nothing-here', as: 'owner' },
     { name: 'operator-organizations', path: '/operator/organizations', as: 'operator' },
     { name: 'operator-organization', path: `/operator/organizations/${ids.people.tenantId}`, as: 'operator' },

@@ -73,6 +73,11 @@ const routes: readonly Route[] = [
   { pattern: '/audit', for: 'admin', page: page(() => import('../pages/organization/audit.tsx'), 'Audit') },
   { pattern: '/settings', for: 'user', page: page(() => import('../pages/settings/settings.tsx'), 'Settings') },
   {
+    pattern: '/confirm-email',
+    for: 'user',
+    page: page(() => import('../pages/settings/confirm-email.tsx'), 'ConfirmEmail'),
+  },
+  {
     pattern: '/operator/organizations',
     for: 'operator',
     page: page(() => import('../pages/operator/organizations.tsx'), 'Organizations'),

@@ -137,7 +137,7 @@ function useCommands(text: string): readonly Command[] {
         group.items.map((item) => go(item.href, item.name, group.name, item.icon, item.href, item.words)),
       ),
       go('create-key', 'Create an API key', 'Action', 'plus', '/keys?create=1', 'new'),
-      go('settings', 'Settings', 'Account', 'settings', '/settings', 'profile password theme'),
+      go('settings', 'Settings', 'Account', 'settings', '/settings', 'profile email address password theme'),
       { id: 'dark', name: 'Dark theme', detail: 'Action', words: '', icon: 'moon', run: () => setTheme('dark') },
       { id: 'light', name: 'Light theme', detail: 'Action', words: '', icon: 'sun', run: () => setTheme('light') },
       {

@@ -12,16 +12,18 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { EmailDialog } from './email-dialog.tsx';
 import type { AdminUser } from './types.ts';
 
 type Changes = Partial<Pick<AdminUser, 'is_active' | 'operator'>>;
 type Question = { title: string; description: string; act: string; changes: Changes };
 
-/** An organization's members. An operator can deactivate and reactivate them, and make them operators. */
+/** An organization's members. An operator can change their addresses, deactivate and reactivate them, and make them operators. */
 export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   const toast = useToast();
   const claims = useClaims();
   const search = useSearch();
+  const [readdressed, setReaddressed] = useState<AdminUser | null>(null);
   const [asked, setAsked] = useState<{ user: AdminUser; question: Question } | null>(null);
   const change = useAction<Member>({
     stale: ['/admin/users', '/admin/organizations', '/members'],
@@ -41,7 +43,7 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
         label="Members"
         path="/admin/users"
         query={{ tenant_id: tenantId, search }}
-        columns={columnsOf(claims.userId, ask)}
+        columns={columnsOf(claims.userId, ask, setReaddressed)}
         rowKey={(user) => user.id}
         empty={
           search === '' ? (
@@ -53,6 +55,7 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
           )
         }
       />
+      {readdressed !== null && <EmailDialog user={readdressed} onClose={() => setReaddressed(null)} />}
       {asked !== null && (
         <ConfirmDialog
           {...asked.question}
@@ -99,7 +102,11 @@ const power = (user: AdminUser): Question =>
         changes: { operator: true },
       };
 
-const columnsOf = (myId: string, ask: (user: AdminUser, question: Question) => void): readonly Column<AdminUser>[] => [
+const columnsOf = (
+  myId: string,
+  ask: (user: AdminUser, question: Question) => void,
+  readdress: (user: AdminUser) => void,
+): readonly Column<AdminUser>[] => [
   {
     name: 'Member',
     sortBy: (user) => user.email,
@@ -136,10 +143,11 @@ const columnsOf = (myId: string, ask: (user: AdminUser, question: Question) => v
         items={[
           { label: 'Keys', icon: 'key', href: `/operator/keys?user=${user.id}` },
           { label: 'Audit events', icon: 'log', href: `/operator/audit?actor=${user.id}` },
+          'line',
+          { label: 'Change email', icon: 'mail', onSelect: () => readdress(user) },
           ...(user.id === myId
             ? []
             : ([
-                'line',
                 { label: power(user).act, icon: 'shield', onSelect: () => ask(user, power(user)) },
                 {
                   label: activity(user).act,

@@ -15,10 +15,12 @@ import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { NewPassword, passwordMeetsRules } from '../auth/new-password.tsx';
 import { Username } from '../auth/username.tsx';
+import { ChangeEmailDialog } from './change-email.tsx';
 
 export function Settings() {
   const profile = useGet<Profile>('/profile');
   const theme = useTheme();
+  const [changingEmail, setChangingEmail] = useState(false);
   return (
     <Page title="Settings" description="Your profile, your password and the look of the portal.">
       <Loaded of={profile}>
@@ -26,7 +28,14 @@ export function Settings() {
           <div className="grid items-start gap-5 lg:grid-cols-2">
             <div className="grid min-w-0 gap-5">
               <ProfileCard profile={data} />
-              <Card title="Account">
+              <Card
+                title="Account"
+                action={
+                  <Button size="small" onClick={() => setChangingEmail(true)}>
+                    Change email
+                  </Button>
+                }
+              >
                 <Facts
                   facts={[
                     ['Email', <Email key="email" address={data.email} />],
@@ -46,6 +55,7 @@ export function Settings() {
                     ['Member since', <Time key="since" value={data.created_at} />],
                   ]}
                 />
+                {changingEmail && <ChangeEmailDialog present={data.email} onClose={() => setChangingEmail(false)} />}
               </Card>
             </div>
             <div className="grid min-w-0 gap-5">
