@@ -209,6 +209,7 @@ const openToMembers = {
       'ResetPassword',
       'ChangePassword',
     ],
+    ...['RequestEmailChange', 'ConfirmEmailChange'],
     ...['GetProfile', 'UpdateProfile', 'GetOrganization', 'GetSigningKeys'],
   ],
   UsageService: ['GetCurrent', 'ListHistory', 'GetSummary', 'GetReport', 'GetKeyAnalytics', 'GetRateLimits'],
