@@ -224,6 +224,104 @@ test('a growing answer stays in view, unless someone is reading further up', asy
   await close();
 });
 
+test('a conversation, its fields and an unsent message outlast a visit to other pages, an answer goes on meanwhile, and a sign-out ends all', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`
+    const { fetch } = window;
+    const encoder = new TextEncoder();
+    window.fetch = async (path, options) => {
+      if (!String(path).endsWith('/chat/completions')) return fetch(path, options);
+      return new Response(new ReadableStream({
+        start: (controller) => {
+          options.signal.addEventListener('abort', () => {
+            window.ended = true;
+            controller.error(options.signal.reason);
+          });
+          window.say = (content) =>
+            controller.enqueue(encoder.encode('data: ' + JSON.stringify({ choices: [{ delta: { content } }] }) + '\\n\\n'));
+        },
+      }));
+    };
+  `);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat-mini');
+  const message = page.getByLabel('Message', { exact: true });
+  const open = (name: string) => page.getByRole('link', { name, exact: true }).click();
+  await page.getByLabel('System message').fill('Be brief.');
+  await page.getByLabel('Temperature').fill('0.5');
+  await message.fill('Hello');
+  await message.press('Enter');
+  await message.fill('Not sent yet');
+  await page.evaluate(`say('Half of it')`);
+  await page.getByText('Half of it').waitFor();
+  await open('Usage');
+  await page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
+  await page.evaluate(`say(' and the rest')`);
+  await open('Playground');
+  await page.getByText('Half of it and the rest').waitFor({ timeout: 5_000 });
+  expect(await message.inputValue()).toBe('Not sent yet');
+  expect(await page.getByLabel('System message').inputValue()).toBe('Be brief.');
+  expect(await page.getByLabel('Temperature').inputValue()).toBe('0.5');
+  expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('sandbox-chat-mini');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByText('Stopped').waitFor();
+
+  await page.getByRole('button', { name: 'Transcribe' }).click();
+  await page.getByText('Nothing transcribed yet').waitFor();
+  await page.getByRole('button', { name: 'Chat', exact: true }).click();
+  await page.getByText('Half of it and the rest').waitFor();
+
+  await page.evaluate('window.ended = false');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  await page.getByRole('button', { name: /Mia Member/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByLabel('Password').waitFor();
+  expect(await page.evaluate('window.ended')).toBe(true);
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByLabel('Password').fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await open('Playground');
+  await page.getByText('Say something to the model').waitFor();
+  expect(await message.inputValue()).toBe('');
+  await close();
+});
+
+test('a long answer that comes in thousands of pieces is drawn at most ten times a second, and its last piece at once when it ends', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`
+    const { fetch } = window;
+    const encoder = new TextEncoder();
+    const chunk = (content) => encoder.encode('data: ' + JSON.stringify({ choices: [{ delta: { content } }] }) + '\\n\\n');
+    const answer = () => {
+      let left = 2000;
+      return new ReadableStream({
+        async pull(controller) {
+          await new Promise((next) => setTimeout(next, 0));
+          left -= 1;
+          controller.enqueue(left > 0 ? chunk('word ' + left + (left % 10 === 0 ? '\\n\\n' : ' ')) : encoder.encode('data: [DONE]\\n\\n'));
+          if (left === 0) controller.close();
+        },
+      });
+    };
+    window.fetch = async (path, options) =>
+      String(path).endsWith('/chat/completions') ? new Response(answer()) : fetch(path, options);
+    window.drawn = [];
+    new MutationObserver((records) => {
+      if (records.some(({ target }) => target.parentElement?.closest('[role=log] article'))) window.drawn.push(performance.now());
+    }).observe(document, { childList: true, subtree: true, characterData: true });
+  `);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('in total').waitFor();
+  await page.getByText(/word 1$/).waitFor();
+  const drawn = await page.evaluate<number[]>('window.drawn');
+  const seconds = (drawn.at(-1)! - drawn[0]!) / 1000;
+  expect(drawn.length).toBeGreaterThan(2);
+  expect(drawn.length).toBeLessThanOrEqual(10 * seconds + 3);
+  await close();
+});
+
 test('an answer keeps growing while the browser translates the page and replaces its text', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

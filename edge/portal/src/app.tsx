@@ -2,6 +2,7 @@ import { type DefaultOptions, QueryClient, QueryClientProvider } from '@tanstack
 import { Activity, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { Api } from './api/client.ts';
 import { ApiContext, useSession } from './api/hooks.ts';
+import { type KeptStates, KeptStatesContext } from './api/kept-state.ts';
 import { isPublicPath, RoutedPage, signInPath } from './router/routed-page.tsx';
 import { navigate, usePlace } from './router/router.ts';
 import { CrashGuard } from './shell/crash-guard.tsx';
@@ -29,21 +30,26 @@ const defaultOptions: DefaultOptions = {
 
 export function App({ api }: { api: Api }) {
   const [queries] = useState(() => new QueryClient({ defaultOptions }));
+  const [kept] = useState<KeptStates>(() => new Map());
   useEffect(() => {
     // What one user saw must not be shown to the next.
     return api.subscribe(() => {
-      if (api.session().status === 'signed-out') queries.clear();
+      if (api.session().status !== 'signed-out') return;
+      queries.clear();
+      kept.clear();
     });
-  }, [api, queries]);
+  }, [api, queries, kept]);
   return (
     <ApiContext value={api}>
       <QueryClientProvider client={queries}>
-        <ToastProvider>
-          <OfflineBanner />
-          <CrashGuard>
-            <Gate api={api} />
-          </CrashGuard>
-        </ToastProvider>
+        <KeptStatesContext value={kept}>
+          <ToastProvider>
+            <OfflineBanner />
+            <CrashGuard>
+              <Gate api={api} />
+            </CrashGuard>
+          </ToastProvider>
+        </KeptStatesContext>
       </QueryClientProvider>
     </ApiContext>
   );

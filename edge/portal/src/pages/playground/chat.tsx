@@ -1,4 +1,5 @@
-import { useDeferredValue, useEffect, useRef, useState } from 'react';
+import { useDeferredValue, useEffect, useRef } from 'react';
+import { useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { Checkbox, TextArea, TextField } from '../../ui/field.tsx';
@@ -11,11 +12,11 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const { turns: latest, error, busy, isBusy, send, stop, clear } = useConversation(onModelGone);
   // Where drawing takes longer than the next piece of an answer takes to come, pieces are drawn together.
   const turns = useDeferredValue(latest);
-  const [text, setText] = useState('');
-  const [system, setSystem] = useState('');
-  const [temperature, setTemperature] = useState('');
-  const [maxTokens, setMaxTokens] = useState('');
-  const [formatted, setFormatted] = useState(true);
+  const [text, setText] = useKeptState('chat message', '');
+  const [system, setSystem] = useKeptState('chat system', '');
+  const [temperature, setTemperature] = useKeptState('chat temperature', '');
+  const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '');
+  const [formatted, setFormatted] = useKeptState('chat formatted', true);
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   const isAtEnd = useRef(true);

@@ -1,4 +1,4 @@
-import { useRef } from 'react';
+import { useKeptState } from '../../api/kept-state.ts';
 import type { Model } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -29,9 +29,10 @@ export function Playground() {
       ? 'transcribe'
       : 'chat';
   const choices = all.filter((model) => fits(model, kind));
-  // A conversation keeps the model that it began with, even if by now another would be offered first.
-  const offered = useRef<Partial<Record<keyof typeof kinds, string>>>({}).current;
-  offered[kind] ??= modelToTry(choices)?.id;
+  // A conversation keeps the model that it had, even if by now another would be offered first.
+  const [offered] = useKeptState<Partial<Record<keyof typeof kinds, string>>>('playground models', {});
+  if (choices.some((model) => model.id === wanted)) offered[kind] = wanted;
+  else offered[kind] ??= modelToTry(choices)?.id;
   const asked = wanted === '' ? offered[kind] : wanted;
   const chosen = choices.find((model) => model.id === asked) ?? modelToTry(choices);
   const isGone = asked !== undefined && !all.some((model) => model.id === asked);

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'react';
 import { useApi } from '../../api/hooks.ts';
+import { useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -18,7 +19,7 @@ type Line = { id: string; text: string; final: boolean };
 
 export function Transcribe({ model }: { model: string }) {
   const api = useApi();
-  const [lines, setLines] = useState<readonly Line[]>([]);
+  const [lines, setLines] = useKeptState<readonly Line[]>('transcript', []);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
   /** Aborting this drops everything, whatever its state; `end` only stops the microphone and waits for what was said. */

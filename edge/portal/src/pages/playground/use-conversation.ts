@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
+import { useKeptState } from '../../api/kept-state.ts';
 import { formatCount, formatDurationMs, numberOrText } from '../../format/number.ts';
 import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
 
@@ -10,35 +10,48 @@ export type Turn = Message & { note?: string };
 /** What the fields beside the conversation say; empty where they say nothing. */
 export type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
 
-/** A conversation with a model, in which at most one answer is under way. */
+/** How long a growing answer waits until it is drawn again, in milliseconds: each time all of it is read as Markdown. */
+const drawnAgainMs = 100;
+
+/**
+ * A conversation with a model, in which at most one answer is under way. It goes on while other pages are shown, until its user signs out.
+ */
 export function useConversation(onModelGone: () => void) {
   const api = useApi();
-  const [turns, setTurns] = useState<readonly Turn[]>([]);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [busy, setBusy] = useState(false);
-  const running = useRef<AbortController | null>(null);
-  useEffect(() => () => running.current?.abort(), []);
+  const [turns, setTurns] = useKeptState<readonly Turn[]>('chat turns', []);
+  const [error, setError] = useKeptState<ApiError | null>('chat error', null);
+  const [busy, setBusy] = useKeptState('chat busy', false);
+  const [running] = useKeptState<{ current: AbortController | null }>('chat running', { current: null });
 
   /** Returns, once the answer has ended, whether the prompt has become a part of the conversation: not if it was refused. */
   const send = async (prompt: string, settings: ChatSettings): Promise<boolean> => {
     const abort = new AbortController();
     running.current = abort;
+    const stopWatching = api.subscribe(() => {
+      if (api.session().status === 'signed-out') abort.abort();
+    });
     const history: Turn[] = [...turns, { role: 'user', content: prompt }];
     const timing = { startedAt: performance.now(), firstAt: 0 };
     let answer = '';
     let usage: ChatUsage | undefined;
     let finishReason: string | undefined;
-    const show = (note?: string) =>
+    let drawing: number | undefined;
+    const show = (note?: string) => {
+      window.clearTimeout(drawing);
+      drawing = undefined;
       setTurns([...history, { role: 'assistant', content: answer, ...(note === undefined ? {} : { note }) }]);
+    };
     show();
     setError(null);
     setBusy(true);
     try {
       for await (const piece of streamChat(api, requestOf(history, settings), abort.signal)) {
         if (piece.text !== undefined) {
+          const isFirst = answer === '';
           timing.firstAt ||= performance.now();
           answer += piece.text;
-          show();
+          if (isFirst) show();
+          else drawing ??= window.setTimeout(show, drawnAgainMs);
         }
         usage = piece.usage ?? usage;
         finishReason = piece.finishReason ?? finishReason;
@@ -51,11 +64,13 @@ export function useConversation(onModelGone: () => void) {
         if (failure.status === 404 || failure.status === 410) onModelGone();
       }
       if (answer === '' && !stopped) {
+        window.clearTimeout(drawing);
         setTurns(turns);
         return false;
       }
       show(stopped ? 'Stopped' : 'Interrupted');
     } finally {
+      stopWatching();
       running.current = null;
       setBusy(false);
     }
