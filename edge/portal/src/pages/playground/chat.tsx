@@ -101,7 +101,15 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               className="min-w-0 flex-1 resize-y rounded-md border border-edge bg-surface px-3 py-2 text-base"
             />
             {busy ? (
-              <Button icon="stop" size="large" onClick={stop}>
+              <Button
+                icon="stop"
+                size="large"
+                onClick={(event) => {
+                  // By the end of this click the same element may be Send, which would send what is in the field.
+                  event.preventDefault();
+                  stop();
+                }}
+              >
                 Stop
               </Button>
             ) : (
