@@ -148,16 +148,17 @@ test('a theme chosen in one tab is shown in the others at once', async () => {
 });
 
 test('the current page is visible in the navigation, however low the screen is', async () => {
-  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 640 } });
-  await signIn(page, portal.url, users.operator, '/operator/health');
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 480 } });
+  await signIn(page, portal.url, users.operator, '/operator/signing-keys');
   const navigation = page.getByRole('navigation', { name: 'Main' });
   const current = navigation.locator('[aria-current]');
   const bottomOf = async (shown: Locator) => {
     const { y, height } = (await shown.boundingBox())!;
     return y + height;
   };
-  for (const name of ['Health', 'Platform audit', 'Overview']) {
-    if (name !== 'Health') await navigation.getByRole('link', { name }).click();
+  for (const name of ['Signing keys', 'Organizations', 'Overview', 'Audit log']) {
+    if (name === 'Overview') await navigation.getByRole('button', { name: 'Organization' }).click();
+    if (name !== 'Signing keys') await navigation.getByRole('link', { name }).click();
     await current.filter({ hasText: name }).waitFor();
     await expect.poll(async () => (await bottomOf(current)) <= (await bottomOf(navigation))).toBe(true);
   }

@@ -48,6 +48,30 @@ test('a member sees only their own things, and other pages do not exist', async 
   await close();
 });
 
+test('an operator is shown the pages of the area that they are in, and those of the other one without leaving the page', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.operator);
+  const own = [...everybody, 'Members', 'Audit log'];
+  const platform = [
+    ...['Organizations', 'All keys', 'Calls', 'All jobs'],
+    ...['Model catalog', 'Retirements', 'Plans', 'Coupons'],
+    ...['Health', 'Mail outbox', 'Platform audit', 'Signing keys'],
+  ];
+  await page.getByRole('button', { name: 'Open navigation' }).click();
+  expect(await links(page)).toEqual(own);
+  await page.getByRole('button', { name: 'Platform' }).click();
+  expect(await links(page)).toEqual(platform);
+  await page.getByRole('link', { name: 'Plans' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
+  await page.getByRole('button', { name: 'Open navigation' }).click();
+  expect(await links(page)).toEqual(platform);
+  await page.getByRole('button', { name: 'Organization' }).click();
+  expect(await links(page)).toEqual(own);
+  await page.keyboard.press('Escape');
+  await page.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
+  await close();
+});
+
 test('an admin invites, changes roles but makes no owner, and sees everyone’s usage', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin);

@@ -8,9 +8,10 @@ import { classNames } from '../ui/class-names.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Notice } from '../ui/notice.tsx';
 import { shortcut } from '../ui/shortcut.ts';
+import { Segments } from '../ui/tabs.tsx';
 import { useKeptPlace } from './kept-place.ts';
 import { Logo } from './logo.tsx';
-import { isCurrent, navigationFor } from './navigation.ts';
+import { type Area, areaOf, isCurrent, navigationFor } from './navigation.ts';
 import { Palette } from './palette.tsx';
 import { UserMenu } from './user-menu.tsx';
 
@@ -109,6 +110,10 @@ const distance = 16;
 
 function SideBar({ path, profile, onSearch }: { path: string; profile: Profile | undefined; onSearch: () => void }) {
   const claims = useClaims();
+  // Holds until another page is opened, which shows its own area again.
+  const [chosen, setChosen] = useState<{ area: Area; path: string } | null>(null);
+  const area = chosen?.path === path ? chosen.area : areaOf(path);
+  const groups = navigationFor(claims).filter((group) => group.area === area);
   return (
     <>
       <div className="px-3 pt-4 pb-2">
@@ -132,7 +137,18 @@ function SideBar({ path, profile, onSearch }: { path: string; profile: Profile |
         </button>
       </div>
       <nav aria-label="Main" className="min-h-0 flex-1 overflow-y-auto px-3 pb-4">
-        {navigationFor(claims).map((group) => (
+        {claims.operator && (
+          <Segments
+            label="Pages of"
+            value={area}
+            onChange={(next) => setChosen({ area: next === 'platform' ? 'platform' : 'organization', path })}
+            choices={[
+              { value: 'organization', label: 'Organization' },
+              { value: 'platform', label: 'Platform' },
+            ]}
+          />
+        )}
+        {groups.map((group) => (
           <div key={group.name} className="mt-3">
             <p className="px-2 pb-1 text-xs font-medium text-faint">{group.name}</p>
             <ul>
