@@ -297,15 +297,28 @@ describe('the list', () => {
     expect(json.quota).toEqual({ used: total, limit: null });
   });
 
-  test.each(['page=0', 'page=-1', 'page=x', 'limit=101', 'limit=0', 'status=revoked', 'key_type=x'])(
-    'refuses %s with 400 and the parameter',
-    async (query) => {
-      expect(refusal(await get(`/api/v1/api-keys?${query}`))).toMatchObject({
-        status: 400,
-        param: query.split('=')[0],
-      });
-    },
-  );
+  test('is filtered by the moment before which keys expire, and to those with a spend cap', async () => {
+    const at = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+    await post({ name: 'Filtered soon', expires_at: at(3) });
+    await post({ name: 'Filtered later', expires_at: at(30), spend_cap_usd: 1 });
+    await post({ name: 'Filtered never', spend_cap_usd: 0 });
+    const names = async (query: string) =>
+      (await get(`/api/v1/api-keys?search=Filtered&${query}`)).json.data.map(({ name }: { name: string }) => name);
+    expect(await names(`expires_before=${at(7)}`)).toEqual(['Filtered soon']);
+    expect(await names(`expires_before=${at(31)}`)).toEqual(['Filtered later', 'Filtered soon']);
+    expect(await names('has_spend_cap=true')).toEqual(['Filtered never', 'Filtered later']);
+    expect(await names(`has_spend_cap=true&expires_before=${at(31)}`)).toEqual(['Filtered later']);
+  });
+
+  test.each([
+    ...['page=0', 'page=-1', 'page=x', 'limit=101', 'limit=0', 'status=revoked', 'key_type=x'],
+    ...['expires_before=soon', 'has_spend_cap=no', 'has_spend_cap=false'],
+  ])('refuses %s with 400 and the parameter', async (query) => {
+    expect(refusal(await get(`/api/v1/api-keys?${query}`))).toMatchObject({
+      status: 400,
+      param: query.split('=')[0],
+    });
+  });
 });
 
 test('an allowlist accepts the models that the organization can use, and keeps those that it once could', async () => {

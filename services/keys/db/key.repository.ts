@@ -51,6 +51,8 @@ type KeyFilter = {
   /** Keys that `search` finds whatever they are called. */
   orKeyIds?: readonly string[];
   keyId?: string;
+  expiresBefore?: Date | undefined;
+  withSpendCap?: boolean;
 };
 
 /** One page of undeleted keys, newest first, and how many there are. */
@@ -60,13 +62,15 @@ export function listKeys(
   page: { offset: number; limit: number },
   nowMs: number,
 ): Promise<[KeyRow[], number]> {
-  const { tenantId, userId, keyType, status, search, orKeyIds = [], keyId = '' } = filter;
+  const { tenantId, userId, keyType, status, search, orKeyIds = [], keyId = '', expiresBefore, withSpendCap } = filter;
   const where = {
     deletedAt: null,
     ...(tenantId !== '' && { tenantId }),
     ...(userId !== '' && { userId }),
     ...(keyId !== '' && { id: keyId }),
     ...(keyType !== KeyType.UNSPECIFIED && { keyType }),
+    ...(expiresBefore !== undefined && { expiresAt: { $lt: expiresBefore } }),
+    ...(withSpendCap && { spendCapNanoUsd: { $ne: null } }),
     $and: [inStatus(status, new Date(nowMs)), matching(search, orKeyIds)],
   };
   return em.findAndCount(KeyEntity, where, { orderBy: { id: 'desc' }, ...page });

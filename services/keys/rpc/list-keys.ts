@@ -1,3 +1,4 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt';
 import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
@@ -12,13 +13,14 @@ export const listKeys =
   async (request, context) => {
     const owner = sessionCaller(context);
     const { tenantId, userId } = owner;
-    const { keyType, search } = request;
+    const { keyType, search, withSpendCap } = request;
+    const expiresBefore = request.expiresBefore && timestampDate(request.expiresBefore);
     // Owners know only two statuses (service.md, API key: is_active), and must find a revoked key under one of them.
     const status = request.status === KeyStatus.EXPIRED ? 'ended' : request.status;
     const page = pageRows(request.page);
     const nowMs = clock.now();
     const [[keys, total], used, quota] = await Promise.all([
-      findKeys(database.em(), { tenantId, userId, keyType, status, search }, page, nowMs),
+      findKeys(database.em(), { tenantId, userId, keyType, status, search, expiresBefore, withSpendCap }, page, nowMs),
       countKeys(database.em(), owner),
       findQuota(database.em(), tenantId),
     ]);

@@ -3,7 +3,7 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
-import { pageQuerySchema, paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
+import { pageQuerySchema, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
@@ -37,17 +37,21 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
             Type.Enum(['active', 'expired'], { description: '`expired` includes keys that an operator revoked.' }),
           ),
           search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name or preview.' })),
+          expires_before: Type.Optional(timeSchema),
+          has_spend_cap: Type.Optional(Type.Literal(true, { description: 'Only keys with a daily spend cap.' })),
         }),
       },
     },
     async (request) => {
-      const { page, limit, key_type, status, search } = request.query;
+      const { page, limit, key_type, status, search, expires_before, has_spend_cap } = request.query;
       const answer = await keys.listKeys(
         {
           page: { page, limit },
           keyType: keyTypes.value(key_type),
           status: keyStatuses.value(status),
           search,
+          expiresBefore: parseTimeIfGiven(expires_before, 'expires_before'),
+          withSpendCap: has_spend_cap,
         },
         asCaller(request),
       );
