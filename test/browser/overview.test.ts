@@ -151,3 +151,76 @@ test('the overview tells a member that nothing is left to pay calls with, and wh
   expect(await seriousFindings(page)).toEqual([]);
   await close();
 });
+
+test('whoever has more keys than a page holds waits for none that is not shown: on the overview, in the palette and in the audit log', async () => {
+  const { page, close } = await openPage(browser);
+  const { gateway, world } = portal;
+  const { admin, operator, tenantId } = world.people;
+  await ok(gateway, 'PUT', `/admin/organizations/${tenantId}/key-quota`, operator.token, {
+    keys_per_user: 'unlimited',
+  });
+  const soon = new Date(Date.now() + 3 * 86_400_000).toISOString();
+  await ok(gateway, 'POST', '/api-keys', admin.token, { name: 'The oldest expires', expires_at: soon });
+  await ok(gateway, 'POST', '/api-keys', admin.token, { name: 'The oldest is capped', spend_cap_usd: 0 });
+  for (let made = 0; made < 110; made += 1)
+    await ok(gateway, 'POST', '/api-keys', admin.token, { name: `Key ${made}` });
+  const lists: string[] = [];
+  page.on('request', (request) => {
+    const { pathname, search } = new URL(request.url());
+    if (/\/api\/v1\/(api-keys|members)$/.test(pathname)) lists.push(pathname + search);
+  });
+  await signIn(page, portal.url, users.admin);
+  const attention = page.locator('section').filter({ hasText: 'Needs attention' });
+  await attention.getByRole('link', { name: 'The oldest expires' }).waitFor();
+  await attention.getByRole('link', { name: 'The oldest is capped' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill('oldest expires');
+  await page.getByRole('option', { name: 'The oldest expires' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'The oldest expires' }).waitFor();
+  await page.getByRole('link', { name: 'Audit log' }).click();
+  await page.getByRole('cell').getByText(users.admin.email).first().waitFor();
+  expect(lists.filter((list) => /[?&]page=[^1]/.test(list))).toEqual([]);
+  expect(lists.filter((list) => !/(expires_before|has_spend_cap|search|limit=1$|user_ids)/.test(list))).toEqual([]);
+  await close();
+});
+
+test('the overview tells admins of invoices that are overdue and of a balance below zero, though nothing limits their usage', async () => {
+  const { page, close } = await openPage(browser);
+  const { gateway, world } = portal;
+  const { operator, owner, tenantId } = world.people;
+  const organization = `/admin/organizations/${tenantId}`;
+  const { balance_usd } = await ok(gateway, 'GET', '/billing/wallet', owner.token);
+  await ok(gateway, 'POST', `${organization}/adjustments`, operator.token, {
+    amount_usd: -balance_usd - 20,
+    description: 'A lost dispute',
+    allow_negative_balance: true,
+  });
+  await signIn(page, portal.url, users.owner);
+  const attention = page.locator('section').filter({ hasText: 'Needs attention' });
+  const item = (name: string) => attention.getByRole('listitem').filter({ hasText: name });
+  await item('The organization’s balance').getByText('$20.00 owed').waitFor();
+  expect(await item('Invoice').count()).toBe(0);
+  // An invoice falls due by the clock of the database, which no test moves: these are pending ones, a month later.
+  await page.route('**/api/v1/billing/documents/invoices?*payment_status=overdue*', async (route) => {
+    const url = route.request().url().replace('payment_status=overdue', 'payment_status=pending&status=finalized');
+    const response = await route.fetch({ url: url.replace(/(&status=finalized).*\1/, '$1') });
+    const list = await response.json();
+    for (const invoice of list.data) invoice.payment_status = 'overdue';
+    await route.fulfill({ response, json: list });
+  });
+  await page.reload();
+  const invoice = item(`Invoice ${world.invoiceNumber}`);
+  await invoice.getByText(/^Overdue: \$\d+\.\d\d$/).waitFor();
+  await invoice.getByText(/It was due on \w+ \d+, \d{4}\./).waitFor();
+  expect(await seriousFindings(page)).toEqual([]);
+  await invoice.getByRole('link').click();
+  await page.getByRole('heading', { level: 1, name: world.invoiceNumber }).waitFor();
+  await page.goto(`${portal.url}/billing?tab=invoices`);
+  const rows = page.getByRole('table', { name: 'Invoices' }).locator('tbody').getByRole('row');
+  await rows.filter({ hasText: 'Draft' }).waitFor();
+  await page.getByLabel('Payment').selectOption('Overdue');
+  await rows.filter({ hasText: 'Draft' }).waitFor({ state: 'detached' });
+  for (const text of await rows.allInnerTexts()) expect(text).toContain('Overdue');
+  await close();
+});

@@ -70,7 +70,11 @@ test('an invitation is created, listed and accepted, and then shows among the me
   expect(members.body.data).toMatchObject([{ email: 'guest@example.com', role: 'admin', is_active: true }]);
   expect(members.body.pagination).toMatchObject({ page: 1, total: 1 });
 
-  const changed = await call('PATCH', `/members/${members.body.data[0].id}`, owner, { role: 'member' });
+  const [{ id }] = members.body.data;
+  const named = await call('GET', `/members?user_ids=${id},01890000-0000-7000-8000-000000000000`, owner);
+  expect(named.body.data.map((member: { email: string }) => member.email)).toEqual(['guest@example.com']);
+
+  const changed = await call('PATCH', `/members/${id}`, owner, { role: 'member' });
   expect(changed.body).toMatchObject({ role: 'member' });
 });
 

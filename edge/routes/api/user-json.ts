@@ -97,3 +97,8 @@ export const organizationJson = (organization: Organization): Static<typeof orga
   created_at: isoTime(organization.createdAt!),
   suspended_at: isoTime(organization.suspendedAt),
 });
+
+/** A filter by users. */
+export const userIdsSchema = Type.Optional(
+  Type.String({ minLength: 1, maxLength: 4_000, description: 'Their ids, at most 100, separated by commas.' }),
+);

@@ -10,7 +10,9 @@ export const listMembers =
   async (request, context) => {
     const { tenantId } = sessionCaller(context, Role.ADMIN);
     const rows = pageRows(request.page);
-    const [users, total] = await pageOfUsers(database.em(), { tenantId, search: request.search }, rows);
+    const { search, userIds: ids } = request;
+    const filter = { tenantId, search, ids: ids.length === 0 ? undefined : ids };
+    const [users, total] = await pageOfUsers(database.em(), filter, rows);
     // Who operates the platform is nobody else's business.
     const members = users.map((user) => ({ ...userMessage(user), operator: false }));
     return { members, page: pageInfo(rows, total) };

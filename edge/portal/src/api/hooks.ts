@@ -80,18 +80,19 @@ export function useGet<Answer>(
 }
 
 /**
- * Reads a whole list, all pages after the first at once: for rows that are looked up among all of them. Only for lists that people make by
- * hand, such as keys, not for what calls leave behind.
+ * Reads a whole list, all pages after the first at once: for rows that are looked up among all of them. Only for lists that stay
+ * short, such as plans: not for keys and members, of which there are thousands, nor for what calls leave behind.
  */
 export function useWholeList<Item>(
   path: string,
-  options: { refetchIntervalMs?: number } = {},
+  { query, ...options }: { query?: Query; refetchIntervalMs?: number } = {},
 ): UseQueryResult<Item[], ApiError> {
   const api = useApi();
   return useQuery<Item[], ApiError>({
-    queryKey: [path, 'whole'],
+    queryKey: [path, 'whole', query].filter((part) => part !== undefined),
     queryFn: async ({ signal }) => {
-      const read = (page: number) => api.request<List<Item>>(`/api/v1${path}`, { query: { page, limit: 100 }, signal });
+      const read = (page: number) =>
+        api.request<List<Item>>(`/api/v1${path}`, { query: { ...query, page, limit: 100 }, signal });
       const first = await read(1);
       const others = Array.from({ length: Math.max(first.pagination.total_pages - 1, 0) }, (_, index) =>
         read(index + 2),

@@ -1,6 +1,6 @@
 import { Dialog as Radix } from 'radix-ui';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
-import { useApi, useClaims, useGet, useWholeList } from '../api/hooks.ts';
+import { useApi, useClaims, useGet } from '../api/hooks.ts';
 import type { ApiKey, List, Model } from '../api/types.ts';
 import type { AdminOrganization } from '../pages/operator/types.ts';
 import { navigate } from '../router/router.ts';
@@ -117,17 +117,16 @@ function Search({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** What can be gone to or done. There may be thousands of organizations, so only those that match the text are asked for. */
+/** What can be gone to or done. There may be thousands of keys and organizations, so only those that match the text are asked for. */
 function useCommands(text: string): readonly Command[] {
   const api = useApi();
   const claims = useClaims();
-  const keys = useWholeList<ApiKey>('/api-keys');
+  const asked = { search: text, limit: shownMax };
+  const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: text.length > 1 });
   const models = useGet<{ data: Model[] }>('/models');
-  const organizations = useGet<List<AdminOrganization>>(
-    '/admin/organizations',
-    { search: text, limit: shownMax },
-    { enabled: claims.operator && text.length > 1 },
-  );
+  const organizations = useGet<List<AdminOrganization>>('/admin/organizations', asked, {
+    enabled: claims.operator && text.length > 1,
+  });
   return useMemo(() => {
     const go = (id: string, name: string, detail: string, icon: IconName, href: string, words = ''): Command => {
       return { id, name, detail, words, icon, run: () => navigate(href) };
@@ -148,7 +147,7 @@ function useCommands(text: string): readonly Command[] {
         icon: 'out',
         run: () => void api.signOut().catch(() => {}),
       },
-      ...(keys.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
+      ...(keys.data?.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
       ...(models.data?.data ?? []).map((model) =>
         go(
           `model ${model.id}`,

@@ -6,7 +6,7 @@ import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { idFilter, idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { idInPath } from '../id-in-path.ts';
-import { memberJson, memberSchema } from '../user-json.ts';
+import { memberJson, memberSchema, userIdsSchema } from '../user-json.ts';
 
 /** The users of all organizations, for operators. */
 export const adminUserRoutes: Routes = (app, { auth }) => {
@@ -23,13 +23,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
           search: Type.Optional(
             Type.String({ maxLength: 255, description: 'Part of their address or name, or their id.' }),
           ),
-          user_ids: Type.Optional(
-            Type.String({
-              minLength: 1,
-              maxLength: 4_000,
-              description: 'Their ids, at most 100, separated by commas.',
-            }),
-          ),
+          user_ids: userIdsSchema,
         }),
       },
     },

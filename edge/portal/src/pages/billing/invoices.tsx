@@ -2,28 +2,28 @@ import type { Invoice } from '../../api/types.ts';
 import { formatUtcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
-import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
+import { InvoiceFilters, useInvoiceQuery } from './invoice-filters.tsx';
 import { PdfButton } from './pdf-button.tsx';
 
 /** Where the API has the invoices of one's own organization. */
 export const ownInvoices = '/billing/documents/invoices';
 
 export function Invoices() {
-  const [days, setDays] = useDays();
+  const query = useInvoiceQuery();
   return (
     <PagedCard<Invoice>
       label="Invoices"
       title="Invoices"
-      action={<DayFilter days={days} onChange={setDays} />}
+      action={<InvoiceFilters />}
       path={ownInvoices}
-      query={{ start_date: days.start, end_date: days.end }}
+      query={query}
       columns={columns}
       rowKey={(invoice) => invoice.id}
       empty={
-        days.start === '' && days.end === '' ? (
+        Object.values(query).every((value) => value === '') ? (
           <EmptyState icon="card" title="No invoices yet">
             A draft grows through each month and is finalized on the 1st of the next.
           </EmptyState>

@@ -1,11 +1,11 @@
 import { auditEventTypes } from '#shared/audit-outbox/event-types.ts';
+import { useEmails } from '../../api/use-emails.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { AuditList, Name } from '../organization/audit-list.tsx';
 import { ChainCheck, platformChain } from './chain-check.tsx';
 import { useOrganizationName, useOrganizations } from './organization-name.tsx';
-import { useEmails } from './use-emails.ts';
 
 const types = auditEventTypes.toSorted();
 

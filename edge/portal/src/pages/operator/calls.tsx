@@ -1,4 +1,5 @@
 import { useMemo, useState } from 'react';
+import { useEmails } from '../../api/use-emails.ts';
 import { formatDurationMs } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { useSearchParameter } from '../../router/router.ts';
@@ -15,7 +16,6 @@ import { chargeQuery } from '../billing/transactions.tsx';
 import { RequestDialog, RequestStatus, RequestTime } from '../usage/request-dialog.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
 import type { AdminCall, AdminKey } from './types.ts';
-import { useEmails } from './use-emails.ts';
 import { UserLink } from './user-link.tsx';
 
 /** The page with all calls of one key, such as one that leaked. */

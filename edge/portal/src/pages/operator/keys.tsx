@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
+import { useEmails } from '../../api/use-emails.ts';
 import { formatCount } from '../../format/number.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -23,7 +24,6 @@ import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminKey } from './types.ts';
-import { useEmails } from './use-emails.ts';
 import { UserLink } from './user-link.tsx';
 
 export function OperatorKeys() {

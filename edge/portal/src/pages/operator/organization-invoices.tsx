@@ -1,23 +1,23 @@
 import type { Invoice } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
-import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
+import { InvoiceFilters, useInvoiceQuery } from '../billing/invoice-filters.tsx';
 import { dueDay, invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
 import { InvoiceActions } from './invoice-actions.tsx';
 
 /** An organization's invoices. */
 export function OrganizationInvoices({ tenantId }: { tenantId: string }) {
   const path = `/admin/organizations/${tenantId}`;
-  const [days, setDays] = useDays();
+  const query = useInvoiceQuery();
   return (
     <PagedCard<Invoice>
       label="Invoices"
       title="Invoices"
-      action={<DayFilter days={days} onChange={setDays} />}
+      action={<InvoiceFilters />}
       wordy
       path={`${path}/invoices`}
-      query={{ start_date: days.start, end_date: days.end }}
+      query={query}
       columns={[
         {
           name: 'Invoice',
@@ -38,7 +38,7 @@ export function OrganizationInvoices({ tenantId }: { tenantId: string }) {
       ]}
       rowKey={(invoice) => invoice.id}
       empty={
-        days.start === '' && days.end === '' ? (
+        Object.values(query).every((value) => value === '') ? (
           <EmptyState icon="card" title="No invoices yet" />
         ) : (
           <EmptyState icon="search" title="No invoices match" />

@@ -67,7 +67,7 @@ export function AuditList({
   };
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
   const shown = events.data?.data ?? [];
-  const people = usePeople(shown.flatMap(peopleOf));
+  const people = usePeople([...shown.flatMap(peopleOf), ...[actor, target].filter((id) => isUuid.test(id))]);
   const named = new Map(shown.toReversed().flatMap(namedIn));
   const nameOf = (id: string) => people.get(id) ?? names?.get(id) ?? named.get(id);
   const isNarrowed = Object.values(query).some((value) => value !== '');
@@ -122,6 +122,8 @@ export function AuditList({
     </>
   );
 }
+
+const isUuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 /** The ids of the people who are an event's actor or target. */
 const peopleOf = ({ actor, target }: AuditEvent): string[] =>

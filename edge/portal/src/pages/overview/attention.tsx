@@ -1,42 +1,53 @@
-import { currentMs } from '../../api/server-clock.ts';
+import { useWholeList } from '../../api/hooks.ts';
+import { currentMs, utcToday } from '../../api/server-clock.ts';
 import type { ApiKey, Model, Wallet } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
-import { dayMs } from '../../format/time.ts';
+import { addDays, dayMs } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { type Loadable, Loaded, together } from '../../ui/failure.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
 import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
 import { type Budgets, ScarceBudgetItem, scarceBudgets, useBudgets } from './budgets.tsx';
+import { type Owed, owedItems, useOwed } from './owed.tsx';
 
 /** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */
 const shownMax = 6;
 
-type AttentionProps = { keys: Loadable<ApiKey[]>; models: Loadable<{ data: Model[] }>; wallet: Loadable<Wallet> };
+type AttentionProps = { models: Loadable<{ data: Model[] }>; wallet: Loadable<Wallet> };
 
 /** What needs attention, once all of it is known: before that, "Nothing" might not be true. */
-export function Attention({ keys, models, wallet }: AttentionProps) {
+export function Attention({ models, wallet }: AttentionProps) {
   const budgets = useBudgets(wallet);
+  const owed = useOwed(wallet);
+  // Up to the end of a day, so that the address stays the same until then.
+  const expiring = useWholeList<ApiKey>('/api-keys', {
+    query: { status: 'active', expires_before: addDays(utcToday(), 8) },
+  });
   return (
-    <Loaded of={together({ keys, models, budgets })} skeleton={<Skeleton className="h-16 w-full" />}>
-      {(data) => <Items keys={data.keys} models={data.models.data} budgets={data.budgets} />}
+    <Loaded of={together({ expiring, models, budgets, owed })} skeleton={<Skeleton className="h-16 w-full" />}>
+      {(data) => <Items expiring={data.expiring} models={data.models.data} budgets={data.budgets} owed={data.owed} />}
     </Loaded>
   );
 }
 
-type ItemsProps = { keys: readonly ApiKey[]; models: readonly Model[]; budgets: Budgets };
+type ItemsProps = { expiring: readonly ApiKey[]; models: readonly Model[]; budgets: Budgets; owed: Owed };
 
-/** The most urgent first: budgets that refuse calls or soon will, keys about to expire, models out of service, models about to retire. */
-function Items({ keys, models, budgets }: ItemsProps) {
-  const soon = keys
-    .filter((key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - currentMs() < 7 * dayMs)
+/**
+ * The most urgent first: budgets that refuse calls or soon will, money that is owed, keys about to expire, models out of service, models
+ * about to retire.
+ */
+function Items({ expiring, models, budgets, owed }: ItemsProps) {
+  const soon = expiring
+    .filter(({ expires_at }) => endMs(expires_at) - currentMs() < 7 * dayMs)
     .sort((one, other) => endMs(one.expires_at) - endMs(other.expires_at));
   const down = models.filter((model) => !model.is_serviceable);
   const retiring = models
     .filter((model) => model.deprecated_at !== null)
     .sort((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
   const items = [
-    ...scarceBudgets(budgets, keys).map((budget) => <ScarceBudgetItem key={budget.id} budget={budget} />),
+    ...scarceBudgets(budgets).map((budget) => <ScarceBudgetItem key={budget.id} budget={budget} />),
+    ...owedItems(owed),
     ...soon.map((key) => (
       <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
         <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
@@ -66,7 +77,7 @@ function Items({ keys, models, budgets }: ItemsProps) {
     return (
       <p className="text-sm text-faint">
         Nothing. No key expires within a week, no budget{budgets.funds === undefined && ' of yours'} is nearly used up,
-        and no model is retiring or out of service.
+        {budgets.funds !== undefined && ' nothing is owed,'} and no model is retiring or out of service.
       </p>
     );
   return (

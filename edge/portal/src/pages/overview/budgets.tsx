@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
 import type { ApiKey, Budget, Commitment, CurrentPlan, Wallet } from '../../api/types.ts';
 import { formatUsd, formatUsdExact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
@@ -9,17 +9,18 @@ import { Time } from '../../ui/time.tsx';
 
 /** What the organization can pay, which only admins and owners may see. */
 type Funds = { wallet: Wallet; commitment: Commitment | null };
-/** What limits one's calls, except for the caps of keys. */
-export type Budgets = { ownLimit: Budget; plan: CurrentPlan; paygCap: Budget; funds?: Funds };
+/** What limits one's calls: the keys are those with a cap. */
+export type Budgets = { ownLimit: Budget; keys: ApiKey[]; plan: CurrentPlan; paygCap: Budget; funds?: Funds };
 
 export function useBudgets(wallet: Loadable<Wallet>): Loadable<Budgets> {
   const enabled = useIsAdmin();
   const ownLimit = useGet<Budget>('/profile/cost-limit');
+  const keys = useWholeList<ApiKey>('/api-keys', { query: { status: 'active', has_spend_cap: true } });
   const plan = useGet<CurrentPlan>('/plan/current');
   const paygCap = useGet<Budget>('/billing/payg-spend-cap');
   const commitment = useGet<Commitment | null>('/billing/commitment', undefined, { enabled });
   const funds = together<Funds>({ wallet, commitment });
-  return together<Budgets>({ ownLimit, plan, paygCap, ...(enabled && { funds }) });
+  return together<Budgets>({ ownLimit, keys, plan, paygCap, ...(enabled && { funds }) });
 }
 
 type ScarceBudget = {
@@ -37,8 +38,8 @@ type ScarceBudget = {
 const shareLeftMax = 0.1;
 
 /** The budgets that refuse calls, or soon will: the organization's, one's own, and those of keys that are still in use. */
-export function scarceBudgets(budgets: Budgets, keys: readonly ApiKey[]): readonly ScarceBudget[] {
-  const { ownLimit } = budgets;
+export function scarceBudgets(budgets: Budgets): readonly ScarceBudget[] {
+  const { ownLimit, keys } = budgets;
   return [
     ...scarceFunds(budgets),
     ...budgetIfScarce(ownLimit.limit_usd, ownLimit.remaining_usd ?? 0, {
@@ -49,7 +50,7 @@ export function scarceBudgets(budgets: Budgets, keys: readonly ApiKey[]): readon
       advice: 'You can raise it.',
     }),
     ...keys
-      .filter((key) => key.is_active && key.budget?.spent_today_usd != null)
+      .filter((key) => key.budget?.spent_today_usd != null)
       .flatMap(({ id, name, spend_cap_usd, budget }) =>
         budgetIfScarce(spend_cap_usd, (spend_cap_usd ?? 0) - (budget?.spent_today_usd ?? 0), {
           id,

@@ -1,5 +1,5 @@
-import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
-import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { CurrentUsage, KeyList, Model, Profile, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -18,7 +18,8 @@ export function Overview() {
   const isAdmin = useIsAdmin();
   const profile = useGet<Profile>('/profile');
   const usage = useGet<CurrentUsage>('/usage/current');
-  const keys = useWholeList<ApiKey>('/api-keys');
+  // For how many there are.
+  const keys = useGet<KeyList>('/api-keys', { limit: 1 });
   const models = useModels();
   const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
   const name = profile.data?.first_name;
@@ -35,12 +36,12 @@ export function Overview() {
         {isAdmin ? (
           <Tile label="Credit left" value={valueIn(wallet, (data) => formatUsd(data.balance_usd))} />
         ) : (
-          <Tile label="Your keys" value={valueIn(keys, (data) => formatCount(data.length))} />
+          <Tile label="Your keys" value={valueIn(keys, (data) => formatCount(data.quota.used))} />
         )}
       </TileRow>
       <div className="grid items-start gap-5 lg:grid-cols-2">
         <Card title="Needs attention">
-          <Attention keys={keys} models={models} wallet={wallet} />
+          <Attention models={models} wallet={wallet} />
         </Card>
         <Card
           flush
@@ -54,7 +55,7 @@ export function Overview() {
           <Loaded of={usage}>{({ models }) => <ModelsUsed models={models} />}</Loaded>
         </Card>
       </div>
-      <QuickStart models={models.data?.data ?? []} hasNoKey={keys.data?.length === 0} />
+      <QuickStart models={models.data?.data ?? []} hasNoKey={keys.data?.quota.used === 0} />
     </Page>
   );
 }
