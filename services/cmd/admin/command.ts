@@ -141,13 +141,14 @@ export function pageOf(args: AdminArguments): { page: number; limit: number } {
   return { page: wholeNumber(args, 'page', 1_000_000) ?? 1, limit: wholeNumber(args, 'limit', 100) ?? 100 };
 }
 
-/** A named number from 1 to `max`; undefined if it was not given. @throws UsageError for anything else. */
-export function wholeNumber(args: AdminArguments, name: string, max: number): number | undefined {
+/** A named number from `min` to `max`; undefined if it was not given. @throws UsageError for anything else. */
+export function wholeNumber(args: AdminArguments, name: string, max: number, min = 1): number | undefined {
   const text = textOption(args, name);
   if (text === '') return undefined;
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > max) {
-    throw new UsageError(`--${name} must be a whole number from 1 to ${max}`);
+  // Number takes blanks for 0.
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new UsageError(`--${name} must be a whole number from ${min} to ${max}`);
   }
   return value;
 }

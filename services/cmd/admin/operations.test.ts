@@ -195,6 +195,12 @@ test('plans are put and assigned, and commitments created, from a shell', async 
     payment_terms_days: 30,
   };
   expect(await json(...put, '--requests', '7')).toMatchObject({ ...gold, own_rate_limits: { requests_per_minute: 7 } });
+  // Due when they are issued, as the API allows too.
+  expect(await json(...put, '--payment-terms-days', '0')).toMatchObject({ ...gold, payment_terms_days: 0 });
+  expect(await refusal(...put, '--payment-terms-days', '366')).toEqual([
+    2,
+    '--payment-terms-days must be a whole number from 0 to 365',
+  ]);
   // What is left out gets its default.
   expect(await json(...put)).toMatchObject({ ...gold, own_rate_limits: null });
   expect((await admin('plans', 'list')).stdout).toMatch(/^gold +Gold +true +5 +30 +600 +200000 +100$/m);

@@ -46,7 +46,7 @@ export const planCommands: readonly AdminCommand[] = [
           monthlyCreditNanoUsd: usdNamed(textOption(args, 'monthly-credit') || '0', 'from 0'),
           features: Array.isArray(feature) ? feature.map(String) : [],
         },
-        paymentTermsDays: wholeNumber(args, 'payment-terms-days', 365) ?? 30,
+        paymentTermsDays: wholeNumber(args, 'payment-terms-days', 365, 0) ?? 30,
       };
       return { output: adminPlanJson((await billing.putPlan({ plan }, asOperator)).plan!) };
     },
