@@ -85,8 +85,9 @@ test('an upgrade to a realtime session is refused like other work while the gate
   };
   await using gateway = await startTestGateway({ clock: { now: Date.now, monotonic } });
   const port = Number(new URL(gateway.url).port);
+  const upgradesCount = 10;
   const opened = await Promise.all(
-    Array.from({ length: 11 }, async () => {
+    Array.from({ length: upgradesCount + 150 }, async () => {
       const socket = connect({ port, host: '127.0.0.1' });
       await once(socket, 'connect');
       // An answer shows that the server has accepted the connection.
@@ -95,7 +96,7 @@ test('an upgrade to a realtime session is refused like other work while the gate
       return socket;
     }),
   );
-  const [crowd, ...upgrades] = opened;
+  const [upgrades, crowd] = [opened.slice(0, upgradesCount), opened.slice(upgradesCount)];
   const answers = upgrades.map(async (socket) => {
     let answer = '';
     socket.on('data', (data) => {
@@ -106,7 +107,9 @@ test('an upgrade to a realtime session is refused like other work while the gate
   });
   // Everything written before the loop runs arrives in one turn of it, which is a long one by this clock.
   stepMs = 10;
-  crowd!.write('POST /v1/chat/completions HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n'.repeat(150));
+  for (const socket of crowd) {
+    socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n');
+  }
   for (const socket of upgrades) {
     socket.write(
       'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: test\r\nconnection: upgrade\r\nupgrade: websocket\r\n' +
@@ -115,7 +118,7 @@ test('an upgrade to a realtime session is refused like other work while the gate
   }
   const refused = (await Promise.all(answers)).filter((answer) => answer.startsWith('HTTP/1.1 503 '));
   stepMs = 0;
-  crowd!.destroy();
+  for (const socket of crowd) socket.destroy();
   expect(refused.length).toBeGreaterThan(0);
   for (const answer of refused) {
     expect(answer).toMatch(/\r\nretry-after: 5\r\n/i);
