@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 /** Pages that ask nothing of the API when opened, or only what is already loaded. */
-const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-health']);
+const quiet = new Set(['create-key', 'not-found', 'settings', 'confirm-email', 'operator-health']);
 
 /** Pages whose answers other pages have read too. */
 const sharing = new Set(['models', 'playground', 'transcribe', 'reference-operation', 'operator-plans']);
