@@ -111,8 +111,9 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
 function returnIn(type: string, object: StripeObject): PaymentReturn | null {
   const { id, payment_intent: paymentId, currency, amount } = object;
   const isUndone = refundEvents.has(type) ? isFailed.get(object.status) : isReinstated.get(type);
-  // Payments in other currencies are not booked, nor is what goes back of them.
-  if (isUndone === undefined || currency !== 'usd' || !isId(id) || !isId(paymentId) || !isAmount(amount)) return null;
+  // Payments in other currencies, or of more, are not booked, nor is what goes back of them.
+  if (isUndone === undefined || currency !== 'usd' || !isAmount(amount) || amount > centsMax) return null;
+  if (!isId(id) || !isId(paymentId)) return null;
   const description = `${refundEvents.has(type) ? 'Refund' : 'Dispute'} ${id.slice(0, 200)}`;
   return { id, paymentId, amountNanoUsd: BigInt(amount) * nanoUsdPerCent, description, isUndone };
 }
