@@ -6,10 +6,13 @@ export type FailureLogger = Pick<Logger, 'debug' | 'info' | 'warn'>;
 
 /** How often a failure that goes on is logged, in milliseconds. */
 const everyMs = 60_000;
+/** The most causes that are logged in this time: whoever sends what is refused may find a new one for each call. */
+const causesMax = 10;
 
 /**
  * Logs the failures of what is tried again and again, once the next try has failed too: each cause once and then once a minute while it
- * lasts, and in the end that it is over. `name` is what fails, e.g. `the catalog feed`. Where nobody may try again, `toleratedMax` is 0.
+ * lasts, ten of them at most, and in the end that it is over. `name` is what fails, e.g. `the catalog feed`. Where nobody may try again,
+ * `toleratedMax` is 0.
  */
 export class RepeatedFailures {
   readonly #name: string;
@@ -42,7 +45,7 @@ export class RepeatedFailures {
       this.#logged.clear();
       this.#loggingMs = nowMs;
     }
-    if (this.#logged.has(text)) return;
+    if (this.#logged.size >= causesMax || this.#logged.has(text)) return;
     this.#logged.add(text);
     this.#logger.warn({ err, failures: this.#failures }, told);
   }

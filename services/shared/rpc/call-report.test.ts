@@ -30,3 +30,24 @@ test('so is why calls were refused for their tokens, which anybody who reaches t
     expect.objectContaining({ level: 40, err: expect.objectContaining({ reason: 'UNAUTHENTICATED_SERVICE' }) }),
   ]);
 });
+
+test('nor is there a line for each of calls whose tokens are wrong each in another way, and they do not hide an overload', async () => {
+  const getKey = () => {
+    throw gatewayError(ErrorReason.OVERLOADED, 'Try again.', { internal: 'the database is out of reach' });
+  };
+  await using carried = await carry('h2c', testServices({ keys: { getKey } }));
+  const client = carried.client(KeysService);
+  for (let calls = 1; calls <= 50; calls += 1) {
+    const header = { alg: 'HS256', crit: [`call-${calls}`], [`call-${calls}`]: 1 };
+    const token = [header, {}].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+    const headers = { authorization: `Bearer ${token}.AAAA` };
+    await expect(client.getKey({ keyId }, { headers })).rejects.toMatchObject({
+      reason: ErrorReason.UNAUTHENTICATED_SERVICE,
+    });
+  }
+  const logged = () => carried.lines.filter(({ level }) => (level as number) > 20).map(({ msg }) => msg);
+  const refused = Array(10).fill('the service token of a call to modelgateway.keys.v1.KeysService/GetKey was refused');
+  expect(logged()).toEqual(refused);
+  await expect(client.getKey({ keyId }, asCaller())).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  expect(logged()).toEqual([...refused, expect.stringMatching(/^answering .*GetKey fails/)]);
+});

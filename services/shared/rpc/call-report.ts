@@ -32,10 +32,10 @@ export type CallReport = {
 export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?: RpcMetrics }): CallReport {
   const { logger, clock, metrics } = deps;
   const logsSuccess = logger.isLevelEnabled('debug');
-  const answering = new Map<DescMethod, RepeatedFailures>();
-  const answeringOf = (method: DescMethod): RepeatedFailures => {
-    const kept = answering.get(method) ?? new RepeatedFailures(`answering ${nameOf(method)}`, logger, 0);
-    answering.set(method, kept);
+  const repeated = new Map<string, RepeatedFailures>();
+  const repeatedOf = (name: string): RepeatedFailures => {
+    const kept = repeated.get(name) ?? new RepeatedFailures(name, logger, 0);
+    repeated.set(name, kept);
     return kept;
   };
   return {
@@ -50,6 +50,7 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
       const latencyMs = clock.monotonic() - call.startedMs;
       const error = failureOf(call, thrown);
       metrics?.observe(call.method, error.reason, latencyMs);
+      const likeOthers = alike.get(error.reason);
       const fields = {
         ...callFields(call, latencyMs),
         reason: reasonName(error.reason),
@@ -61,8 +62,8 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
       else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
       // While the database is away all calls of a method fail alike, and anybody who reaches the port may call without a token: a line for
       // each could fill the disk that it needs.
-      else if (alike.has(error.reason)) {
-        answeringOf(call.method).failed(error, 'fails; callers are told to try again');
+      else if (likeOthers !== undefined) {
+        repeatedOf(`${likeOthers.what} ${nameOf(call.method)}`).failed(error, likeOthers.consequence);
         logger.debug(fields, error.message);
       } else logger.info(fields, error.message);
       return publicPart(error);
@@ -70,8 +71,11 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
   };
 }
 
-/** Failures of which one tells of all. */
-const alike: ReadonlySet<ErrorReason> = new Set([ErrorReason.OVERLOADED, ErrorReason.UNAUTHENTICATED_SERVICE]);
+/** Failures of which one tells of all. Those of one reason hide none of another. */
+const alike: ReadonlyMap<ErrorReason, { what: string; consequence: string }> = new Map([
+  [ErrorReason.OVERLOADED, { what: 'answering', consequence: 'fails; callers are told to try again' }],
+  [ErrorReason.UNAUTHENTICATED_SERVICE, { what: 'the service token of a call to', consequence: 'was refused' }],
+]);
 
 /**
  * What a handler throws after its call was aborted only echoes the abort, unless it is a GatewayError. A database that is out of reach is
