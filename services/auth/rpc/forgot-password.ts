@@ -4,10 +4,12 @@ import { tryTurn } from '#shared/db/turns.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+import { UserEntity } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { passwordResetMail } from '../domain/mail-texts.ts';
+import { turnOfResets } from '../tokens/mailed-links.ts';
 import { linkWithToken, newOneTimeToken } from '../tokens/one-time-token.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl' | 'throttle'>;
@@ -33,10 +35,13 @@ export const forgotPassword =
     function mailToken(): Promise<void> {
       const { database, clock, outbox, publicUrl } = deps;
       return transaction(database, async (em) => {
-        const user = await findUserByEmail(em, normalEmail(request.email));
+        const email = normalEmail(request.email);
+        const user = await findUserByEmail(em, email);
         if (user === null) return;
-        // Another request for this account is running. Waiting for it would reveal that the account exists.
-        if (!(await tryTurn(em, `password reset ${user.id}`))) return;
+        // Another request for this account is running, or its address is being changed. Waiting would reveal that the account exists.
+        if (!(await tryTurn(em, turnOfResets(user.id)))) return;
+        // Its address may have been changed meanwhile.
+        if ((await em.count(UserEntity, { id: user.id, email, isActive: true })) === 0) return;
         const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
         if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;
         const { token, hash } = newOneTimeToken();

@@ -3,6 +3,9 @@ import { EmailChangeEntity } from '../db/email-change.entity.ts';
 import { dropQueued } from '../db/mail.repository.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 
+/** The turn of whoever mails a user a link for a new password, and of whoever changes the address that it goes to. */
+export const turnOfResets = (userId: string): string => `password reset ${userId}`;
+
 /** Voids a user's mailed links for another address, and drops those of their mails that nobody has received. */
 export async function voidEmailLinks(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
   await em.nativeUpdate(EmailChangeEntity, { userId, usedAt: null }, { usedAt: now });
