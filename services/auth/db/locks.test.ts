@@ -103,7 +103,7 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
     },
   ],
   [
-    'a user confirms a new address, to which they are invited, while the password is changed and an operator changes the address',
+    'a user confirms a new address, to which they are invited, while the password is changed and forgotten and an operator changes the address',
     async (fixture) => {
       const user = await join(fixture, 'mover@example.com', Role.ADMIN);
       const email = 'moved@example.com';
@@ -116,6 +116,7 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
         () => fixture.auth.confirmEmailChange({ token }, as(user)),
         () => fixture.auth.acceptInvitation({ token: invited, password: strongPassword }, anonymous()),
         () => fixture.auth.changePassword(passwords, as(user)),
+        () => fixture.auth.forgotPassword({ email: user.email }, anonymous()),
         () => fixture.auth.adminUpdateUser({ userId: user.id, email: 'other@example.com' }, operatorOf(fixture)),
       ];
       // Some of them are refused, according to who is first.
