@@ -173,7 +173,13 @@ export const transactionSchema = Type.Object(
     invoice_id: orNull(idSchema),
     description: orNull(Type.String({ description: "For a charge, the model's name." })),
     usage_event_id: orNull(idSchema),
-    reverses_id: orNull(Type.String({ format: 'uuid', description: 'For a refund: the charge that it gives back.' })),
+    reverses_id: orNull(
+      Type.String({
+        format: 'uuid',
+        description:
+          'The transaction that this one reverses: the charge that a refund gives back, or the payment of which money went back to the payer; if that came in again, what was taken for it.',
+      }),
+    ),
   },
   { $id: 'Transaction' },
 );

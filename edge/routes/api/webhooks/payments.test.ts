@@ -238,6 +238,11 @@ test('a dispute takes the money with the credit that it bought, below zero where
     ['adjustment', 10, 'Dispute du_evt_1, given again'],
     ['adjustment', -10, 'Dispute du_evt_1'],
   ]);
+  const { data } = (await edge.call('GET', '/billing/documents/transactions', 'owner')).json as {
+    data: { id: string; reverses_id: string | null }[];
+  };
+  const [given, taken, , bought] = data;
+  expect([given!.reverses_id, taken!.reverses_id]).toEqual([taken!.id, bought!.id]);
   await sound(edge.billing);
 });
 
