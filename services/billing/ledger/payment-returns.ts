@@ -68,14 +68,21 @@ export async function settleReturns(
 
 type BookedPayment = { tenantId: string; transactionId: string; lotId: string | null };
 
-/** A payment that was booked, with the lot of credit that it bought. */
+/**
+ * A payment that was booked, with the lot of credit that it bought. What a payment had in excess of its invoice was booked in the same
+ * turn of the account, so by its next transaction, with the same description.
+ */
 async function findPayment(sql: Sql, provider: string, paymentId: string): Promise<BookedPayment | null> {
   const { rows } = await sql.query<{ tenant_id: string; transaction_id: string; lot_id: string | null }>({
     text: `
-      select tenant_id, transaction_id, (select item_id from entries
-        where entries.tenant_id = payment_events.tenant_id and entries.transaction_id = payment_events.transaction_id
-          and item_id is not null limit 1) as lot_id
-      from payment_events where provider = $1 and payment_id = $2 and transaction_id is not null`,
+      select paid.tenant_id, paid.id as transaction_id, (
+        select item_id from (
+          select tenant_id, id, description from transactions
+          where tenant_id = paid.tenant_id and id >= paid.id order by id limit 2) as booked
+        join entries on entries.tenant_id = booked.tenant_id and transaction_id = booked.id
+        where booked.description = paid.description and item_id is not null order by booked.id limit 1) as lot_id
+      from payment_events join transactions as paid on paid.tenant_id = payment_events.tenant_id and paid.id = transaction_id
+      where provider = $1 and payment_id = $2`,
     values: [provider, paymentId],
   });
   const [row] = rows;

@@ -236,17 +236,21 @@ test('an invoice is never paid before it was issued, nor in the future', async (
   expect(paid.invoice!.paymentStatus).toBe(PaymentStatus.PAID);
 });
 
+/** The payment provider tells of something. */
+async function tell({ billing, deps }: TestBilling, id: string, type: string, object: object): Promise<void> {
+  const payload = JSON.stringify({ id, type, data: { object: { currency: 'usd', ...object } } });
+  const seconds = Math.floor((await deps.databaseNow(deps.database.pool)) / 1_000);
+  const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload, seconds) };
+  await billing.receivePaymentEvent(event, service);
+}
+
 test('a payment in whole cents pays an invoice that it covers, and the excess becomes credit, as does a payment that falls short', async () => {
   await using started = await startTestBilling();
-  const { billing, deps } = started;
+  const { billing } = started;
   const { owner, tenantId, invoice } = await invoiced(started, { costNanoUsd: 4_123_456_789n });
   const pay = async (id: string, cents: number) => {
     const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
-    const object = { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata };
-    const payload = JSON.stringify({ id, type: 'payment_intent.succeeded', data: { object } });
-    const seconds = Math.floor((await deps.databaseNow(deps.database.pool)) / 1_000);
-    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload, seconds) };
-    await billing.receivePaymentEvent(event, service);
+    await tell(started, id, 'payment_intent.succeeded', { id: `pi_${id}`, amount_received: cents, metadata });
     const { paymentStatus } = (await billing.getInvoice({ invoiceId: invoice.id }, as(owner))).invoice!;
     const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId }, operator);
     return [paymentStatus, receivableNanoUsd, wallet!.balanceNanoUsd];
@@ -254,6 +258,33 @@ test('a payment in whole cents pays an invoice that it covers, and the excess be
   expect(await pay('evt_short', 412)).toEqual([PaymentStatus.PENDING, 4_123_456_789n, 4_120_000_000n]);
   expect(await pay('evt_covers', 413)).toEqual([PaymentStatus.PAID, 0n, 4_126_543_211n]);
   expect(await pay('evt_again', 413)).toEqual([PaymentStatus.PAID, 0n, 8_256_543_211n]);
+  await sound(started);
+});
+
+test('what goes back of a payment for an invoice is taken from the credit that its excess became, before gifts, and is then owed', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { owner, tenantId, invoice } = await invoiced(started);
+  const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
+  await tell(started, 'evt_1', 'payment_intent.succeeded', { id: 'pi_1', amount_received: 1_000, metadata });
+  const gift = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 5n * usd };
+  await billing.grantCredit(gift, operator);
+  const left = async () => {
+    const { wallet } = await billing.getAccount({ tenantId }, operator);
+    const lots = wallet!.lots.map(({ source, remainingNanoUsd }) => [source, remainingNanoUsd / usd]);
+    return [wallet!.balanceNanoUsd / usd, lots];
+  };
+  const back = (id: string, cents: number) =>
+    tell(started, id, 'refund.created', { id, payment_intent: 'pi_1', amount: cents, status: 'succeeded' });
+  await back('re_1', 600);
+  expect(await left()).toEqual([5n, [[LotSource.PROMOTION, 5n]]]);
+  await back('re_2', 400);
+  expect(await left()).toEqual([1n, [[LotSource.PROMOTION, 1n]]]);
+  await tell(started, 'evt_2', 'charge.dispute.funds_withdrawn', { id: 'du_1', payment_intent: 'pi_1', amount: 300 });
+  expect(await left()).toEqual([-2n, []]);
+  expect((await billing.getInvoice({ invoiceId: invoice.id }, as(owner))).invoice!.paymentStatus).toBe(
+    PaymentStatus.PAID,
+  );
   await sound(started);
 });
 

@@ -118,7 +118,7 @@ export class BillingModel {
 
   /**
    * Money came in for an invoice: any excess over its total becomes credit, and so does a payment that does not cover it. Returns the lot of
-   * a payment that only bought credit.
+   * that credit.
    */
   receive(month: string, amount: bigint): ModelLot | null {
     const invoice = this.invoices.get(month)!;
@@ -126,8 +126,7 @@ export class BillingModel {
     const covers = invoice.status === 'finalized' && !invoice.isPaid && amount >= total;
     if (covers) this.#settle(month, invoice);
     const rest = covers ? amount - total : amount;
-    const lot = rest > 0n ? this.give('purchase', rest, null, 'purchase') : null;
-    return covers ? null : lot;
+    return rest > 0n ? this.give('purchase', rest, null, 'purchase') : null;
   }
 
   void(month: string): boolean {
