@@ -57,6 +57,8 @@ export class JobWorker {
   #gathering: NodeJS.Timeout | null = null;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #taking: Promise<void> | null = null;
+  /** What was cancelled while jobs were being taken, which may be among them. */
+  readonly #cancelledMeanwhile = new Set<string>();
   #reclaiming: Promise<void> = Promise.resolve();
   /** Whether the queue may have a job for this worker. */
   #isDue = true;
@@ -100,6 +102,7 @@ export class JobWorker {
   /** A job was cancelled: its upstream is aborted at once. */
   cancel(jobId: string): void {
     this.#runs.get(jobId)?.leave.abort();
+    if (this.#taking !== null) this.#cancelledMeanwhile.add(jobId);
   }
 
   /** Extends the leases of its jobs, and leaves jobs that it no longer holds. */
@@ -168,7 +171,7 @@ export class JobWorker {
       shiftMs: this.#shiftMs(),
     })
       .then(({ jobs, isMore, isBounded }) => {
-        this.#start(jobs);
+        this.#start(jobs.filter(({ id }) => !this.#cancelledMeanwhile.has(id)));
         this.#isDue ||= isMore;
         this.#isBounded ||= isBounded;
         this.#takings.succeeded();
@@ -176,6 +179,7 @@ export class JobWorker {
       .catch((err) => this.#takings.failed(err, 'failed; trying again'))
       .finally(() => {
         this.#taking = null;
+        this.#cancelledMeanwhile.clear();
         this.#takeSoon();
       });
   }

@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import type { PoolClient } from 'pg';
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -292,6 +293,41 @@ test('a job cancelled while its worker was disconnected is left as soon as the w
   await rowsOf(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${listeners}`);
   await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
   await worker.close();
+});
+
+test('a job that is cancelled just after it was taken, before the worker has learned that it has it, is never called', async () => {
+  const taken = Promise.withResolvers<void>();
+  const learned = Promise.withResolvers<void>();
+  /** Holds back the answer to a commit, as a slow network would. */
+  const withholding = (client: PoolClient): PoolClient =>
+    Object.create(client, {
+      query: {
+        value: async (...statement: Parameters<PoolClient['query']>) => {
+          const answer = await client.query(...statement);
+          if (String(statement[0]) !== 'commit') return answer;
+          taken.resolve();
+          await learned.promise;
+          return answer;
+        },
+      },
+    });
+  const pool = Object.create(database.pool, {
+    connect: { value: async () => withholding(await database.pool.connect()) },
+  });
+  const called: string[] = [];
+  const deps = workerDeps({ ...database, pool }, ({ jobId }) => void called.push(jobId));
+  const [cancelled] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const worker = new JobWorker(deps, workerDefaults);
+  await taken.promise;
+  const [[, cancel]] = endings as [(typeof endings)[number]];
+  await database.pool.query(cancel);
+  worker.cancel(cancelled!);
+  const [other] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  worker.wake();
+  learned.resolve();
+  await waitFor(() => called.includes(other!), { description: 'the job that came after it' });
+  await worker.close(1_000);
+  expect(called).toEqual([other]);
 });
 
 test('a worker runs no job before it can hear that one is cancelled', async () => {
