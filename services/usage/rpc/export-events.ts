@@ -27,7 +27,8 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const startsMs = bucketStartsMs(days, 'daily').map((dayMs) => Math.max(dayMs, startMs));
     // To look for a rare model among all events of a large organization would take longer than a statement may.
     const busyDays = await reads(context, () => bucketedSums(database, { subject, filter, startsMs, endMs }));
-    const keyIds = new Set<string>();
+    /** The ids of keys whose names the reader has. */
+    const named = new Set<string>();
     for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
       const endId = firstIdAt(startsMs[bucket + 1] ?? endMs);
       // No event has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
@@ -35,9 +36,9 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
       for (let isMore = true; isMore && !context.signal.aborted; ) {
         const page = { subject, filter, afterId, endId, limit: eventsPerPage };
         const rows = await reads(context, () => nextEvents(database, page));
-        const newKeyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? '')).difference(keyIds);
-        for (const id of newKeyIds) keyIds.add(id);
-        const labels = await keyLabels(keys, subject.tenantId, newKeyIds);
+        const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
+        const labels = await keyLabels(keys, subject.tenantId, keyIds.difference(named));
+        for (const id of labels.keys()) named.add(id);
         if (rows.length > 0) yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
         afterId = rows.at(-1)?.id ?? afterId;
         isMore = rows.length === eventsPerPage;

@@ -34,3 +34,27 @@ test('of more than a thousand keys and users, a report names each', async () => 
   const { buckets } = await usage.client.getReport(report, admin);
   expect(buckets[0]!.groups.map(({ key }) => key?.name)).toEqual(events.map(({ apiKeyId }) => `key ${apiKeyId}`));
 });
+
+test('a key that cannot be named on one page of an export, since Keys is silent for a moment, is named on the next', async () => {
+  let isSilent = true;
+  await using usage = await startTestUsage({
+    keys: {
+      describeKeys: async ({ keyIds }) => {
+        if (isSilent) throw new Error('Keys is restarting');
+        return { keys: lookUp(keyIds, (keyId) => ({ keyId, name: `key ${keyId}`, deleted: false })) } as never;
+      },
+    },
+  });
+  const events = Array.from({ length: 1_200 }, () => testEvent(testNowMs, { apiKeyId: testId(7_000) }));
+  for (const half of [events.slice(600), events.slice(0, 600)])
+    await usage.client.record({ events: half }, asService());
+  const admin = asPerson({ tenantId, userId, role: Role.ADMIN });
+  const range = { startDate: '2026-07-15', endDate: '2026-07-15' };
+  const named: string[][] = [];
+  for await (const { keys } of usage.client.exportEvents({ range }, admin)) {
+    named.push(Object.values(keys).map(({ name }) => name));
+    isSilent = false;
+  }
+  // Once for the whole export: readers keep it.
+  expect(named).toEqual([[], [`key ${testId(7_000)}`], []]);
+});

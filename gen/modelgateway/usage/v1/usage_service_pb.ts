@@ -611,7 +611,7 @@ export type ExportEventsResponse = Message<"modelgateway.usage.v1.ExportEventsRe
   events: UsageEvent[];
 
   /**
-   * What Keys knows of API keys, by their ids (UUIDs): of those whose first events in the stream these are.
+   * What Keys knows of API keys, by their ids (UUIDs): of those in the events that no earlier piece has told.
    *
    * @generated from field: map<string, modelgateway.usage.v1.KeyLabel> keys = 2;
    */
