@@ -15,6 +15,9 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
+/** How the answer of the sandbox begins. */
+const heard = /Sandbox transcript of [\d.]+ seconds of audio/;
+
 /** The events that a page sends over its realtime socket. */
 function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
   const sent: { type: string; audio?: string; url: string }[] = [];
@@ -32,11 +35,8 @@ test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its tra
   await page
     .getByLabel('Audio file')
     .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
-  // The sandbox's model says what it heard: how long, and how loud.
-  await page
-    .getByRole('log', { name: 'Transcript' })
-    .getByText(/second/i)
-    .waitFor();
+  // The sandbox says what it heard: how long, and how loud.
+  await page.getByRole('log', { name: 'Transcript' }).getByText(heard).waitFor();
   expect(sent[0]!.url).toContain('intent=transcription');
   expect(sent[0]).toMatchObject({
     type: 'session.update',
@@ -90,11 +90,102 @@ test('the microphone is heard, and what was said until it stopped is shown', asy
   // Chromium's fake microphone beeps too often for the gateway to hear a pause, so the end is when it stops.
   await expect.poll(() => bytesOf(sent), { timeout: 30_000 }).toBeGreaterThan(24_000);
   await page.getByRole('button', { name: 'Stop listening' }).click();
-  await page
-    .getByRole('log', { name: 'Transcript' })
-    .getByText(/second/i)
-    .waitFor();
+  await page.getByRole('log', { name: 'Transcript' }).getByText(heard).waitFor();
   await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+type RealtimeEvent = { type: string; item_id?: string };
+const isTranscript = ({ type }: RealtimeEvent) => type.startsWith('conversation.item.input_audio_transcription.');
+
+/** Holds back from the page the realtime events that `isHeld` names, judging by all that came so far, until `release`. */
+async function holdEvents(page: Page, isHeld: (event: RealtimeEvent, come: readonly RealtimeEvent[]) => boolean) {
+  const come: RealtimeEvent[] = [];
+  const held: string[] = [];
+  let isOver = false;
+  let send = (_text: string): void => {};
+  await page.routeWebSocket(/\/api\/v1\/realtime/, (socket) => {
+    send = (text) => socket.send(text);
+    socket.connectToServer().onMessage((message) => {
+      const event = JSON.parse(String(message)) as RealtimeEvent;
+      come.push(event);
+      if (!isOver && isHeld(event, come)) held.push(String(message));
+      else send(String(message));
+    });
+  });
+  const release = (): void => {
+    isOver = true;
+    for (const text of held) send(text);
+  };
+  return { come, release };
+}
+
+test('the utterances of a long file are shown in the order of their sound, whichever is transcribed first', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const { release } = await holdEvents(page, (event, come) => {
+    const first = come.find(({ type }) => type === 'input_audio_buffer.committed');
+    return isTranscript(event) && event.item_id === first?.item_id;
+  });
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'long.wav', mimeType: 'audio/wav', buffer: wavOf(130, 8000) });
+  const log = page.getByRole('log', { name: 'Transcript' });
+  await log.getByText('Seconds 5 to 10').waitFor();
+  release();
+  await log.getByText('Seconds 115 to 120').waitFor();
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect(await log.textContent()).toMatch(/Seconds 115 to 120 .*Seconds 5 to 10 /);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a file that ends just after an utterance may be no longer is transcribed, though what is left is too short for another', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'long.wav', mimeType: 'audio/wav', buffer: wavOf(120.05, 8000) });
+  await page.getByRole('log', { name: 'Transcript' }).getByText('Seconds 115 to 120').waitFor();
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect(await page.getByRole('alert').allTextContents()).toEqual([]);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('what was said before a pause is shown, even if the microphone stops before it is transcribed', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  const { come, release } = await holdEvents(page, isTranscript);
+  // A microphone that hears a tone, until `window.quiet()`.
+  await page.addInitScript(`
+    navigator.mediaDevices.getUserMedia = async () => {
+      const context = new AudioContext();
+      const tone = new OscillatorNode(context, { frequency: 200 });
+      const volume = new GainNode(context, { gain: 0.5 });
+      const heard = new MediaStreamAudioDestinationNode(context);
+      tone.connect(volume).connect(heard);
+      tone.start();
+      window.quiet = () => { volume.gain.value = 0; };
+      return heard.stream;
+    };
+  `);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  const hasCome = (type: string) => come.some((event) => event.type === type);
+  await expect.poll(() => hasCome('input_audio_buffer.speech_started'), { timeout: 30_000 }).toBe(true);
+  await page.evaluate('window.quiet()');
+  await expect.poll(() => hasCome('input_audio_buffer.committed'), { timeout: 30_000 }).toBe(true);
+  await page.getByRole('button', { name: 'Stop listening' }).click();
+  // Nothing was said since.
+  await expect.poll(() => hasCome('error'), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => come.some(isTranscript), { timeout: 30_000 }).toBe(true);
+  release();
+  await page.getByRole('log', { name: 'Transcript' }).getByText(heard).waitFor();
+  await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(await page.getByRole('alert').allTextContents()).toEqual([]);
   expect(troubles).toEqual([]);
   await close();
 });

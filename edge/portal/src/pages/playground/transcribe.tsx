@@ -8,14 +8,23 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import {
   decodeFile,
+  type Line,
   listen,
   openTranscriber,
   sampleRateHz,
   type Transcriber,
   utteranceSecondsMax,
+  utteranceSecondsMin,
 } from './transcriber.ts';
 
-type Line = { id: string; text: string; final: boolean };
+const utteranceSamplesMax = utteranceSecondsMax * sampleRateHz;
+
+/** A file without what is left beyond its last whole utterance if that is too short to be one. */
+function withoutCrumb(samples: Int16Array): Int16Array {
+  const left = samples.length % utteranceSamplesMax;
+  const isCrumb = left < utteranceSecondsMin * sampleRateHz && left < samples.length;
+  return isCrumb ? samples.subarray(0, samples.length - left) : samples;
+}
 
 export function Transcribe({ model }: { model: string }) {
   const api = useApi();
@@ -25,23 +34,17 @@ export function Transcribe({ model }: { model: string }) {
   /** Aborting this drops everything, whatever its state; `end` only stops the microphone and waits for what was said. */
   const work = useRef(new AbortController());
   const end = useRef<(() => void) | null>(null);
-  /** How many utterances are still to come: those of a file, or the last one before the microphone stopped. */
-  const awaited = useRef(Number.POSITIVE_INFINITY);
   const picker = useRef<HTMLInputElement>(null);
 
   const open = (detectSpeech: boolean, signal: AbortSignal): Promise<Transcriber> =>
     openTranscriber(api, model, detectSpeech, signal, {
-      onText: (id, text, final) => {
-        setLines((before) => [...before.filter((line) => line.id !== id), { id, text, final }]);
-        if (!final) return;
-        awaited.current -= 1;
-        if (awaited.current === 0) finish();
+      onLines: setLines,
+      onError: (message, of) => {
+        setError(message);
+        // Of a file, nothing was heard; the microphone goes on until it is stopped.
+        if (of === 'session' && !detectSpeech) finish();
       },
-      onError: (message) => {
-        // If the microphone has been stopped, this only means that nothing was said since the last utterance.
-        if (!detectSpeech || awaited.current === Number.POSITIVE_INFINITY) setError(message);
-        if (!detectSpeech || awaited.current === 1) finish();
-      },
+      onDone: () => finish(),
       onClose: (reason) => {
         if (reason !== null) setError(reason);
         finish();
@@ -58,7 +61,6 @@ export function Transcribe({ model }: { model: string }) {
     setError(null);
     setLines([]);
     setBusy(kind);
-    awaited.current = Number.POSITIVE_INFINITY;
     work.current = new AbortController();
     return work.current.signal;
   };
@@ -75,10 +77,10 @@ export function Transcribe({ model }: { model: string }) {
       const transcriber = await open(true, signal);
       const microphone = await listen(transcriber.append, signal);
       end.current = () => {
-        awaited.current = 1;
         microphone.stop();
-        transcriber.commit();
         setBusy('rest');
+        transcriber.commit();
+        transcriber.end();
       };
     } catch (failure) {
       fail(signal, failure, 'The microphone cannot be used.');
@@ -87,14 +89,15 @@ export function Transcribe({ model }: { model: string }) {
   const fromFile = async (file: File) => {
     const signal = begin('file');
     try {
-      const samples = await decodeFile(file);
+      const samples = withoutCrumb(await decodeFile(file));
       const transcriber = await open(false, signal);
-      const seconds = Math.ceil(samples.length / sampleRateHz);
-      awaited.current = Math.ceil(seconds / utteranceSecondsMax);
-      for (let second = 1; second <= seconds; second++) {
-        transcriber.append(samples.subarray((second - 1) * sampleRateHz, second * sampleRateHz));
-        if (second % utteranceSecondsMax === 0 || second === seconds) transcriber.commit();
+      for (let at = 0; at < samples.length; at += utteranceSamplesMax) {
+        const utterance = samples.subarray(at, at + utteranceSamplesMax);
+        for (let second = 0; second < utterance.length; second += sampleRateHz)
+          transcriber.append(utterance.subarray(second, second + sampleRateHz));
+        transcriber.commit();
       }
+      transcriber.end();
     } catch (failure) {
       fail(signal, failure, 'This file cannot be read as audio.');
     }

@@ -1,9 +1,16 @@
 import type { Api } from '../../api/client.ts';
 
+/** An utterance, as far as it is transcribed. */
+export type Line = { id: string; text: string; final: boolean };
+
 /** What arrives while audio is sent. */
 type TranscriptEvents = {
-  onText: (itemId: string, text: string, final: boolean) => void;
-  onError: (message: string) => void;
+  /** The utterances of which something is known so far, in the order in which they were spoken. */
+  onLines: (lines: readonly Line[]) => void;
+  /** Something was refused, or an utterance could not be transcribed. */
+  onError: (message: string, of: 'session' | 'utterance') => void;
+  /** Everything that was committed until `end` is transcribed, or never will be. */
+  onDone: () => void;
   onClose: (reason: string | null) => void;
 };
 
@@ -12,12 +19,16 @@ export type Transcriber = {
   append: (samples: Int16Array) => void;
   /** Marks the end of an utterance: of a file, or when the microphone stops in mid-sentence. */
   commit: () => void;
+  /** Nothing more will be appended. */
+  end: () => void;
 };
 
 export const sampleRateHz = 24_000;
 
 /** The longest utterance that the gateway accepts. */
 export const utteranceSecondsMax = 120;
+/** The shortest one. */
+export const utteranceSecondsMin = 0.1;
 
 type ServerEvent = {
   type: string;
@@ -44,7 +55,35 @@ export async function openTranscriber(
   const address = `${window.location.origin.replace(/^http/, 'ws')}/api/v1/realtime?intent=transcription`;
   const socket = new WebSocket(address, ['realtime', `openai-insecure-api-key.${token}`]);
   signal.addEventListener('abort', () => socket.close(1000));
-  const texts = new Map<string, string>();
+  /**
+   * By id, in the order in which they were committed. Some are transcribed before their commit is reported; others are transcribed side by
+   * side, and the last may be done first.
+   */
+  const utterances = new Map<string, { text: string; isCommitted: boolean; isOver: boolean }>();
+  const utterance = (id: string) => {
+    const known = utterances.get(id) ?? { text: '', isCommitted: false, isOver: false };
+    utterances.set(id, known);
+    return known;
+  };
+  const tell = () =>
+    events.onLines(
+      [...utterances]
+        .filter(([, { text }]) => text !== '')
+        .map(([id, { text, isOver }]) => ({ id, text, final: isOver })),
+    );
+  /** Commits that were sent and are neither carried out nor refused. */
+  let unanswered = 0;
+  let isEnding = false;
+  const commitDone = (id: string) => {
+    const done = utterance(id);
+    if (!done.isCommitted) unanswered = Math.max(0, unanswered - 1);
+    done.isCommitted = true;
+    return done;
+  };
+  const endIfDone = () => {
+    const isWaiting = [...utterances.values()].some(({ isCommitted, isOver }) => isCommitted && !isOver);
+    if (isEnding && unanswered === 0 && !isWaiting) events.onDone();
+  };
   const queue: string[] = [];
   const send = (event: Record<string, unknown>) => {
     const text = JSON.stringify(event);
@@ -57,16 +96,30 @@ export async function openTranscriber(
   socket.addEventListener('message', (message) => {
     if (signal.aborted) return;
     const event = JSON.parse(String(message.data)) as ServerEvent;
-    const id = event.item_id ?? '';
-    if (event.type === 'conversation.item.input_audio_transcription.delta') {
-      texts.set(id, (texts.get(id) ?? '') + (event.delta ?? ''));
-      events.onText(id, texts.get(id) ?? '', false);
-    } else if (event.type === 'conversation.item.input_audio_transcription.completed') {
-      events.onText(id, event.transcript ?? '', true);
-    } else if (event.type === 'error' || event.type.endsWith('.failed')) {
-      events.onError(event.error?.message ?? 'The transcription failed.');
-    }
+    take(event);
+    if (!signal.aborted) endIfDone();
   });
+  const take = ({ type, item_id: id = '', delta = '', transcript = '', error }: ServerEvent) => {
+    switch (type) {
+      case 'input_audio_buffer.committed':
+        commitDone(id);
+        return;
+      case 'conversation.item.input_audio_transcription.delta':
+        utterance(id).text += delta;
+        return tell();
+      case 'conversation.item.input_audio_transcription.completed':
+        Object.assign(commitDone(id), { text: transcript, isOver: true });
+        return tell();
+      case 'conversation.item.input_audio_transcription.failed':
+        commitDone(id).isOver = true;
+        tell();
+        return events.onError(error?.message ?? 'The transcription failed.', 'utterance');
+      case 'error':
+        // Where speech is detected, nothing was said since the last utterance.
+        if (detectSpeech && unanswered > 0) unanswered -= 1;
+        else events.onError(error?.message ?? 'The transcription failed.', 'session');
+    }
+  };
   socket.addEventListener('close', (event) => {
     if (signal.aborted) return;
     const clean = event.code === 1000 || event.code === 1005;
@@ -94,7 +147,14 @@ export async function openTranscriber(
   });
   return {
     append: (samples) => send({ type: 'input_audio_buffer.append', audio: base64Of(samples) }),
-    commit: () => send({ type: 'input_audio_buffer.commit' }),
+    commit: () => {
+      unanswered += 1;
+      send({ type: 'input_audio_buffer.commit' });
+    },
+    end: () => {
+      isEnding = true;
+      endIfDone();
+    },
   };
 }
 
