@@ -1,4 +1,4 @@
-import type { DescMessage, DescMethod, DescService, MessageShape } from '@bufbuild/protobuf';
+import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import type { Interceptor, StreamResponse, Transport, UnaryResponse } from '@connectrpc/connect';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ErrorReason, gatewayError } from '../errors.ts';
@@ -47,9 +47,10 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
         const target = find(method);
         const response =
           interceptors.length === 0
-            ? new LocalUnaryResponse(
+            ? new LocalResponse(
                 context,
                 target.readResponse(await context.until(target.implement(target.readRequest(input), context))),
+                false,
               )
             : await context.until(interceptUnary(interceptors, target, input, context));
         report.succeeded(context);
@@ -76,7 +77,7 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
     const answer = (responses: AsyncIterable<unknown>): StreamResponse => {
       const stream = new InterruptibleStream(responses, target.readResponse, new LocalStreamEnding(context, report));
       context.waiting = stream;
-      return new LocalStreamResponse(context, stream) as never;
+      return new LocalResponse(context, stream, true) as never;
     };
     const refuse = (error: unknown): never => {
       const visible = report.failed(context, error);
@@ -131,43 +132,16 @@ class LocalStreamEnding implements StreamEnding {
   }
 }
 
-/** A response whose headers are made when they are read. */
-class LocalUnaryResponse implements UnaryResponse {
-  readonly stream = false;
-  readonly message: MessageShape<DescMessage>;
+/** A response whose headers are made when they are read. `message` is one message or, of a stream, all of them. */
+class LocalResponse<Message, IsStream extends boolean> {
+  readonly stream: IsStream;
+  readonly message: Message;
   readonly #context: LocalContext;
 
-  constructor(context: LocalContext, message: MessageShape<DescMessage>) {
+  constructor(context: LocalContext, message: Message, stream: IsStream) {
     this.#context = context;
     this.message = message;
-  }
-
-  get method(): UnaryResponse['method'] {
-    return this.#context.method as UnaryResponse['method'];
-  }
-
-  get service(): DescService {
-    return this.#context.service;
-  }
-
-  get header(): Headers {
-    return this.#context.responseHeader;
-  }
-
-  get trailer(): Headers {
-    return this.#context.responseTrailer;
-  }
-}
-
-/** The same for a stream. */
-class LocalStreamResponse {
-  readonly stream = true;
-  readonly message: AsyncIterable<unknown>;
-  readonly #context: LocalContext;
-
-  constructor(context: LocalContext, message: AsyncIterable<unknown>) {
-    this.#context = context;
-    this.message = message;
+    this.stream = stream;
   }
 
   get method(): DescMethod {
