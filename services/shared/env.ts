@@ -86,14 +86,16 @@ export function readEnv(
     source[name] || secretsNeeded.includes(name) ? readSecret(source, name, { dataDir, production, generates }) : '';
 
   const host = readHost(source, 'HOST');
-  const port = readInteger(source, 'PORT', 8080, 0, 65_535);
+  const port = readInteger(source, 'PORT', { fallback: 8080, min: 0, max: 65_535 });
   return {
     port,
     host,
-    rpcPort: readInteger(source, 'RPC_PORT', 8081, 0, 65_535),
+    rpcPort: readInteger(source, 'RPC_PORT', { fallback: 8081, min: 0, max: 65_535 }),
     rpcHost: readHost(source, 'RPC_HOST'),
     rpcTls: readRpcTls(source),
-    metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
+    metricsPort: source.METRICS_PORT
+      ? readInteger(source, 'METRICS_PORT', { fallback: 0, min: 0, max: 65_535 })
+      : undefined,
     rpcUrls: readRpcUrls(source),
     databaseUrl: readDatabaseUrl(source),
     dataDir,
@@ -111,9 +113,9 @@ export function readEnv(
     trustedProxies: readTrustedProxies(source),
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
     journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group'),
-    workers: readInteger(source, 'WORKERS', 1, 1, 64),
-    keepAliveMs: readInteger(source, 'KEEP_ALIVE_SECONDS', 75, 1, 3_600) * 1_000,
-    shutdownDelayMs: readInteger(source, 'SHUTDOWN_DELAY_SECONDS', 5, 0, 3_600) * 1_000,
+    workers: readInteger(source, 'WORKERS', { fallback: 1, min: 1, max: 64 }),
+    keepAliveMs: readInteger(source, 'KEEP_ALIVE_SECONDS', { fallback: 75, min: 1, max: 3_600 }) * 1_000,
+    shutdownDelayMs: readInteger(source, 'SHUTDOWN_DELAY_SECONDS', { fallback: 5, min: 0, max: 3_600 }) * 1_000,
     clock: readClock(source),
     production,
   };
@@ -129,7 +131,9 @@ const listOf = (text: string | undefined): string[] =>
 const bad = (name: string, expected: string): StartError =>
   new StartError(`${name} is not valid: expected ${expected}.`);
 
-function readInteger(source: Source, name: string, fallback: number, min: number, max: number): number {
+type IntegerRange = { fallback: number; min: number; max: number };
+
+function readInteger(source: Source, name: string, { fallback, min, max }: IntegerRange): number {
   const text = source[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
