@@ -20,8 +20,7 @@ export async function settleLeases(
   database: Database,
   holderId: string,
   settlements: readonly LeaseSettlement[],
-  expiresAtMs: number,
-  nowMs: number,
+  times: SettlementTimes,
 ): Promise<Settled> {
   const settled: Settled = new Map();
   const kept = byLeaseId(settlements.filter(({ keep }) => keep));
@@ -29,12 +28,12 @@ export async function settleLeases(
     const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
     for (const lease of known) if (lease.state === LeaseState.CLOSED) settled.set(lease.id, lease);
     const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
-    const wanted = await takeRoomBack(database, moves, { nowMs, expiresAtMs });
+    const wanted = await takeRoomBack(database, moves, times);
     const told = moves.map(({ after }) => after);
-    for (const lease of await keepLeases(database, told, wanted, { nowMs, expiresAtMs })) settled.set(lease.id, lease);
+    for (const lease of await keepLeases(database, told, wanted, times)) settled.set(lease.id, lease);
   }
   const given = byLeaseId(settlements.filter(({ keep }) => !keep));
-  for (const lease of await closeLeases(database, holderId, given, nowMs)) settled.set(lease.id, lease);
+  for (const lease of await closeLeases(database, holderId, given, times.nowMs)) settled.set(lease.id, lease);
   return settled;
 }
 

@@ -70,7 +70,7 @@ export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs
       const lease =
         earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
           ? earlier
-          : newLease(demand, state, request, nowMs, earlier);
+          : newLease(demand, state, request, { nowMs, fencingToken: (earlier?.fencingToken ?? 0n) + 1n });
       if (lease === null) return { refused: demand.budget, remainingNanoUsd: remainingIn(state) };
       granted.push(lease);
     }
@@ -128,8 +128,7 @@ function newLease(
   { budget, leaseId, keyLimitNanoUsd, sliceNanoUsd }: LimitedDemand,
   state: BudgetState,
   request: Pick<RoomRequest, 'holderId' | 'timeToLiveMs'> & Omit<LeaseTerms, 'sliceNanoUsd'>,
-  nowMs: number,
-  earlier: LeaseRow | undefined,
+  { nowMs, fencingToken }: { nowMs: number; fencingToken: bigint },
 ): LeaseRow | null {
   const { costMaxNanoUsd, costMinNanoUsd } = request;
   const room = grantedRoom(state, { costMaxNanoUsd, costMinNanoUsd, sliceNanoUsd });
@@ -138,7 +137,7 @@ function newLease(
     ...budget,
     id: leaseId,
     holderId: request.holderId.toLowerCase(),
-    fencingToken: earlier === undefined ? 1n : earlier.fencingToken + 1n,
+    fencingToken,
     limitNanoUsd: keyLimitNanoUsd,
     ...room,
     usedNanoUsd: 0n,

@@ -23,6 +23,6 @@ export const releaseHold =
         lease.holderId === holderId && lease.state === LeaseState.HELD && lease.fencingToken === tokens.get(lease.id),
     );
     const unused = held.map(({ id, fencingToken }) => create(LeaseSettlementSchema, { leaseId: id, fencingToken }));
-    await settleLeases(database, holderId, unused, nowMs, nowMs);
+    await settleLeases(database, holderId, unused, { nowMs, expiresAtMs: nowMs });
     return { released: held.length };
   };

@@ -13,7 +13,7 @@ export const settle =
     requireService(callerOf(context));
     const nowMs = await databaseNow(database.pool);
     const expiresAtMs = nowMs + timeToLiveMs(timeToLive) + lateMs;
-    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, expiresAtMs, nowMs);
+    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, { nowMs, expiresAtMs });
     return {
       leases: settlements.map(({ leaseId, fencingToken }) => {
         const lease = settled.get(leaseId.toLowerCase());
