@@ -33,22 +33,13 @@ export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
 
 type Submission = { request: SubmitRequest; caller: Caller; subjectId: string; signal: AbortSignal };
 
-async function submitJob(
-  deps: JobsDeps,
-  { request, caller, subjectId, signal }: Submission,
-): Promise<{ job: Job; replayed: boolean }> {
+type Submitted = { job: Job; replayed: boolean };
+
+async function submitJob(deps: JobsDeps, submission: Submission): Promise<Submitted> {
   const { billing, clock } = deps;
+  const { request, caller, subjectId, signal } = submission;
   const hash = request.idempotencyKey === '' ? null : requestHash(request);
-  const replayed = async () => {
-    if (hash === null) return undefined;
-    const { tenantId, userId } = caller;
-    const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash);
-    if (earlierId === undefined) return undefined;
-    const { resultBytesMax } = request;
-    const job = await readJob(deps, { tenantId, userId, id: earlierId }, { resultBytesMax, signal });
-    return { job, replayed: true };
-  };
-  const before = await replayed();
+  const before = await replayed(deps, submission, hash);
   if (before !== undefined) return before;
 
   const id = uuidv7();
@@ -69,14 +60,25 @@ async function submitJob(
     if (held !== undefined) await releaseHold(billing, held);
     // The same submission reached another process in the meantime, which was faster: it has the room, or has queued the job.
     const isLate = held === undefined || isUniqueViolation(error, 'jobs_by_idempotency_key');
-    const other = isLate ? await replayed() : undefined;
+    const other = isLate ? await replayed(deps, submission, hash) : undefined;
     if (other !== undefined) return other;
     throw error;
   }
 }
 
+/** The job of an earlier submission with the same Idempotency-Key, if there is one. `hash` is null without a key. */
+async function replayed(deps: JobsDeps, submission: Submission, hash: Buffer | null): Promise<Submitted | undefined> {
+  if (hash === null) return undefined;
+  const id = await submittedBefore(deps, submission, hash);
+  if (id === undefined) return undefined;
+  const { request, caller, signal } = submission;
+  const { tenantId, userId } = caller;
+  const job = await readJob(deps, { tenantId, userId, id }, { resultBytesMax: request.resultBytesMax, signal });
+  return { job, replayed: true };
+}
+
 /** `id` is null when the job was deleted. */
-type Submitted = { id: string | null; request_hash: Buffer; is_recent: boolean };
+type EarlierRow = { id: string | null; request_hash: Buffer; is_recent: boolean };
 
 /**
  * The id of the job of an earlier submission with the same Idempotency-Key, until the key expires. Rejects with NOT_FOUND when the job was
@@ -84,12 +86,10 @@ type Submitted = { id: string | null; request_hash: Buffer; is_recent: boolean }
  */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
-  tenantId: string,
-  subjectId: string,
-  key: string,
+  { request, caller: { tenantId }, subjectId }: Submission,
   hash: Buffer,
 ): Promise<string | undefined> {
-  const { rows } = await database.query<Submitted>({
+  const { rows } = await database.query<EarlierRow>({
     name: 'jobs-submitted-before',
     text: `select id, request_hash, created_at > ${presentSql(4)} - interval '${idempotencyMs} milliseconds' as is_recent
       from (
@@ -99,7 +99,7 @@ async function submittedBefore(
         select null, request_hash, created_at from deleted_job_keys
           where tenant_id = $1 and subject_id = $2 and idempotency_key = $3
       ) as submitted order by created_at desc limit 1`,
-    values: [tenantId, subjectId, key, clockShiftMs(clock)],
+    values: [tenantId, subjectId, request.idempotencyKey, clockShiftMs(clock)],
   });
   const [earlier] = rows;
   if (earlier === undefined) return undefined;
