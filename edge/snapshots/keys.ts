@@ -71,13 +71,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const asEdge = asService('edge');
   const fingerprints = peppers.map((pepper) => ({ version: pepper.version, fingerprint: pepperFingerprint(pepper) }));
   const revocations = new Revocations({ keys, clock, logger });
-  const state = new KeyState({
-    clock,
-    capacity,
-    onRevoked: (isRevoked, refusal) => revocations.revoke(isRevoked, refusal),
-    onChanged: (digests, principal, version) => revocations.change(digests, principal, version),
-    onReset: () => revocations.checkAll(),
-  });
+  const state = new KeyState({ clock, capacity, revocations });
   /** The process of Keys that granted the lease: only that one may extend it while its database is away. */
   let leaseHolder = '';
   const feed = followFeed(

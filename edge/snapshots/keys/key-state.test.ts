@@ -16,10 +16,12 @@ beforeEach(() => {
   state = new KeyState({
     clock: new ManualClock(0),
     capacity: 10,
-    onRevoked: () => {},
-    onChanged: () => {},
-    onReset: () => {
-      resets += 1;
+    revocations: {
+      revoke() {},
+      change() {},
+      checkAll() {
+        resets += 1;
+      },
     },
   });
 });

@@ -1,27 +1,21 @@
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { AuthenticateResponse, Principal } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
+import { tenantSuspended } from '#shared/errors.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { type CachedKey, hasSecret, KeyCache } from './key-cache.ts';
 import { digestName, type SecretDigests } from './key-loads.ts';
 import { keyPrincipal } from './key-principal.ts';
 import { endedKey } from './key-refusals.ts';
 import { RecentChanges } from './recent-changes.ts';
-
-/** Tells which keys are no longer served. */
-type Revoked = (principal: KeyPrincipal) => boolean;
+import type { Revocations } from './revocations.ts';
 
 type KeyStateDeps = {
   clock: Pick<Clock, 'monotonic'>;
   /** The most secrets that are remembered. */
   capacity: number;
-  /** Open connections of such keys must be closed. */
-  onRevoked: (isRevoked: Revoked, refusal: GatewayError) => void;
-  /** What the keys of these secrets may do has changed, perhaps also when they expire: open connections go by it. */
-  onChanged: (digests: ReadonlySet<string>, changed: KeyPrincipal, version: bigint) => void;
-  /** Changes were missed: open connections must be checked one by one. */
-  onReset: () => void;
+  /** Whoever holds a connection open is told by them. */
+  revocations: Pick<Revocations, 'revoke' | 'change' | 'checkAll'>;
 };
 
 /** What this edge knows of keys: answers of Keys, corrected by its feed. */
@@ -92,7 +86,7 @@ export class KeyState {
         const changed = keyPrincipal(principal, digests);
         const secrets = new Set(digests);
         this.#cache.replace(principal.keyId, secrets, changed, principal.version);
-        this.#deps.onChanged(secrets, changed, principal.version);
+        this.#deps.revocations.change(secrets, changed, principal.version);
         return;
       }
       case 'keyRemoved':
@@ -109,7 +103,7 @@ export class KeyState {
       case 'cacheReset':
         this.#changes.reset(version);
         this.#cache.clear();
-        this.#deps.onReset();
+        this.#deps.revocations.checkAll();
         return;
       case 'heartbeat':
       case undefined:
@@ -123,7 +117,7 @@ export class KeyState {
     this.#changes.note(keySubject(keyId), version);
     const secrets = wholeKey ? null : new Set(digests);
     this.#cache.removeKey(keyId, secrets, version);
-    this.#deps.onRevoked(
+    this.#deps.revocations.revoke(
       (principal) => principal.keyId === keyId && (secrets === null || hasSecret(principal, secrets)),
       endedKey(),
     );
@@ -134,7 +128,7 @@ export class KeyState {
     this.#cache.update(version, (principal) =>
       principal.tenantId === tenantId ? { ...principal, tenantSuspended: suspended } : principal,
     );
-    if (suspended) this.#deps.onRevoked((principal) => principal.tenantId === tenantId, tenantSuspended());
+    if (suspended) this.#deps.revocations.revoke((principal) => principal.tenantId === tenantId, tenantSuspended());
   }
 
   #changeUser(userId: string, role: KeyPrincipal['role'], isActive: boolean, version: bigint): void {
@@ -148,7 +142,7 @@ export class KeyState {
       this.#cache.forgetUnknown();
     } else {
       this.#changes.note(userSubject(userId), version);
-      this.#deps.onRevoked((principal) => principal.userId === userId, endedKey());
+      this.#deps.revocations.revoke((principal) => principal.userId === userId, endedKey());
     }
   }
 }
