@@ -10,6 +10,7 @@ import {
   join,
   operatorOf,
   ownerOf,
+  reasonOf,
   strongPassword,
   tokenMailedTo,
 } from '../../../test/support/people.ts';
@@ -26,7 +27,6 @@ const accept = (token: string, fields: object = {}) =>
     { token, password: strongPassword, firstName: 'A', lastName: 'B', ...fields },
     anonymous(),
   );
-const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 /** After this time an address may be sent another invitation. */
 const waitToInviteAgain = () => clock.advance(60_000);
 

@@ -9,6 +9,7 @@ import {
   join,
   operatorOf,
   ownerOf,
+  reasonOf,
   strongPassword,
   tokenMailedTo,
 } from '../../../test/support/people.ts';
@@ -25,7 +26,6 @@ beforeEach(() => clock.advance(16 * 60_000));
 type Person = { id: string; tenantId: string; role: Role };
 const as = (user: Person, ip?: string) =>
   session({ userId: user.id, tenantId: user.tenantId, role: user.role, ...(ip !== undefined && { ip }) });
-const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const login = (email: string) => fixture.auth.login({ email, password: strongPassword }, anonymous());
 const ask = (user: Person, email: string, currentPassword = strongPassword) =>
   fixture.auth.requestEmailChange({ email, currentPassword }, as(user));

@@ -4,7 +4,15 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { atOnce, join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import {
+  atOnce,
+  join,
+  operatorOf,
+  ownerOf,
+  reasonOf,
+  strongPassword,
+  tokenMailedTo,
+} from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {
@@ -14,7 +22,6 @@ afterAll(() => fixture.close());
 
 type Person = { id: string; tenantId: string; role: Role };
 const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId, role: user.role });
-const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const lastRefresh = () => fixture.refreshes.at(-1);
 
 const removals: readonly [by: string, remove: (userId: string) => Promise<unknown>][] = [

@@ -9,6 +9,7 @@ import {
   join,
   lockWaiters,
   onDatabase,
+  reasonOf,
   strongPassword,
   tokenMailedTo,
 } from '../../../test/support/people.ts';
@@ -21,7 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const login = async (email: string, password: string, ip?: string) =>
   (await fixture.auth.login({ email, password }, anonymous(ip))).tokens!;
 const reset = (token: string, newPassword = 'An0ther-password') =>

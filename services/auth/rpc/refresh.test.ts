@@ -4,7 +4,7 @@ import { patiently } from '#shared/db/patiently.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { asTableOwner, join, strongPassword } from '../../../test/support/people.ts';
+import { asTableOwner, join, reasonOf, strongPassword } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.250Z'));
@@ -20,7 +20,6 @@ async function login() {
   return (await fixture.auth.login({ email, password: strongPassword }, anonymous())).tokens!;
 }
 const refresh = async (refreshToken: string) => (await fixture.auth.refresh({ refreshToken }, anonymous())).tokens!;
-const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 
 test('a refresh token is spent on the next pair of the same session', async () => {
   const first = await login();
