@@ -35,9 +35,9 @@ export type Credentials = {
    */
   authenticate(token: string, again?: boolean): Principal | Promise<Principal>;
   /**
-   * Calls back once the principal is no longer served (revoked, expired, deactivated, suspended, signed out), with the refusal, so that an
-   * open connection can say so and close; and also, with what its key may do now, whenever that may have changed. Returns a function that
-   * stops listening.
+   * Calls `listener` once, with the refusal, when the principal is no longer served (revoked, expired, deactivated, suspended, signed out):
+   * an open connection then says so and closes. Calls `change` with what the key may do now, whenever that may have changed. Returns a
+   * function that stops listening.
    */
   onEnded(
     principal: Principal,

@@ -55,8 +55,8 @@ function unknownUrl(request: FastifyRequest): GatewayError {
 
 const operation = ['/models', ...operationsByPath('json', 'form').keys()].join('|');
 /**
- * An operation called with a base URL that lacks its /v1, has it twice, names an operation itself, or ends in a slash; or by a client for
- * Azure or of the time of engines, which puts the model, or an empty name, into the path.
+ * The path of an operation, misspelt. The client's base URL lacks its /v1, has it twice, names an operation itself, or ends in a slash. Or
+ * the path has the model in it, whose name may be empty: so do clients for Azure, and those from before OpenAI dropped /engines.
  */
 const misplacedOperation = new RegExp(
   `^(?:/api|/openai)?(?:/v1)*(?:/(?:deployments|engines)(?:/[^/]+)??|${operation})?(${operation})/?$`,

@@ -114,8 +114,8 @@ async function spool(body: Readable, contentType: string, path: string, file: Fi
 const gatheredBytesMax = 512 * 1024;
 
 /**
- * What has arrived of a body each time the one before has been dealt with: as one piece, since a single byte would cost as much as that. The
- * body is not destroyed, since the rest of a refused one has to be read anyway.
+ * Yields what has arrived of a body since the last time, in one piece: a single byte would cost as much. The body is not destroyed, since
+ * the rest of a refused one has to be read anyway.
  */
 async function* arrivals(body: Readable): AsyncGenerator<Buffer> {
   const arrived = new GrowingBuffer();

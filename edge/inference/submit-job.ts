@@ -47,7 +47,7 @@ export async function answerWithJob(
   }
 }
 
-/** Queues a call to run in the background, after all checks of a call that runs now, and returns the job. */
+/** Queues a call after all checks of a call that runs now, and answers with its job. */
 async function submitJob(
   deps: InferenceDeps,
   call: InferenceCall,
@@ -92,7 +92,10 @@ async function submitJob(
   return sendJob(deps, job!, request, reply);
 }
 
-/** The client's `metadata`, if it has the form that OpenAI's clients send; the upstream judges everything else. Refuses `stream`. */
+/**
+ * The client's `metadata`, if it has the form that OpenAI's clients send; the upstream judges everything else. Refuses `stream` on the way,
+ * for operations that do not have it: AdmitJob has refused it for the others.
+ */
 function metadataOf(bytes: Uint8Array): Record<string, string> {
   const body = asBuffer(bytes);
   // Most bodies contain neither, and the longest ones take a while to parse.

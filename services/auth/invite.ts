@@ -70,8 +70,9 @@ export async function invite(
 }
 
 /**
- * Withdraws, in the transaction that changes a member, the pending invitations that no longer fit: their own which they may not send any
- * more, since somebody removed or demoted could come back with one, and their organization's to their address, which may be new.
+ * Withdraws, in the transaction that changes a member, the pending invitations that no longer fit. Those which the member has sent and may
+ * no longer send: somebody removed or demoted could come back with one. And those of the organization to the member's address, which may
+ * be new.
  */
 export async function withdrawUnfit(
   em: SqlEntityManager,

@@ -69,9 +69,9 @@ export const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'] a
 export type SecretName = (typeof secretNames)[number];
 
 /**
- * Reads and checks the environment once. A bad value throws a StartError that names the variable. Missing ones of `secretsNeeded` are
- * generated and kept in DATA_DIR, except in production, where they are required, and for programs whose secret has to be the gateway's; other
- * secrets that are missing stay empty.
+ * Reads and checks the environment once. A bad value throws a StartError that names the variable. The `secretsNeeded` must be set in
+ * production. Elsewhere missing ones are kept in DATA_DIR, and generated there unless `generates` is false, as for programs whose secret has
+ * to be the gateway's. Other missing secrets stay empty.
  */
 export function readEnv(
   given: Source,

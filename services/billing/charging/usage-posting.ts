@@ -63,9 +63,9 @@ export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: Day
 export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
 
 /**
- * The moment whose credit pays for a call: when a hold of its own was requested, as for a background job that may run much later, or else
- * when it was made; for a job without a hold, since nothing limits it, when it was submitted. It is within the month in which room was found
- * for the call: an edge's clock may be in another month.
+ * The moment whose credit pays for a call. With a hold of its own: when that was requested, since a background job may run much later. For
+ * a job without one, because nothing limits it: when it was submitted. For any other call: when it was made. The moment is moved into the
+ * month in which room was found for the call, since an edge's clock may be in another.
  */
 export function fundedAtMs({ jobId }: UsageEvent, madeMs: number, leases: readonly LeaseRow[]): number {
   const lease = leases.find(({ kind }) => kind === BudgetKind.ORGANIZATION);

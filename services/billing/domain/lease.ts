@@ -1,9 +1,9 @@
 import { larger, smaller } from './amounts.ts';
 
 /*
- * Room in budgets (design.md, Snapshots). A budget admits while posted + held < limit. Far from the limit a holder gets a slice, within
- * which it admits calls by itself, and never beyond; near it each request gets a central hold of its own, so that the limit is exceeded by
- * at most one request, the last to find posted + held below it.
+ * Room in budgets (design.md, Snapshots). A budget admits while posted + held < limit. Far from the limit a holder gets a slice: within it,
+ * and never beyond, it admits calls by itself. Near the limit each request gets a central hold of its own. So the limit is exceeded by at
+ * most one request: the last that found posted + held below it.
  */
 
 /** The state of a budget. `posted + held` may exceed the limit by one request. */

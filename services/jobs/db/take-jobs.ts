@@ -114,8 +114,8 @@ const take = `
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
- * Takes up to this many jobs, fairly, large ones until the requests take `requestBytes` or, by the last one, more. `isMore`: others may be
- * waiting; `isBounded`: some wait for running jobs to end, of their caller or model, or for the memory of any.
+ * Takes up to `slots` jobs, fairly. Large ones are taken until the requests fill `requestBytes`, which the last one may exceed. `isMore`:
+ * others may be waiting. `isBounded`: some wait for a running job to end: one of their caller or model or, for its memory, any.
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,

@@ -27,8 +27,9 @@ export const isRetried = ({ reason }: GatewayError, attempt: number): boolean =>
   attempt < attemptsMax && transientReasons.has(reason);
 
 /**
- * The failures of the attempt with this number that reports do not count: those after which the job repeats its call, as it also does when
- * its worker ends, and the cancellation of the job, which neither failed nor succeeded.
+ * The failures of the attempt with this number (from 1) that reports do not count: those after which the job repeats its call, and
+ * CANCELLED. That is either the end of its worker, after which it repeats the call too, or the end of the job, which then neither failed
+ * nor succeeded.
  */
 export const unmeteredReasons = (attempt: number): ErrorReason[] => [
   ErrorReason.CANCELLED,

@@ -44,7 +44,7 @@ const gatherMs = 20;
 
 type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
 
-/** Takes jobs from the queue and runs them, as many at once as it has slots, and memory for their requests. Any number of workers may share a queue. */
+/** Takes jobs from the queue and runs them, as many at once as its slots and its memory for requests allow. Any number of workers may share a queue. */
 export class JobWorker {
   readonly id = uuidv7();
   readonly #deps: JobWorkerDeps;
@@ -62,7 +62,7 @@ export class JobWorker {
   #reclaiming: Promise<void> = Promise.resolve();
   /** Whether the queue may have a job for this worker. */
   #isDue = true;
-  /** Whether jobs wait for others to end, of their caller or model, or for the memory of any. */
+  /** Whether jobs wait for a running one to end, as `takeJobs` tells. */
   #isBounded = false;
   #closing = false;
 

@@ -101,11 +101,11 @@ export async function runJob(
 }
 
 /**
- * The room held since the submission, or new room if Billing no longer holds that: because nobody renewed it for long, or because nothing
- * limited the job then and a limit may have been set since. Null when the worker no longer holds the job.
+ * The room held since the submission, or new room. That is needed if nobody renewed the first for long, or if nothing limited the job at
+ * its submission, since a limit may have been set meanwhile. Null when the worker no longer holds the job.
  *
- * If an earlier run succeeded, but its worker died before it could report that, it has used the room up: this run needs no other, since the
- * event for its success is the same and charged once. Nor does it if there was no limit at that time and that event was charged.
+ * An earlier run may have succeeded, and its worker died before it could report that. If it used the room up, or was charged without any,
+ * this run needs no other: the event for its success is the same, and charged once.
  */
 async function heldRoom(
   billing: HoldingBilling,

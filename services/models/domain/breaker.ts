@@ -42,8 +42,8 @@ export class Breaker {
   }
 
   /**
-   * An answer, possibly a long one, has begun, to a call that began at `startedMs`: others are let through again, until one fails before any
-   * has succeeded.
+   * A call that began at `startedMs` is being answered, which may take long. Others are let through again, but if one fails before any has
+   * succeeded, the breaker opens anew.
    */
   answered(nowMs: number, startedMs = nowMs): void {
     if (this.state(nowMs) === 'closed') return;

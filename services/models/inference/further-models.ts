@@ -2,16 +2,18 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { type FieldSet, fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 
 /**
- * Fields in which upstreams that route themselves take further models, to answer in place of one that fails: those of LiteLLM, the last of
- * which holds such lists among other settings, and those of OpenRouter, whose presets name models too. LiteLLM also lets the client say that
- * the first has failed. The caller's right to those models was not checked, nor would they be charged.
+ * Fields in which some upstreams take further models, to answer in place of one that fails. The caller's right to those models was not
+ * checked, nor would they be charged.
  */
 export const furtherModels = [
+  // OpenRouter.
   'models',
+  // LiteLLM, where the client may also say that the first model has failed. The last field holds such lists among other settings.
   'fallbacks',
   'context_window_fallbacks',
   'content_policy_fallbacks',
   'router_settings_override',
+  // OpenRouter: a preset names models too.
   'preset',
 ] as const;
 

@@ -39,8 +39,9 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
 }
 
 /**
- * The most that a call can be charged on its upstream's word: what is held for it, except that the prompt may fill the model's context
- * whatever its text (images may be elsewhere), and that a model of unknown size may reason out of sight, or read long media.
+ * The most that a call can be charged on its upstream's word. This is what is held for it, with two exceptions: the prompt may fill the
+ * model's context, however short it is, since its images may be elsewhere; and a model of unknown size may reason out of sight, or read
+ * long media.
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
   const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });

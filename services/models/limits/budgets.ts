@@ -380,8 +380,8 @@ function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
 }
 
 /**
- * Tells other calls that an answer about these budgets is on its way; call the returned function when it has come, or with why it has not:
- * others hear of a Billing out of reach, and of nothing that is about this call.
+ * Tells other calls that an answer about these budgets is on its way. Call the returned function once it has come, or with the failure.
+ * The others hear of that only when Billing is out of reach: any other failure is about this call alone.
  */
 function announce(needs: readonly Need[]): (failure?: unknown) => void {
   const asking = Promise.withResolvers<unknown>();

@@ -20,11 +20,13 @@ type Acknowledged = {
 
 const nobody = { id: null, outageMs: leaseMs };
 
-/**
- * The answer to an edge's acknowledgement: for how long it may decide by what it was told (0: it has to catch up first), and whether it
- * knows more than its service does, as after a restored backup, and must start anew.
- */
-export type Acknowledgement = { leaseMs: number; rewatch: boolean };
+/** The answer to an edge's acknowledgement. */
+export type Acknowledgement = {
+  /** For how long the edge may decide by what it was told; 0: it has to catch up first. */
+  leaseMs: number;
+  /** Whether the edge must start anew: it knows more than its service does, as after a restored backup. */
+  rewatch: boolean;
+};
 
 /** Records an acknowledgement: renews the edge's lease, or begins one when the edge knows everything. */
 export async function acknowledge(database: Database, acknowledged: Acknowledged): Promise<Acknowledgement> {

@@ -40,7 +40,7 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
   const options = { ...asService('usage'), timeoutMs };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
-  /** False while a round runs, which sees to what has come at its end, and since one failed, until the next has not. */
+  /** Whether new events may wake a round: not while one runs, which then looks for them itself, nor from a failed one to the next success. */
   let isReady = true;
   let lookedMs = Number.NEGATIVE_INFINITY;
   let gathering: NodeJS.Timeout | undefined;

@@ -19,10 +19,12 @@ const gatheringMsMax = 300_000;
 
 /**
  * Sums the roll-ups of past days by day and by week, and rewrites them so that those of each organization are adjacent. They arrive as
- * calls do, with all organizations mixed, so that reading them would take a page each: a year of a large organization is tens of thousands
- * of pages before, and some hundred after gathering. A roll-up row records whether its day, and with it its week, includes it, so reports
- * are right at every moment, and a late event adds either to all tiers or to what the next round finds. Whether a day is over goes by the
- * database's clock. A day that cannot be gathered holds up no other; the round rejects at its end with the first one's error.
+ * calls do, with all organizations mixed, one to a page: a year of a large organization is tens of thousands of pages before gathering, and
+ * some hundred after it.
+ *
+ * Each roll-up row records whether its day, and with it its week, includes it. So reports are right at every moment: a late event is added
+ * to its day and week too if its row is included already, else by the next round. Whether a day is over goes by the database's clock. A day that cannot be
+ * gathered holds up no other; the round rejects at its end with the first one's error.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
   let failure: Error | undefined;
