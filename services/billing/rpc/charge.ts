@@ -1,6 +1,7 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { isUuid } from '#shared/ids.ts';
+import { withPlainIds } from '#shared/plain-ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { chargeBatch } from '../charging/charge-batch.ts';
 import { refusalOf } from '../charging/usage-posting.ts';
@@ -29,21 +30,3 @@ export const charge =
     );
     return { charged, duplicates: chargeable.length - charged, refused };
   };
-
-/** Ids spelled as by Postgres, so that they can be compared. The message belongs to the caller and is not changed. */
-function withPlainIds(event: UsageEvent): UsageEvent {
-  const { id, tenantId, userId, apiKeyId, priceVersionId, leaseIds } = event;
-  // Ours are already; copying each event would cost more than everything else done with it here.
-  if (!hasCapital.test(id + tenantId + userId + apiKeyId + priceVersionId + leaseIds.join(''))) return event;
-  return {
-    ...event,
-    id: id.toLowerCase(),
-    tenantId: tenantId.toLowerCase(),
-    userId: userId.toLowerCase(),
-    apiKeyId: apiKeyId.toLowerCase(),
-    priceVersionId: priceVersionId.toLowerCase(),
-    leaseIds: leaseIds.map((leaseId) => leaseId.toLowerCase()),
-  };
-}
-
-const hasCapital = /[A-Z]/;

@@ -25,26 +25,6 @@ export function refusalOf(event: UsageEvent, nowMs: number): string | null {
   return textRefusal(event) ?? measureRefusal(event);
 }
 
-/**
- * The event with its ids spelled as by Postgres, so that they can be compared. The given event belongs to its sender and is not changed.
- */
-export function withPlainIds(event: UsageEvent): UsageEvent {
-  const { id, tenantId, userId, apiKeyId } = event;
-  // Ours are already; copying each event would cost more than everything else done with it here.
-  if (!hasCapital.test(id) && !hasCapital.test(tenantId) && !hasCapital.test(userId) && !hasCapital.test(apiKeyId)) {
-    return event;
-  }
-  return {
-    ...event,
-    id: id.toLowerCase(),
-    tenantId: tenantId.toLowerCase(),
-    userId: userId.toLowerCase(),
-    apiKeyId: apiKeyId.toLowerCase(),
-  };
-}
-
-const hasCapital = /[A-Z]/;
-
 function textRefusal(event: UsageEvent): string | null {
   for (const field of ['model', 'endpoint'] as const) {
     if (event[field] === '') return `${field} is empty`;

@@ -3,10 +3,11 @@ import { isUniqueViolation, sqlState } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { inTurns } from '#shared/in-turns.ts';
+import { withPlainIds } from '#shared/plain-ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { storeEvents, withoutStored } from '../db/store-events.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { refusalOf, withPlainIds } from '../domain/usage-event.ts';
+import { refusalOf } from '../domain/usage-event.ts';
 
 type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'charges' | 'machineClock'>;
 type Rejection = { index: number; eventId: string; reason: string };
