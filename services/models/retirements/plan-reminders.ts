@@ -13,7 +13,7 @@ export async function planReminders(
   now: Date,
   isFirstDate: boolean,
 ): Promise<void> {
-  if (!isFirstDate) await recallMails(em, retirement);
+  if (!isFirstDate) await requestRecall(em, retirement);
   await em.execute('delete from reminders where retirement_id = ? and status = ?', [
     retirement.id,
     ReminderStatus.PENDING,
@@ -53,7 +53,7 @@ export async function cancelWithdrawalMails(em: SqlEntityManager, modelId: strin
 }
 
 async function cancelMails(em: SqlEntityManager, retirement: RetirementRow): Promise<void> {
-  await recallMails(em, retirement);
+  await requestRecall(em, retirement);
   await em.execute('update reminders set status = ? where retirement_id = ? and status = ?', [
     ReminderStatus.CANCELLED,
     retirement.id,
@@ -61,8 +61,8 @@ async function cancelMails(em: SqlEntityManager, retirement: RetirementRow): Pro
   ]);
 }
 
-/** Has the worker take back what waits in Auth's outbox. */
-async function recallMails(em: SqlEntityManager, retirement: RetirementRow): Promise<void> {
+/** Has the worker take back what waits in Auth's outbox (recall-mails.ts). */
+async function requestRecall(em: SqlEntityManager, retirement: RetirementRow): Promise<void> {
   // Whatever the entity says: the worker may be done with an earlier change.
   await em.execute('update retirements set recalls_mails = true where id = ?', [retirement.id]);
   retirement.recallsMails = true;
