@@ -11,7 +11,15 @@ import { withoutSecret } from '../ui/search-box.tsx';
 import { navigationFor } from './navigation.ts';
 import { setTheme } from './theme.ts';
 
-type Command = { id: string; name: string; detail: string; words: string; icon: IconName; run: () => void };
+type Command = {
+  id: string;
+  name: string;
+  detail: string;
+  icon: IconName;
+  /** By which it is found as well, though they are not shown. */
+  words?: string;
+  run: () => void;
+};
 
 const shownMax = 12;
 
@@ -44,7 +52,7 @@ function Search({ onClose }: { onClose: () => void }) {
   const found = useMemo(() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     return commands
-      .filter(({ name, detail, words: more }) => {
+      .filter(({ name, detail, words: more = '' }) => {
         const all = `${name} ${detail} ${more}`.toLowerCase();
         return words.every((word) => all.includes(word));
       })
@@ -128,38 +136,49 @@ function useCommands(text: string): readonly Command[] {
     enabled: claims.operator && text.length > 1,
   });
   return useMemo(() => {
-    const go = (id: string, name: string, detail: string, icon: IconName, href: string, words = ''): Command => {
-      return { id, name, detail, words, icon, run: () => navigate(href) };
-    };
+    const go = (href: string, shown: Omit<Command, 'run'>): Command => ({ ...shown, run: () => navigate(href) });
     return [
       ...navigationFor(claims).flatMap((group) =>
-        group.items.map((item) => go(item.href, item.name, group.name, item.icon, item.href, item.words)),
+        group.items.map(({ href, name, icon, words }) => go(href, { id: href, name, detail: group.name, icon, words })),
       ),
-      go('create-key', 'Create an API key', 'Action', 'plus', '/keys?create=1', 'new'),
-      go('settings', 'Settings', 'Account', 'settings', '/settings', 'profile email address password theme'),
-      { id: 'dark', name: 'Dark theme', detail: 'Action', words: '', icon: 'moon', run: () => setTheme('dark') },
-      { id: 'light', name: 'Light theme', detail: 'Action', words: '', icon: 'sun', run: () => setTheme('light') },
+      go('/keys?create=1', {
+        id: 'create-key',
+        name: 'Create an API key',
+        detail: 'Action',
+        icon: 'plus',
+        words: 'new',
+      }),
+      go('/settings', {
+        id: 'settings',
+        name: 'Settings',
+        detail: 'Account',
+        icon: 'settings',
+        words: 'profile email address password theme',
+      }),
+      { id: 'dark', name: 'Dark theme', detail: 'Action', icon: 'moon', run: () => setTheme('dark') },
+      { id: 'light', name: 'Light theme', detail: 'Action', icon: 'sun', run: () => setTheme('light') },
       {
         id: 'out',
         name: 'Sign out',
         detail: 'Action',
-        words: 'log',
         icon: 'out',
+        words: 'log',
         run: () => void api.signOut().catch(() => {}),
       },
-      ...(keys.data?.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
-      ...(models.data?.data ?? []).map((model) =>
-        go(
-          `model ${model.id}`,
-          model.display_name,
-          'Model',
-          'model',
-          `/models/${encodeURIComponent(model.id)}`,
-          model.id,
-        ),
+      ...(keys.data?.data ?? []).map(({ id, name, key_preview }) =>
+        go(`/keys/${id}`, { id, name, detail: 'Key', icon: 'key', words: key_preview }),
+      ),
+      ...(models.data?.data ?? []).map(({ id, display_name }) =>
+        go(`/models/${encodeURIComponent(id)}`, {
+          id: `model ${id}`,
+          name: display_name,
+          detail: 'Model',
+          icon: 'model',
+          words: id,
+        }),
       ),
       ...(organizations.data?.data ?? []).map(({ id, name }) =>
-        go(id, name, 'Organization', 'people', `/operator/organizations/${id}`),
+        go(`/operator/organizations/${id}`, { id, name, detail: 'Organization', icon: 'people' }),
       ),
     ];
   }, [api, claims, keys.data, models.data, organizations.data]);
