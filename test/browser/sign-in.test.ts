@@ -324,11 +324,11 @@ test('somebody changes their email address: a link mailed to the new one leads t
 
   await page.getByRole('button', { name: /Ada Maiden/ }).click();
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
-  await page.goto(`${portal.url}/confirm-email?token=${await mailedTo(wanted)}`);
+  await page.goto(`${portal.url}/confirm-email?token=${await mailedTo(wanted)}#email=${encodeURIComponent(wanted)}`);
   await page.getByLabel('Email').fill(former);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByText(`instead of ${former}`).waitFor();
+  await page.getByText(`you sign in with ${wanted} instead of ${former}`).waitFor();
   await page.getByRole('button', { name: 'Confirm address' }).click();
   await page.getByText(`You now sign in with ${wanted}.`).first().waitFor();
   await page.getByRole('heading', { name: 'Settings', exact: true }).waitFor();

@@ -68,7 +68,8 @@ function Gate({ api }: { api: Api }) {
   const opened = first.current !== null;
   const open = isPublicPath(place.path);
   const leaving = session.status === 'signed-out' && !open;
-  const next = place.path === '/' ? '' : `?next=${encodeURIComponent(place.path + place.search)}`;
+  const next =
+    place.path === '/' ? '' : `?next=${encodeURIComponent(place.path + place.search + window.location.hash)}`;
   useEffect(() => {
     if (leaving) navigate(`${signInPath}${next}`, { replace: true });
   }, [leaving, next]);

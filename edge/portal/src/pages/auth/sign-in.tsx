@@ -13,7 +13,8 @@ import { emailInLink } from './username.tsx';
 export function SignIn() {
   const api = useApi();
   const session = useSession();
-  const [known] = useState(emailInLink);
+  // Over another page, it is that page's, such as an address that is not confirmed yet.
+  const [known] = useState(() => (window.location.pathname === '/sign-in' ? emailInLink() : ''));
   const [email, setEmail] = useState(known);
   const [password, setPassword] = useState('');
   const [error, setError] = useState<ApiError | null>(null);
