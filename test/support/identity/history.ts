@@ -6,6 +6,7 @@ import { type Answer, owner } from '../gateway.ts';
 import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 import type { Act } from './acts.ts';
 import {
+  type AddressLink,
   IdentityModel,
   type Invitation,
   type Key,
@@ -51,7 +52,13 @@ class History {
     this.model.organizations.push(organization);
     const { id, email } = json.user;
     const founder = { id, email, organization, role: 'owner', isActive: true, operator: true } as const;
-    this.model.people.push({ ...founder, password: owner.password, formerPassword: 'Never-was-0ne', mailedMs: 0 });
+    this.model.people.push({
+      ...founder,
+      password: owner.password,
+      formerPassword: 'Never-was-0ne',
+      mailedMs: 0,
+      askedMs: [],
+    });
     this.#opened(this.model.people[0]!, json);
     for (const [address, role] of (['owner', 'admin', 'member'] as const).entries()) {
       await this.perform({ kind: 'invite', by: 1, address, role });
@@ -65,6 +72,14 @@ class History {
 
   /** Does the same in both. */
   async perform(act: Act): Promise<void> {
+    const live = this.model.addressLinks.filter(({ isUsed }) => !isUsed);
+    await this.#perform(act);
+    // Whatever has voided a link, it is of no use to the very user who asked for it.
+    for (const link of live)
+      if (link.isUsed && link.person.isActive) await this.#confirm({ by: act.kind.length }, link, link.person);
+  }
+
+  async #perform(act: Act): Promise<void> {
     const { model } = this;
     model.nowMs = this.#clock.now();
     switch (act.kind) {
@@ -134,13 +149,40 @@ class History {
       }
       case 'change user': {
         const person = chosen(model.people, act.who)!;
-        const after = { operator: act.operator ?? person.operator, isActive: act.isActive ?? person.isActive };
-        const body = { operator: act.operator, is_active: act.isActive };
+        const email = act.address === undefined ? undefined : address(act.address);
+        const after = {
+          operator: act.operator ?? person.operator,
+          isActive: act.isActive ?? person.isActive,
+          email: email ?? person.email,
+        };
+        const body = { operator: act.operator, is_active: act.isActive, email };
         await this.#as(act, (actor, token) => ({
           answer: () => this.#call('PATCH', `/admin/users/${person.id}`, token, body),
           expected: () => model.changeUser(actor, person, after),
         }));
         return;
+      }
+      case 'ask for address': {
+        const email = address(act.address);
+        await this.#as(act, (actor, token) => {
+          if (model.mayNearlyAsk(actor)) this.#clock.aheadMs += minuteMs / 3;
+          model.nowMs = this.#clock.now();
+          const current_password = act.isRight ? actor.password : 'Wr0ng-password';
+          return {
+            answer: () => this.#call('POST', '/auth/email/change', token, { email, current_password }),
+            expected: () => (act.isRight ? model.askForAddress(actor, email) : 400),
+            done: async () => {
+              if (model.userOf(email) === undefined) model.mailed(actor, email, await this.#mailedTo(email));
+            },
+          };
+        });
+        return;
+      }
+      case 'confirm address': {
+        const link = chosen(model.addressLinks.slice(-2), act.link);
+        if (link === undefined) return;
+        // Mostly by whoever may.
+        return this.#confirm(act, link, act.link % 5 !== 0 && link.person.isActive ? link.person : undefined);
       }
       case 'invite': {
         const { role } = act as { role: RoleName };
@@ -246,8 +288,15 @@ class History {
     model.nowMs = this.#clock.now();
     const list = async (path: string, limit = 100): Promise<Json[]> =>
       (await this.#call('GET', `/admin/${path}?limit=${limit}`, token)).json.data;
-    expect((await list('users')).map(({ id, role, is_active, operator }) => [id, role, is_active, operator])).toEqual(
-      model.people.map(({ id, role, isActive, operator }) => [id, role, isActive, operator]),
+    const shown = (await list('users')).map(({ id, email, role, is_active, operator }) => [
+      id,
+      email,
+      role,
+      is_active,
+      operator,
+    ]);
+    expect(shown).toEqual(
+      model.people.map(({ id, email, role, isActive, operator }) => [id, email, role, isActive, operator]),
     );
     const keys = (await list('keys')).map(({ id, user_id, status }) => [id, user_id, status]);
     const statusOf = ({ isRevoked, endsMs }: Key) =>
@@ -307,7 +356,15 @@ class History {
     if (expected !== 201) return;
     expect(answer.json.organization).toMatchObject({ id: organization.id, role });
     const person = { id: answer.json.user.id, email, organization, role, isActive: true, operator: false };
-    model.people.push({ ...person, password, formerPassword: 'Never-was-0ne', mailedMs: 0 });
+    model.people.push({ ...person, password, formerPassword: 'Never-was-0ne', mailedMs: 0, askedMs: [] });
+  }
+
+  #confirm(act: { by: number }, link: AddressLink, own?: Person): Promise<void> {
+    const work = (actor: Person, token: string) => ({
+      answer: () => this.#call('POST', '/auth/email/confirm', token, { token: link.token }),
+      expected: () => this.model.confirmAddress(actor, link),
+    });
+    return this.#as({ kind: 'confirm address', link: 0, ...act }, work, own);
   }
 
   async #createKey(act: Act & { kind: 'create key' }): Promise<void> {

@@ -13,7 +13,11 @@ export type Person = {
   formerPassword: string;
   /** When a link for setting a new password was last mailed. */
   mailedMs: number;
+  /** When they asked for other addresses. */
+  askedMs: number[];
 };
+/** A mailed link that confirms a new address. */
+export type AddressLink = { person: Person; email: string; token: string; endsMs: number; isUsed: boolean };
 export type Session = {
   person: Person;
   accessToken: string;
@@ -79,7 +83,8 @@ export const probes: readonly Probe[] = [
 ];
 
 const minuteMs = 60_000;
-const dayMs = 24 * 60 * minuteMs;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
 const roles: readonly RoleName[] = ['member', 'admin', 'owner'];
 const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
 const mayInvite = (person: Person, role: RoleName): boolean => atLeast(person, role === 'owner' ? role : 'admin');
@@ -96,6 +101,7 @@ export class IdentityModel {
   readonly sessions: Session[] = [];
   readonly keys: Key[] = [];
   readonly invitations: Invitation[] = [];
+  readonly addressLinks: AddressLink[] = [];
 
   isServed({ person, isOver, isCurrent, accessEndsMs }: Session): boolean {
     return !isOver && isCurrent && person.isActive && this.nowMs < accessEndsMs;
@@ -147,12 +153,51 @@ export class IdentityModel {
     return 200;
   }
 
-  changeUser(actor: Person, person: Person, after: Pick<Person, 'operator' | 'isActive'>): Outcome {
+  changeUser(actor: Person, person: Person, after: Pick<Person, 'operator' | 'isActive' | 'email'>): Outcome {
     if (!actor.operator) return noRole;
     if (!(after.isActive && after.operator) && this.#isLastOperator(person)) return 409;
     if (this.#isTaken(person, after)) return 409;
+    if (after.email !== person.email) this.#voidAddressLinks(person);
     this.#change(person, after);
     return 200;
+  }
+
+  /** Whether it is too close to the end of a wait to know who may ask again. */
+  mayNearlyAsk({ askedMs }: Person): boolean {
+    return this.#waitMs(askedMs) > -10_000 && this.#waitMs(askedMs) < 10_000;
+  }
+
+  /** Once a minute, and five times an hour. */
+  askForAddress(person: Person, email: string): Outcome {
+    if (person.email === email) return 400;
+    if (this.#waitMs(person.askedMs) > 0) return 429;
+    person.askedMs.push(this.nowMs);
+    this.#voidAddressLinks(person);
+    return 202;
+  }
+
+  #waitMs(askedMs: readonly number[]): number {
+    const [latest = -hourMs, fifth = -hourMs] = [askedMs.at(-1), askedMs.at(-5)];
+    return Math.max(latest + minuteMs, fifth + hourMs) - this.nowMs;
+  }
+
+  mailed(person: Person, email: string, token: string): void {
+    this.addressLinks.push({ person, email, token, endsMs: this.nowMs + hourMs, isUsed: false });
+  }
+
+  /** Sessions and keys go on. */
+  confirmAddress(actor: Person, link: AddressLink): Outcome {
+    const { person, email } = link;
+    if (actor !== person || link.isUsed || this.nowMs >= link.endsMs) return 400;
+    if (this.userOf(email) !== undefined) return 409;
+    this.#voidAddressLinks(person);
+    person.email = email;
+    this.#withdrawUnfit(person);
+    return 200;
+  }
+
+  #voidAddressLinks(person: Person): void {
+    for (const link of this.addressLinks) if (link.person === person) link.isUsed = true;
   }
 
   #isLastOperator(person: Person): boolean {
@@ -164,18 +209,27 @@ export class IdentityModel {
     const isChange = Object.entries(after).some(([name, value]) => person[name as keyof Person] !== value);
     Object.assign(person, after);
     if (!isChange) return;
-    for (const invitation of this.invitations) {
-      const isOwn = invitation.sender === person && invitation.organization === person.organization;
-      if (isOwn && !(person.isActive && mayInvite(person, invitation.role))) invitation.isPending = false;
-    }
+    this.#withdrawUnfit(person);
     for (const session of this.#sessionsOf(person)) session.isCurrent = false;
-    if (!person.isActive) this.#endSessions(person);
+    if (person.isActive) return;
+    this.#endSessions(person);
+    this.#voidAddressLinks(person);
+  }
+
+  /** Withdraws the invitations which they may not send any more, and those of their organization to their address. */
+  #withdrawUnfit(person: Person): void {
+    for (const invitation of this.invitations) {
+      if (invitation.organization !== person.organization) continue;
+      const isLost = invitation.sender === person && !(person.isActive && mayInvite(person, invitation.role));
+      if (isLost || invitation.email === person.email) invitation.isPending = false;
+    }
   }
 
   setPassword(person: Person, password: string): void {
     person.formerPassword = person.password;
     person.password = password;
     this.#endSessions(person);
+    this.#voidAddressLinks(person);
   }
 
   #endSessions(person: Person): void {
@@ -292,9 +346,10 @@ export class IdentityModel {
     return this.people.find((person) => person.email === email && person.isActive);
   }
 
-  /** Whether someone cannot be reactivated because another user has joined with their address. */
-  #isTaken(person: Person, after: Pick<Person, 'isActive'>): boolean {
-    return after.isActive && !person.isActive && this.userOf(person.email) !== undefined;
+  /** Whether someone cannot be active, or have an address, because another active user has it. */
+  #isTaken(person: Person, after: Pick<Person, 'isActive'> & Partial<Person>): boolean {
+    const holder = this.userOf(after.email ?? person.email);
+    return after.isActive && holder !== undefined && holder !== person;
   }
 }
 
