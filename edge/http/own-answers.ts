@@ -57,7 +57,7 @@ export const serverOfOwnAnswers = (options: ServerOptions, handler: RequestListe
   // A request without a Host is refused by `beginAnswer`.
   createServer({ requireHostHeader: false, ...options }, oneAtATime(handler))
     .on('checkContinue', askWhenRead)
-    .on('checkExpectation', refuseExpectation)
+    .on('checkExpectation', oneAtATime(refuseExpectation))
     .on('connect', refuseConnect)
     .on('timeout', endUnlessRead)
     .on('connection', resetWhatIsCutOff);

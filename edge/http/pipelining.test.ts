@@ -22,12 +22,15 @@ async function start(answer: RequestListener) {
   const open = (paths: string[]): Socket => {
     const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').setEncoding('latin1');
     socket.on('error', () => {});
-    socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''));
+    socket.write(requests(paths));
     closers.push(() => socket.destroy());
     return socket;
   };
   return { served, open };
 }
+
+const requests = (paths: string[], header = 'accept: */*'): string =>
+  paths.map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n${header}\r\n\r\n`).join('');
 
 const paths = (count: number): string[] => Array.from({ length: count }, (_, index) => `/${index}`);
 
@@ -62,11 +65,17 @@ test('requests that came at once are answered in their order, each begun when th
   expect(course).toEqual(served.flatMap((path) => [`begin ${path}`, `end ${path}`]));
 });
 
-test('a connection of which more than a hundred requests wait is closed, and others are served', async () => {
-  const { served, open } = await start((request, response) => {
-    if (request.url === '/other') response.end();
-  });
-  await once(open(paths(102)).resume(), 'close');
-  expect(served).toEqual(['/0']);
-  await once(open(['/other']), 'data');
-});
+test.each(['accept: */*', 'expect: 100-continue', 'expect: something'])(
+  'a connection of which more than a hundred requests with `%s` wait is closed, and others are served',
+  async (header) => {
+    const { served, open } = await start((request, response) => {
+      if (request.url === '/other') response.end();
+    });
+    const client = open(['/0']);
+    await waitFor(() => served.length === 1, { description: 'the first request to be served' });
+    client.write(requests(paths(101), header));
+    await once(client.resume(), 'close');
+    expect(served).toEqual(['/0']);
+    await once(open(['/other']), 'data');
+  },
+);
