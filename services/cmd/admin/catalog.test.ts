@@ -236,6 +236,22 @@ test('an import is recorded as one audit event, and a dry run as none', async ()
   ]);
 });
 
+test('an import of more names than one audit event may hold is carried out as its dry run says, and recorded whole', async () => {
+  const names = Array.from({ length: 1_100 }, (_, index) => `acme/${index}-${'long'.repeat(60)}`);
+  const file = catalogFile(JSON.stringify({ models: names.map((name) => ({ name, operations: ['embeddings'] })) }));
+  const counts = { models_created: names.length, prices_created: 0 };
+  expect(await json('models', 'import', file, '--dry-run')).toMatchObject({ dry_run: true, ...counts });
+  expect(await json('models', 'import', file)).toMatchObject({ dry_run: false, ...counts });
+  await importsTold();
+  const { data } = (await gateway.call('GET', '/api/v1/admin/audit-events?type=catalog_imported', session)).json;
+  const told = data
+    .map((event: { changes: { after: { models: string[]; models_created?: number } } }) => event.changes.after)
+    .filter((after: { models: string[] }) => after.models.some((name) => names.includes(name)));
+  expect(new Set(told.flatMap((after: { models: string[] }) => after.models))).toEqual(new Set(names));
+  // Whoever adds up the events counts nothing twice.
+  expect(told.map((after: { models_created?: number }) => after.models_created).filter(Boolean)).toEqual([1_100]);
+});
+
 test.each([
   ['models: [', 'YAML'],
   ['model: []', 'model: unknown field'],

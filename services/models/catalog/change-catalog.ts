@@ -10,11 +10,13 @@ import type { ModelsDeps } from '../deps.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
-/** What a change did. Without an audit event it found everything as requested and changed nothing. */
+/** What a change did. Without an audit event it found everything as requested and changed nothing; few need more than one. */
 type CatalogChange<Answer> = {
   answer: Answer;
-  audit: { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object } | null;
+  audit: CatalogAudit | readonly CatalogAudit[] | null;
 };
+
+type CatalogAudit = { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object };
 
 type OncePer<Answer> = (
   em: SqlEntityManager,
@@ -88,13 +90,8 @@ export async function changeCatalogBy<Answer>(
       await em.flush();
       await keepPromises(em, promises);
       await touchCatalog(em);
-      await recordAuditEvent(em, {
-        tenantId: '',
-        occurredAtMs: nowMs,
-        caller,
-        asOperator: true,
-        ...audit,
-      });
+      for (const event of [audit].flat())
+        await recordAuditEvent(em, { tenantId: '', occurredAtMs: nowMs, caller, asOperator: true, ...event });
     }
     return { answer, audit };
   });

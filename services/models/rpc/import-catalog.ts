@@ -28,7 +28,7 @@ export const importCatalog =
           throw new DryRun(done);
         }
         const isChange = Object.values(done).some((count) => count > 0);
-        return { answer: done, audit: isChange ? auditOf(models, done) : null };
+        return { answer: done, audit: isChange ? auditsOf(models, done) : null };
       });
       return create(ImportCatalogResponseSchema, counts);
     } catch (thrown) {
@@ -60,18 +60,28 @@ async function neverKnown(em: SqlEntityManager, models: readonly ImportedModel[]
   return models.filter(({ name }) => !names.has(name));
 }
 
-const auditOf = (models: readonly ImportedModel[], done: ImportCounts) => ({
-  type: 'catalog_imported' as const,
-  target: { type: 'catalog', id: '' },
-  after: {
-    models: models.map(({ name }) => name),
+/** The most names in one audit event: of 255 bytes each, they leave it some room (audit.proto). */
+const auditedNamesMax = 900;
+
+/** The audit events of an import; the first one has its counts, and any others only further names. */
+const auditsOf = (models: readonly ImportedModel[], done: ImportCounts) => {
+  const names = models.map(({ name }) => name);
+  const counts = {
     models_created: done.modelsCreated,
     models_updated: done.modelsUpdated,
     deployments_created: done.deploymentsCreated,
     deployments_updated: done.deploymentsUpdated,
     prices_created: done.pricesCreated,
-  },
-});
+  };
+  return Array.from({ length: Math.ceil(names.length / auditedNamesMax) }, (_, index) => ({
+    type: 'catalog_imported' as const,
+    target: { type: 'catalog', id: '' },
+    after: {
+      models: names.slice(index * auditedNamesMax, (index + 1) * auditedNamesMax),
+      ...(index === 0 ? counts : {}),
+    },
+  }));
+};
 
 /** Rolls back the transaction of a dry run, and carries its result out of it. */
 class DryRun extends Error {
