@@ -93,6 +93,18 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('whoever signs out by the palette is told when that did not work: they are still signed in', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  await page.getByRole('heading', { name: 'API keys' }).waitFor();
+  await page.route('**/api/v1/auth/logout', (route) => route.abort());
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill('sign out');
+  await page.keyboard.press('Enter');
+  await page.getByText('The gateway cannot be reached. Check your connection.').waitFor();
+  await close();
+});
+
 test('the palette leads an operator to any organization by a few letters of its name', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator);

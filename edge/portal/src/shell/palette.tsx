@@ -8,6 +8,7 @@ import { classNames } from '../ui/class-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { useReturnFocus } from '../ui/return-focus.ts';
 import { withoutSecret } from '../ui/search-box.tsx';
+import { useToast } from '../ui/toast.tsx';
 import { navigationFor } from './navigation.ts';
 import { setTheme } from './theme.ts';
 
@@ -128,6 +129,7 @@ function Search({ onClose }: { onClose: () => void }) {
 /** What can be gone to or done. There may be thousands of keys and organizations, so only those that match the text are asked for. */
 function useCommands(text: string): readonly Command[] {
   const api = useApi();
+  const { complain } = useToast();
   const claims = useClaims();
   const asked = { search: text, limit: shownMax };
   const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: text.length > 1 });
@@ -163,7 +165,7 @@ function useCommands(text: string): readonly Command[] {
         detail: 'Action',
         icon: 'out',
         words: 'log',
-        run: () => void api.signOut().catch(() => {}),
+        run: () => void api.signOut().catch(complain),
       },
       ...(keys.data?.data ?? []).map(({ id, name, key_preview }) =>
         go(`/keys/${id}`, { id, name, detail: 'Key', icon: 'key', words: key_preview }),
@@ -181,5 +183,5 @@ function useCommands(text: string): readonly Command[] {
         go(`/operator/organizations/${id}`, { id, name, detail: 'Organization', icon: 'people' }),
       ),
     ];
-  }, [api, claims, keys.data, models.data, organizations.data]);
+  }, [api, complain, claims, keys.data, models.data, organizations.data]);
 }
