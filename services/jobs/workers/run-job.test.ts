@@ -62,8 +62,9 @@ test('what ended long before its 24 hours are over leaves nothing behind that wa
     }
     return process.memoryUsage().heapUsed;
   };
-  const before = await heldAfter(1_000);
-  expect((await heldAfter(10_000)) - before).toBeLessThan(2_000_000);
+  // Files that ran in this process before may still have something compiled or kept, once: what runs leave behind grows each time.
+  const held = [await heldAfter(1_000), await heldAfter(10_000), await heldAfter(10_000)];
+  expect(Math.min(held[1]! - held[0]!, held[2]! - held[1]!)).toBeLessThan(2_000_000);
 });
 
 test('a result that comes in single bytes takes little more memory than one that comes whole', async () => {
