@@ -93,6 +93,20 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('Enter that only ends the composition of a word, as in Japanese, runs nothing in the palette', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  await page.getByRole('heading', { name: 'API keys' }).waitFor();
+  await page.keyboard.press('Control+k');
+  const field = page.getByRole('combobox');
+  await field.fill('usage');
+  await field.dispatchEvent('keydown', { key: 'Enter', isComposing: true });
+  expect(await field.inputValue()).toBe('usage');
+  await field.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+  await close();
+});
+
 test('whoever signs out by the palette is told when that did not work: they are still signed in', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
@@ -101,7 +115,7 @@ test('whoever signs out by the palette is told when that did not work: they are 
   await page.keyboard.press('Control+k');
   await page.getByRole('combobox').fill('sign out');
   await page.keyboard.press('Enter');
-  await page.getByText('The gateway cannot be reached. Check your connection.').waitFor();
+  await page.getByText('The gateway cannot be reached. Check your connection.').first().waitFor();
   await close();
 });
 

@@ -68,6 +68,8 @@ function Search({ onClose }: { onClose: () => void }) {
     command.run();
   };
   const onKeyDown = (event: KeyboardEvent) => {
+    // These keys then choose among the words that an input method offers.
+    if (event.nativeEvent.isComposing) return;
     if (event.key === 'ArrowDown') setChosen((at) => Math.min(at + 1, found.length - 1));
     else if (event.key === 'ArrowUp') setChosen((at) => Math.max(at - 1, 0));
     else if (event.key === 'Enter') run(found[chosen]);
