@@ -1,12 +1,9 @@
 import { expect, test } from 'vitest';
 import { Role } from '#shared/rpc/caller.ts';
-import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { atOnce, join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { as, atOnce, join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-
-const as = (user: { id: string; tenantId: string; role: Role }) =>
-  session({ userId: user.id, tenantId: user.tenantId, role: user.role });
 
 /** An admin, and the token of someone they have invited. */
 async function invitedByAdmin(fixture: TestAuth) {

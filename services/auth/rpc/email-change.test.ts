@@ -1,14 +1,15 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
-import type { Role } from '#shared/rpc/caller.ts';
-import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import {
+  as,
   asTableOwner,
   atOnce,
   join,
   operatorOf,
   ownerOf,
+  type Person,
   reasonOf,
   strongPassword,
   tokenMailedTo,
@@ -23,9 +24,6 @@ afterAll(() => fixture.close());
 // Long enough for earlier requests for mails to be forgotten.
 beforeEach(() => clock.advance(16 * 60_000));
 
-type Person = { id: string; tenantId: string; role: Role };
-const as = (user: Person, ip?: string) =>
-  session({ userId: user.id, tenantId: user.tenantId, role: user.role, ...(ip !== undefined && { ip }) });
 const login = (email: string) => fixture.auth.login({ email, password: strongPassword }, anonymous());
 const ask = (user: Person, email: string, currentPassword = strongPassword) =>
   fixture.auth.requestEmailChange({ email, currentPassword }, as(user));

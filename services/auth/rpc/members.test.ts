@@ -5,10 +5,12 @@ import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import {
+  as,
   atOnce,
   join,
   operatorOf,
   ownerOf,
+  type Person,
   reasonOf,
   strongPassword,
   tokenMailedTo,
@@ -20,8 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-type Person = { id: string; tenantId: string; role: Role };
-const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId, role: user.role });
 const lastRefresh = () => fixture.refreshes.at(-1);
 
 const removals: readonly [by: string, remove: (userId: string) => Promise<unknown>][] = [
