@@ -1,10 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { create } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import {
+  type AdmitJobResponse,
+  type InvokeRequest,
+  InvokeRequestSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
-import { cancelled, invalidRequest } from '#shared/errors.ts';
+import { cancelled, ErrorReason, hasReason, invalidRequest } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
@@ -47,35 +52,29 @@ export async function answerWithJob(
   }
 }
 
+type Submission = { request: FastifyRequest; reply: FastifyReply; gone: AbortSignal | undefined };
+
 /** Queues a call after all checks of a call that runs now, and answers with its job. */
-async function submitJob(
-  deps: InferenceDeps,
-  call: InferenceCall,
-  { request, reply, gone }: { request: FastifyRequest; reply: FastifyReply; gone: AbortSignal | undefined },
-): Promise<FastifyReply> {
+async function submitJob(deps: InferenceDeps, call: InferenceCall, submission: Submission): Promise<FastifyReply> {
+  const { request, reply } = submission;
   const key = idempotencyKey(request);
-  const { constraints } = request.principal!;
-  const admitted = await deps.inference.admitJob(
-    {
-      call: create(InvokeRequestSchema, {
-        operation: call.operation,
-        body: call.body,
-        contentType: call.contentType,
-        bodyFile: call.bodyFile,
-        constraints,
-      }),
-    },
-    { ...asCaller(request), signal: gone },
-  );
+  let admitted: AdmitJobResponse;
+  try {
+    admitted = await admit(deps, call, submission);
+  } catch (refusal) {
+    const earlier = await submittedBefore(deps, call, { request, key, refusal });
+    if (earlier === undefined) throw refusal;
+    return answer(deps, earlier, submission);
+  }
   if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);
   reply.headers(rateLimitHeaders(admitted.rateLimit));
   const { job } = await deps.jobs.submit(
     {
       operation: call.operation,
       model: admitted.model,
-      body: call.bodyFile === '' ? call.body : await readFile(call.bodyFile),
+      body: await bytesOf(call),
       contentType: call.contentType,
-      constraints,
+      constraints: request.principal!.constraints,
       idempotencyKey: key,
       metadata: call.bodyFile === '' ? metadataOf(call.body) : {},
       costMaxNanoUsd: admitted.costMaxNanoUsd,
@@ -84,12 +83,50 @@ async function submitJob(
     },
     asCallerWithJob(request),
   );
+  reply.headers(retirementHeaders(admitted.model, admitted.retirement, deps.publicUrl));
+  return answer(deps, job!, submission);
+}
+
+const admit = (
+  { inference }: InferenceDeps,
+  { operation, body, contentType, bodyFile }: InferenceCall,
+  { request, gone }: Submission,
+) => {
+  const { constraints } = request.principal!;
+  const call = create(InvokeRequestSchema, { operation, body, contentType, bodyFile, constraints });
+  return inference.admitJob({ call }, { ...asCaller(request), signal: gone });
+};
+
+/** Why no earlier submission is looked for: whoever sends too much is answered when it is sent later, and no such body was ever admitted. */
+const neverBefore = [
+  ErrorReason.CANCELLED,
+  ErrorReason.INVALID_REQUEST,
+  ErrorReason.RATE_LIMITED,
+  ErrorReason.TOKEN_RATE_LIMITED,
+];
+
+/**
+ * The job of an earlier submission with the same Idempotency-Key: a call that is refused, since its model has retired for example, may be
+ * the repeat of one that was not.
+ */
+async function submittedBefore(
+  { jobs }: InferenceDeps,
+  call: InferenceCall,
+  { request, key, refusal }: { request: FastifyRequest; key: string; refusal: unknown },
+): Promise<Job | undefined> {
+  if (key === '' || neverBefore.some((reason) => hasReason(refusal, reason))) return undefined;
+  const { operation, contentType } = call;
+  const repeat = { operation, contentType, body: await bytesOf(call), idempotencyKey: key, resultBytesMax };
+  return (await jobs.findSubmitted(repeat, asCallerWithJob(request))).job;
+}
+
+const bytesOf = async ({ body, bodyFile }: InvokeBody): Promise<Uint8Array> =>
+  bodyFile === '' ? body : await readFile(bodyFile);
+
+function answer(deps: InferenceDeps, job: Job, { request, reply }: Submission): Promise<FastifyReply> {
   if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
-  reply
-    .code(202)
-    .headers(retirementHeaders(admitted.model, admitted.retirement, deps.publicUrl))
-    .headers({ location: `/api/v1/jobs/${job!.id}`, 'retry-after': lookAgainSeconds });
-  return sendJob(deps, job!, request, reply);
+  reply.code(202).headers({ location: `/api/v1/jobs/${job.id}`, 'retry-after': lookAgainSeconds });
+  return sendJob(deps, job, request, reply);
 }
 
 /**

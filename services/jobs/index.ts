@@ -8,13 +8,14 @@ import { deleteJob } from './rpc/delete-job.ts';
 import { getJob } from './rpc/get-job.ts';
 import { getJobStats } from './rpc/get-job-stats.ts';
 import { listJobs } from './rpc/list-jobs.ts';
-import { submit } from './rpc/submit.ts';
+import { findSubmitted, submit } from './rpc/submit.ts';
 
 /** Background jobs, from their owners' point of view. start.ts makes the dependencies; workers/ runs the jobs. */
 export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => {
   const inTurn = readInTurn(createReadTurns());
   return {
     submit: submit(deps),
+    findSubmitted: findSubmitted(deps),
     getJob: getJob(deps),
     listJobs: inTurn(listJobs(deps)),
     getJobStats: inTurn(getJobStats(deps)),

@@ -219,7 +219,7 @@ const openToMembers = {
   ],
   ModelsService: ['ListModels', 'GetModel', 'ListDeprecations'],
   InferenceService: ['Invoke', 'AdmitJob', 'GetRetirement', 'GetRateLimitState', 'Transcribe'],
-  JobsService: ['Submit', 'GetJob', 'ListJobs', 'GetJobStats', 'CancelJob', 'DeleteJob'],
+  JobsService: ['Submit', 'FindSubmitted', 'GetJob', 'ListJobs', 'GetJobStats', 'CancelJob', 'DeleteJob'],
 };
 
 /** What its admins and owners may call in addition. */

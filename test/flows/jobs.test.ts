@@ -393,7 +393,7 @@ describe('what changes between submission and run', () => {
     await bench.admin('POST', '/prices', { model: 'sim-chat', ...dollarPerMillion });
   });
 
-  test('the model is retired: the job fails with model_sunset', async () => {
+  test('the model is retired: the job fails with model_sunset, and the repeat of a submission is still answered with its job', async () => {
     bench.session = await bench.gateway.login();
     await bench.renew();
     const id = await parked();
@@ -409,7 +409,16 @@ describe('what changes between submission and run', () => {
       intervalMs: 10,
     });
     // The submission itself announces it, as every answer does.
-    const announced = await submit();
+    const keyed = { 'idempotency-key': 'last-order' };
+    const repeat = (fields = {}) =>
+      bench.gateway.call(
+        'POST',
+        '/v1/chat/completions',
+        bench.key.key,
+        { ...chat, ...fields, background: true },
+        keyed,
+      );
+    const announced = await repeat();
     expect(announced.status).toBe(202);
     expect(announced.headers.get('sunset')).not.toBeNull();
     expect(announced.headers.get('link')).toContain('sandbox-chat');
@@ -423,5 +432,11 @@ describe('what changes between submission and run', () => {
       expect([refused.status, refused.json.error.code]).toEqual([410, 'model_sunset']);
       expect(refused.headers.get('link')).toContain('sandbox-chat');
     }
+    // A client that has lost the answer to its submission repeats it, and is answered with the job that it has.
+    const repeated = await repeat();
+    expect([repeated.status, repeated.json.id, repeated.json.status]).toEqual([202, announced.json.id, 'completed']);
+    expect(repeated.headers.get('location')).toBe(announced.headers.get('location'));
+    const reused = await repeat({ temperature: 0 });
+    expect([reused.status, reused.json.error.code]).toEqual([400, 'idempotency_key_reused']);
   });
 });

@@ -1,5 +1,5 @@
 import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { FindSubmittedRequest, SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -31,7 +31,19 @@ export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
   };
 };
 
-type Submission = { request: SubmitRequest; caller: Caller; subjectId: string; signal: AbortSignal };
+/** The job of an earlier submission, if there is one: the answer to a repeat that is not admitted any more. */
+export const findSubmitted =
+  (deps: JobsDeps): JobsRpc<'findSubmitted'> =>
+  async (request, context) => {
+    const caller = ownerOf(context);
+    const repeat = { request, caller, subjectId: caller.apiKeyId || caller.userId, signal: context.signal };
+    const found = await replayed(deps, repeat, requestHash(request));
+    return { job: found?.job };
+  };
+
+/** What tells an earlier submission: a repeat does not need the rest. */
+type Repeat = { request: FindSubmittedRequest | SubmitRequest; caller: Caller; subjectId: string; signal: AbortSignal };
+type Submission = Repeat & { request: SubmitRequest };
 
 type Submitted = { job: Job; replayed: boolean };
 
@@ -67,7 +79,7 @@ async function submitJob(deps: JobsDeps, submission: Submission): Promise<Submit
 }
 
 /** The job of an earlier submission with the same Idempotency-Key, if there is one. `hash` is null without a key. */
-async function replayed(deps: JobsDeps, submission: Submission, hash: Buffer | null): Promise<Submitted | undefined> {
+async function replayed(deps: JobsDeps, submission: Repeat, hash: Buffer | null): Promise<Submitted | undefined> {
   if (hash === null) return undefined;
   const id = await submittedBefore(deps, submission, hash);
   if (id === undefined) return undefined;
@@ -86,7 +98,7 @@ type EarlierRow = { id: string | null; request_hash: Buffer; is_recent: boolean 
  */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
-  { request, caller: { tenantId }, subjectId }: Submission,
+  { request, caller: { tenantId }, subjectId }: Repeat,
   hash: Buffer,
 ): Promise<string | undefined> {
   const { rows } = await database.query<EarlierRow>({

@@ -21,7 +21,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/jobs/v1/jobs_service.proto.
  */
 export const file_modelgateway_jobs_v1_jobs_service: GenFile = /*@__PURE__*/
-  fileDesc("Cidtb2RlbGdhdGV3YXkvam9icy92MS9qb2JzX3NlcnZpY2UucHJvdG8SFG1vZGVsZ2F0ZXdheS5qb2JzLnYxIpEECg1TdWJtaXRSZXF1ZXN0EkIKCW9wZXJhdGlvbhgBIAEoDjIhLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuT3BlcmF0aW9uQgy6SAmCAQYQASAAIAgSFAoIZW5kcG9pbnQYAiABKAlCAhgBEhkKBW1vZGVsGAMgASgJQgq6SAdyBRABGP8BEhUKBGJvZHkYBCABKAxCB7pIBHoCEAESIAoMY29udGVudF90eXBlGAUgASgJQgq6SAdyBRABGP8BEj4KC2NvbnN0cmFpbnRzGAYgASgLMikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5DYWxsZXJDb25zdHJhaW50cxIhCg9pZGVtcG90ZW5jeV9rZXkYByABKAlCCLpIBXIDGP8BElwKCG1ldGFkYXRhGAggAygLMjEubW9kZWxnYXRld2F5LmpvYnMudjEuU3VibWl0UmVxdWVzdC5NZXRhZGF0YUVudHJ5Qhe6SBSaAREQECIGcgQQARhAKgVyAxiABBIiChFjb3N0X21heF9uYW5vX3VzZBgJIAEoA0IHukgEIgIoABIiChFjb3N0X21pbl9uYW5vX3VzZBgKIAEoA0IHukgEIgIoABIYChByZXN1bHRfYnl0ZXNfbWF4GAsgASgEGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJKCg5TdWJtaXRSZXNwb25zZRImCgNqb2IYASABKAsyGS5tb2RlbGdhdGV3YXkuam9icy52MS5Kb2ISEAoIcmVwbGF5ZWQYAiABKAgiQwoNR2V0Sm9iUmVxdWVzdBIYCgZqb2JfaWQYASABKAlCCLpIBXIDGP8BEhgKEHJlc3VsdF9ieXRlc19tYXgYAiABKAQiOAoOR2V0Sm9iUmVzcG9uc2USJgoDam9iGAEgASgLMhkubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iIoYCCg9MaXN0Sm9ic1JlcXVlc3QSMQoEcGFnZRgBIAEoCzIjLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZVJlcXVlc3QSFwoFYWZ0ZXIYAiABKAlCCLpIBXIDGP8BEjkKBnN0YXR1cxgDIAEoDjIfLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYlN0YXR1c0IIukgFggECEAESFwoFbW9kZWwYBCABKAlCCLpIBXIDGP8BEhoKCGVuZHBvaW50GAUgASgJQgi6SAVyAxj/ARI3CgVvcmRlchgGIAEoDjIeLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYk9yZGVyQgi6SAWCAQIQASKCAQoQTGlzdEpvYnNSZXNwb25zZRInCgRqb2JzGAEgAygLMhkubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iEjMKCXBhZ2VfaW5mbxgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8SEAoIaGFzX21vcmUYAyABKAgiFAoSR2V0Sm9iU3RhdHNSZXF1ZXN0IpMBChNHZXRKb2JTdGF0c1Jlc3BvbnNlEg0KBXRvdGFsGAEgASgEEjcKCWJ5X3N0YXR1cxgCIAMoCzIkLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYlN0YXR1c0NvdW50EjQKEG9sZGVzdF9xdWV1ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlAKDkpvYlN0YXR1c0NvdW50Ei8KBnN0YXR1cxgBIAEoDjIfLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYlN0YXR1cxINCgVjb3VudBgCIAEoBCJGChBDYW5jZWxKb2JSZXF1ZXN0EhgKBmpvYl9pZBgBIAEoCUIIukgFcgMY/wESGAoQcmVzdWx0X2J5dGVzX21heBgCIAEoBCI7ChFDYW5jZWxKb2JSZXNwb25zZRImCgNqb2IYASABKAsyGS5tb2RlbGdhdGV3YXkuam9icy52MS5Kb2IiLAoQRGVsZXRlSm9iUmVxdWVzdBIYCgZqb2JfaWQYASABKAlCCLpIBXIDGP8BIhMKEURlbGV0ZUpvYlJlc3BvbnNlItcBChRBZG1pbkxpc3RKb2JzUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBIeCgl0ZW5hbnRfaWQYAiABKAlCC7pICNgBAXIDsAEBEjkKBnN0YXR1cxgDIAEoDjIfLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYlN0YXR1c0IIukgFggECEAESFwoFbW9kZWwYBCABKAlCCLpIBXIDGP8BEhgKBmpvYl9pZBgFIAEoCUIIukgFcgMY/wEiegoVQWRtaW5MaXN0Sm9ic1Jlc3BvbnNlEiwKBGpvYnMYASADKAsyHi5tb2RlbGdhdGV3YXkuam9icy52MS5BZG1pbkpvYhIzCglwYWdlX2luZm8YAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvKkwKCEpvYk9yZGVyEhkKFUpPQl9PUkRFUl9VTlNQRUNJRklFRBAAEhIKDkpPQl9PUkRFUl9ERVNDEAESEQoNSk9CX09SREVSX0FTQxACMroFCgtKb2JzU2VydmljZRJTCgZTdWJtaXQSIy5tb2RlbGdhdGV3YXkuam9icy52MS5TdWJtaXRSZXF1ZXN0GiQubW9kZWxnYXRld2F5LmpvYnMudjEuU3VibWl0UmVzcG9uc2USWAoGR2V0Sm9iEiMubW9kZWxnYXRld2F5LmpvYnMudjEuR2V0Sm9iUmVxdWVzdBokLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkdldEpvYlJlc3BvbnNlIgOQAgESXgoITGlzdEpvYnMSJS5tb2RlbGdhdGV3YXkuam9icy52MS5MaXN0Sm9ic1JlcXVlc3QaJi5tb2RlbGdhdGV3YXkuam9icy52MS5MaXN0Sm9ic1Jlc3BvbnNlIgOQAgESZwoLR2V0Sm9iU3RhdHMSKC5tb2RlbGdhdGV3YXkuam9icy52MS5HZXRKb2JTdGF0c1JlcXVlc3QaKS5tb2RlbGdhdGV3YXkuam9icy52MS5HZXRKb2JTdGF0c1Jlc3BvbnNlIgOQAgESYQoJQ2FuY2VsSm9iEiYubW9kZWxnYXRld2F5LmpvYnMudjEuQ2FuY2VsSm9iUmVxdWVzdBonLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkNhbmNlbEpvYlJlc3BvbnNlIgOQAgISYQoJRGVsZXRlSm9iEiYubW9kZWxnYXRld2F5LmpvYnMudjEuRGVsZXRlSm9iUmVxdWVzdBonLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkRlbGV0ZUpvYlJlc3BvbnNlIgOQAgISbQoNQWRtaW5MaXN0Sm9icxIqLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkFkbWluTGlzdEpvYnNSZXF1ZXN0GisubW9kZWxnYXRld2F5LmpvYnMudjEuQWRtaW5MaXN0Sm9ic1Jlc3BvbnNlIgOQAgFiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_pagination, file_modelgateway_jobs_v1_job, file_modelgateway_models_v1_inference_service, file_modelgateway_models_v1_operation]);
+  fileDesc("Cidtb2RlbGdhdGV3YXkvam9icy92MS9qb2JzX3NlcnZpY2UucHJvdG8SFG1vZGVsZ2F0ZXdheS5qb2JzLnYxIpEECg1TdWJtaXRSZXF1ZXN0EkIKCW9wZXJhdGlvbhgBIAEoDjIhLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuT3BlcmF0aW9uQgy6SAmCAQYQASAAIAgSFAoIZW5kcG9pbnQYAiABKAlCAhgBEhkKBW1vZGVsGAMgASgJQgq6SAdyBRABGP8BEhUKBGJvZHkYBCABKAxCB7pIBHoCEAESIAoMY29udGVudF90eXBlGAUgASgJQgq6SAdyBRABGP8BEj4KC2NvbnN0cmFpbnRzGAYgASgLMikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5DYWxsZXJDb25zdHJhaW50cxIhCg9pZGVtcG90ZW5jeV9rZXkYByABKAlCCLpIBXIDGP8BElwKCG1ldGFkYXRhGAggAygLMjEubW9kZWxnYXRld2F5LmpvYnMudjEuU3VibWl0UmVxdWVzdC5NZXRhZGF0YUVudHJ5Qhe6SBSaAREQECIGcgQQARhAKgVyAxiABBIiChFjb3N0X21heF9uYW5vX3VzZBgJIAEoA0IHukgEIgIoABIiChFjb3N0X21pbl9uYW5vX3VzZBgKIAEoA0IHukgEIgIoABIYChByZXN1bHRfYnl0ZXNfbWF4GAsgASgEGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJKCg5TdWJtaXRSZXNwb25zZRImCgNqb2IYASABKAsyGS5tb2RlbGdhdGV3YXkuam9icy52MS5Kb2ISEAoIcmVwbGF5ZWQYAiABKAgi0gEKFEZpbmRTdWJtaXR0ZWRSZXF1ZXN0EkIKCW9wZXJhdGlvbhgBIAEoDjIhLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuT3BlcmF0aW9uQgy6SAmCAQYQASAAIAgSFQoEYm9keRgCIAEoDEIHukgEegIQARIgCgxjb250ZW50X3R5cGUYAyABKAlCCrpIB3IFEAEY/wESIwoPaWRlbXBvdGVuY3lfa2V5GAQgASgJQgq6SAdyBRABGP8BEhgKEHJlc3VsdF9ieXRlc19tYXgYBSABKAQiPwoVRmluZFN1Ym1pdHRlZFJlc3BvbnNlEiYKA2pvYhgBIAEoCzIZLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYiJDCg1HZXRKb2JSZXF1ZXN0EhgKBmpvYl9pZBgBIAEoCUIIukgFcgMY/wESGAoQcmVzdWx0X2J5dGVzX21heBgCIAEoBCI4Cg5HZXRKb2JSZXNwb25zZRImCgNqb2IYASABKAsyGS5tb2RlbGdhdGV3YXkuam9icy52MS5Kb2IihgIKD0xpc3RKb2JzUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBIXCgVhZnRlchgCIAEoCUIIukgFcgMY/wESOQoGc3RhdHVzGAMgASgOMh8ubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iU3RhdHVzQgi6SAWCAQIQARIXCgVtb2RlbBgEIAEoCUIIukgFcgMY/wESGgoIZW5kcG9pbnQYBSABKAlCCLpIBXIDGP8BEjcKBW9yZGVyGAYgASgOMh4ubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iT3JkZXJCCLpIBYIBAhABIoIBChBMaXN0Sm9ic1Jlc3BvbnNlEicKBGpvYnMYASADKAsyGS5tb2RlbGdhdGV3YXkuam9icy52MS5Kb2ISMwoJcGFnZV9pbmZvGAIgASgLMiAubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlSW5mbxIQCghoYXNfbW9yZRgDIAEoCCIUChJHZXRKb2JTdGF0c1JlcXVlc3QikwEKE0dldEpvYlN0YXRzUmVzcG9uc2USDQoFdG90YWwYASABKAQSNwoJYnlfc3RhdHVzGAIgAygLMiQubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iU3RhdHVzQ291bnQSNAoQb2xkZXN0X3F1ZXVlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUAoOSm9iU3RhdHVzQ291bnQSLwoGc3RhdHVzGAEgASgOMh8ubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iU3RhdHVzEg0KBWNvdW50GAIgASgEIkYKEENhbmNlbEpvYlJlcXVlc3QSGAoGam9iX2lkGAEgASgJQgi6SAVyAxj/ARIYChByZXN1bHRfYnl0ZXNfbWF4GAIgASgEIjsKEUNhbmNlbEpvYlJlc3BvbnNlEiYKA2pvYhgBIAEoCzIZLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkpvYiIsChBEZWxldGVKb2JSZXF1ZXN0EhgKBmpvYl9pZBgBIAEoCUIIukgFcgMY/wEiEwoRRGVsZXRlSm9iUmVzcG9uc2Ui1wEKFEFkbWluTGlzdEpvYnNSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0Eh4KCXRlbmFudF9pZBgCIAEoCUILukgI2AEBcgOwAQESOQoGc3RhdHVzGAMgASgOMh8ubW9kZWxnYXRld2F5LmpvYnMudjEuSm9iU3RhdHVzQgi6SAWCAQIQARIXCgVtb2RlbBgEIAEoCUIIukgFcgMY/wESGAoGam9iX2lkGAUgASgJQgi6SAVyAxj/ASJ6ChVBZG1pbkxpc3RKb2JzUmVzcG9uc2USLAoEam9icxgBIAMoCzIeLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkFkbWluSm9iEjMKCXBhZ2VfaW5mbxgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8qTAoISm9iT3JkZXISGQoVSk9CX09SREVSX1VOU1BFQ0lGSUVEEAASEgoOSk9CX09SREVSX0RFU0MQARIRCg1KT0JfT1JERVJfQVNDEAIyqQYKC0pvYnNTZXJ2aWNlElMKBlN1Ym1pdBIjLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLlN1Ym1pdFJlcXVlc3QaJC5tb2RlbGdhdGV3YXkuam9icy52MS5TdWJtaXRSZXNwb25zZRJtCg1GaW5kU3VibWl0dGVkEioubW9kZWxnYXRld2F5LmpvYnMudjEuRmluZFN1Ym1pdHRlZFJlcXVlc3QaKy5tb2RlbGdhdGV3YXkuam9icy52MS5GaW5kU3VibWl0dGVkUmVzcG9uc2UiA5ACARJYCgZHZXRKb2ISIy5tb2RlbGdhdGV3YXkuam9icy52MS5HZXRKb2JSZXF1ZXN0GiQubW9kZWxnYXRld2F5LmpvYnMudjEuR2V0Sm9iUmVzcG9uc2UiA5ACARJeCghMaXN0Sm9icxIlLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkxpc3RKb2JzUmVxdWVzdBomLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkxpc3RKb2JzUmVzcG9uc2UiA5ACARJnCgtHZXRKb2JTdGF0cxIoLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkdldEpvYlN0YXRzUmVxdWVzdBopLm1vZGVsZ2F0ZXdheS5qb2JzLnYxLkdldEpvYlN0YXRzUmVzcG9uc2UiA5ACARJhCglDYW5jZWxKb2ISJi5tb2RlbGdhdGV3YXkuam9icy52MS5DYW5jZWxKb2JSZXF1ZXN0GicubW9kZWxnYXRld2F5LmpvYnMudjEuQ2FuY2VsSm9iUmVzcG9uc2UiA5ACAhJhCglEZWxldGVKb2ISJi5tb2RlbGdhdGV3YXkuam9icy52MS5EZWxldGVKb2JSZXF1ZXN0GicubW9kZWxnYXRld2F5LmpvYnMudjEuRGVsZXRlSm9iUmVzcG9uc2UiA5ACAhJtCg1BZG1pbkxpc3RKb2JzEioubW9kZWxnYXRld2F5LmpvYnMudjEuQWRtaW5MaXN0Sm9ic1JlcXVlc3QaKy5tb2RlbGdhdGV3YXkuam9icy52MS5BZG1pbkxpc3RKb2JzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_pagination, file_modelgateway_jobs_v1_job, file_modelgateway_models_v1_inference_service, file_modelgateway_models_v1_operation]);
 
 /**
  * SubmitRequest is one admitted model call.
@@ -146,6 +146,77 @@ export const SubmitResponseSchema: GenMessage<SubmitResponse> = /*@__PURE__*/
   messageDesc(file_modelgateway_jobs_v1_jobs_service, 1);
 
 /**
+ * FindSubmittedRequest is a submission as Submit may have had it before. The same errors: idempotency_key_reused
+ * with another body, not_found when its job has been deleted.
+ *
+ * @generated from message modelgateway.jobs.v1.FindSubmittedRequest
+ */
+export type FindSubmittedRequest = Message<"modelgateway.jobs.v1.FindSubmittedRequest"> & {
+  /**
+   * See SubmitRequest.
+   *
+   * @generated from field: modelgateway.models.v1.Operation operation = 1;
+   */
+  operation: Operation;
+
+  /**
+   * The request body as the client sent it.
+   *
+   * @generated from field: bytes body = 2;
+   */
+  body: Uint8Array;
+
+  /**
+   * The body's Content-Type, with its boundary when it is multipart.
+   *
+   * @generated from field: string content_type = 3;
+   */
+  contentType: string;
+
+  /**
+   * The client's Idempotency-Key.
+   *
+   * @generated from field: string idempotency_key = 4;
+   */
+  idempotencyKey: string;
+
+  /**
+   * A larger result is left out; 0 means that no result is.
+   *
+   * @generated from field: uint64 result_bytes_max = 5;
+   */
+  resultBytesMax: bigint;
+};
+
+/**
+ * Describes the message modelgateway.jobs.v1.FindSubmittedRequest.
+ * Use `create(FindSubmittedRequestSchema)` to create a new message.
+ */
+export const FindSubmittedRequestSchema: GenMessage<FindSubmittedRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 2);
+
+/**
+ * FindSubmittedResponse may have a job.
+ *
+ * @generated from message modelgateway.jobs.v1.FindSubmittedResponse
+ */
+export type FindSubmittedResponse = Message<"modelgateway.jobs.v1.FindSubmittedResponse"> & {
+  /**
+   * The earlier job; not set when there is none.
+   *
+   * @generated from field: modelgateway.jobs.v1.Job job = 1;
+   */
+  job?: Job | undefined;
+};
+
+/**
+ * Describes the message modelgateway.jobs.v1.FindSubmittedResponse.
+ * Use `create(FindSubmittedResponseSchema)` to create a new message.
+ */
+export const FindSubmittedResponseSchema: GenMessage<FindSubmittedResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 3);
+
+/**
  * GetJobRequest names a job.
  *
  * @generated from message modelgateway.jobs.v1.GetJobRequest
@@ -171,7 +242,7 @@ export type GetJobRequest = Message<"modelgateway.jobs.v1.GetJobRequest"> & {
  * Use `create(GetJobRequestSchema)` to create a new message.
  */
 export const GetJobRequestSchema: GenMessage<GetJobRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 2);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 4);
 
 /**
  * GetJobResponse has a job.
@@ -192,7 +263,7 @@ export type GetJobResponse = Message<"modelgateway.jobs.v1.GetJobResponse"> & {
  * Use `create(GetJobResponseSchema)` to create a new message.
  */
 export const GetJobResponseSchema: GenMessage<GetJobResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 3);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 5);
 
 /**
  * ListJobsRequest asks for jobs.
@@ -248,7 +319,7 @@ export type ListJobsRequest = Message<"modelgateway.jobs.v1.ListJobsRequest"> & 
  * Use `create(ListJobsRequestSchema)` to create a new message.
  */
 export const ListJobsRequestSchema: GenMessage<ListJobsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 4);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 6);
 
 /**
  * ListJobsResponse has jobs.
@@ -283,7 +354,7 @@ export type ListJobsResponse = Message<"modelgateway.jobs.v1.ListJobsResponse"> 
  * Use `create(ListJobsResponseSchema)` to create a new message.
  */
 export const ListJobsResponseSchema: GenMessage<ListJobsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 5);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 7);
 
 /**
  * GetJobStatsRequest asks for counts.
@@ -298,7 +369,7 @@ export type GetJobStatsRequest = Message<"modelgateway.jobs.v1.GetJobStatsReques
  * Use `create(GetJobStatsRequestSchema)` to create a new message.
  */
 export const GetJobStatsRequestSchema: GenMessage<GetJobStatsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 6);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 8);
 
 /**
  * GetJobStatsResponse has counts of the jobs which are kept.
@@ -333,7 +404,7 @@ export type GetJobStatsResponse = Message<"modelgateway.jobs.v1.GetJobStatsRespo
  * Use `create(GetJobStatsResponseSchema)` to create a new message.
  */
 export const GetJobStatsResponseSchema: GenMessage<GetJobStatsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 7);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 9);
 
 /**
  * JobStatusCount counts the jobs in one state.
@@ -361,7 +432,7 @@ export type JobStatusCount = Message<"modelgateway.jobs.v1.JobStatusCount"> & {
  * Use `create(JobStatusCountSchema)` to create a new message.
  */
 export const JobStatusCountSchema: GenMessage<JobStatusCount> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 8);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 10);
 
 /**
  * CancelJobRequest names a job.
@@ -389,7 +460,7 @@ export type CancelJobRequest = Message<"modelgateway.jobs.v1.CancelJobRequest"> 
  * Use `create(CancelJobRequestSchema)` to create a new message.
  */
 export const CancelJobRequestSchema: GenMessage<CancelJobRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 9);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 11);
 
 /**
  * CancelJobResponse has the job.
@@ -410,7 +481,7 @@ export type CancelJobResponse = Message<"modelgateway.jobs.v1.CancelJobResponse"
  * Use `create(CancelJobResponseSchema)` to create a new message.
  */
 export const CancelJobResponseSchema: GenMessage<CancelJobResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 10);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 12);
 
 /**
  * DeleteJobRequest names a job.
@@ -431,7 +502,7 @@ export type DeleteJobRequest = Message<"modelgateway.jobs.v1.DeleteJobRequest"> 
  * Use `create(DeleteJobRequestSchema)` to create a new message.
  */
 export const DeleteJobRequestSchema: GenMessage<DeleteJobRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 11);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 13);
 
 /**
  * DeleteJobResponse is empty.
@@ -446,7 +517,7 @@ export type DeleteJobResponse = Message<"modelgateway.jobs.v1.DeleteJobResponse"
  * Use `create(DeleteJobResponseSchema)` to create a new message.
  */
 export const DeleteJobResponseSchema: GenMessage<DeleteJobResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 12);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 14);
 
 /**
  * AdminListJobsRequest asks for jobs of all organizations.
@@ -495,7 +566,7 @@ export type AdminListJobsRequest = Message<"modelgateway.jobs.v1.AdminListJobsRe
  * Use `create(AdminListJobsRequestSchema)` to create a new message.
  */
 export const AdminListJobsRequestSchema: GenMessage<AdminListJobsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 13);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 15);
 
 /**
  * AdminListJobsResponse has jobs of all organizations.
@@ -523,7 +594,7 @@ export type AdminListJobsResponse = Message<"modelgateway.jobs.v1.AdminListJobsR
  * Use `create(AdminListJobsResponseSchema)` to create a new message.
  */
 export const AdminListJobsResponseSchema: GenMessage<AdminListJobsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_jobs_v1_jobs_service, 14);
+  messageDesc(file_modelgateway_jobs_v1_jobs_service, 16);
 
 /**
  * JobOrder is the order of a list by time of submission.
@@ -584,6 +655,17 @@ export const JobsService: GenService<{
     methodKind: "unary";
     input: typeof SubmitRequestSchema;
     output: typeof SubmitResponseSchema;
+  },
+  /**
+   * FindSubmitted answers the job of an earlier submission with the same Idempotency-Key: the edge asks when
+   * a call is no longer admitted, which may be the repeat of one that was.
+   *
+   * @generated from rpc modelgateway.jobs.v1.JobsService.FindSubmitted
+   */
+  findSubmitted: {
+    methodKind: "unary";
+    input: typeof FindSubmittedRequestSchema;
+    output: typeof FindSubmittedResponseSchema;
   },
   /**
    * GetJob answers one job with its result: GET /jobs/{job_id}. The whole result is in one message, which may be larger
