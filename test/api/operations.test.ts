@@ -74,6 +74,30 @@ describe('embeddings', () => {
     expect((await raw('base64')).data).toEqual([{ object: 'embedding', index: 0, embedding: base64, 'an extra': 1 }]);
   });
 
+  test('a list of megabytes is converted, completed and refused like a short one', async () => {
+    const numbers = Array.from({ length: 1_024 }, (_, place) => Math.fround(Math.sin(place) / 10));
+    const data = Array.from({ length: 200 }, (_, index) => ({ object: 'embedding', index, embedding: numbers }));
+    const packed = Buffer.from(new Float32Array(numbers).buffer).toString('base64');
+    const usage = { prompt_tokens: 1, total_tokens: 1 };
+    const padded = { ...data[0]!, embedding: packed, padding: 'x'.repeat(2_000_000) };
+    const last = { ...data[0]!, embedding: null };
+    const answers = async (list: object, format: string) => {
+      bench.simulator.next({ instead: { status: 200, body: { object: 'list', model: 'm', ...list } } });
+      return raw(format);
+    };
+
+    expect(await answers({ data, usage }, 'float')).toEqual({ object: 'list', model: 'm', data, usage });
+    const inBase64 = data.map((item) => ({ ...item, embedding: packed }));
+    expect(await answers({ data, usage }, 'base64')).toEqual({ object: 'list', model: 'm', data: inBase64, usage });
+    expect(await answers({ data }, 'base64')).toEqual({ object: 'list', model: 'm', data: inBase64, usage });
+    expect((await answers({ data: [padded], usage: null }, 'float')).data).toEqual([{ ...padded, embedding: numbers }]);
+    bench.simulator.next({ instead: { status: 200, body: { object: 'list', data: [...data, last], usage } } });
+    const body = { model: 'sim-embedding', input: 'x', encoding_format: 'base64' };
+    const refused = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, body);
+    expect([refused.status, refused.json.error.code]).toEqual([502, 'upstream_error']);
+    await raw();
+  });
+
   test('base64 from an upstream that knows nothing else is converted to floats', async () => {
     for (const format of [undefined, 'float']) {
       bench.simulator.next(list(base64));

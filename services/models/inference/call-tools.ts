@@ -1,6 +1,7 @@
 import type { Clock } from '#shared/clock.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../bytes/tokens.ts';
+import { createLargeEmbeddings, type LargeEmbeddings } from './large-embeddings.ts';
 
 /** Tools for reading requests and answers. */
 export type CallTools = {
@@ -9,6 +10,7 @@ export type CallTools = {
   tokenizer(): Promise<Tokenizer>;
   /** Reads lengths of audio where an upstream did not tell them. */
   audioLengths: AudioLengthReader;
+  largeEmbeddings: LargeEmbeddings;
 };
 
 export function createCallTools(clock: Clock): CallTools {
@@ -16,6 +18,7 @@ export function createCallTools(clock: Clock): CallTools {
   return {
     clock,
     audioLengths: createAudioLengthReader(),
+    largeEmbeddings: createLargeEmbeddings(),
     tokenizer: () => {
       tokenizer ??= loadTokenizer();
       return tokenizer;

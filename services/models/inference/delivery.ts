@@ -118,6 +118,8 @@ export class Delivery {
         break;
       }
     }
+    const reading = this.#reader.readBeforehand?.();
+    if (reading !== undefined) await reading;
     const end = this.#reader.end(false);
     this.failure = this.#failureOf(end);
     if (this.failure !== null) {

@@ -1,27 +1,29 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, memberSplices, type Splice } from '../bytes/splice.ts';
 import { isError } from '../bytes/stream-error.ts';
-import type { Measures } from '../domain/price.ts';
 import { measuresOf, type UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
 
-type EmbeddingFormat = 'float' | 'base64';
+export type EmbeddingFormat = 'float' | 'base64';
+
+/** A list of embeddings as the client gets it. Data only, so that a thread can send it. */
+export type Embeddings = {
+  /** The whole answer; if it has no usage, which clients require, without the opening brace. */
+  pieces: readonly Uint8Array[];
+  hasUsage: boolean;
+  usage: ReportedUsage | null;
+};
 
 const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const itemFields = fieldSet('embedding', 'index');
 
 /**
  * Reads a list of embeddings and converts each to the encoding that the client asked for: some upstreams know only one, and clients
- * silently take the other for an empty vector (openai-contract.md section 4). Google omits index 0 and the usage, which clients require:
- * they are added. Null when it is no such list.
+ * silently take the other for an empty vector (openai-contract.md section 4). Google omits index 0, which is added. Null when it is no such
+ * list.
  */
-export function readEmbeddings(
-  body: Buffer,
-  format: EmbeddingFormat,
-  bound: UsageBound,
-  countInputTokens: () => Promise<number>,
-): WholeAnswer | null {
+export function readEmbeddings(body: Buffer, format: EmbeddingFormat): Embeddings | null {
   const item = new ObjectScan(itemFields);
   const splices: Splice[] = [];
   let areVectors = true;
@@ -36,16 +38,30 @@ export function readEmbeddings(
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
   if (isError(scan)) return null;
-  const usage = readUsage(scan.json('usage'));
+  const hasUsage = scan.kind('usage') === 'object';
+  if (!hasUsage) splices.push(...memberSplices(scan, [['usage', null]]));
+  return {
+    pieces: applySplices(body, hasUsage ? 0 : scan.open + 1, body.length, inOrder(splices)),
+    hasUsage,
+    usage: readUsage(scan.json('usage')),
+  };
+}
+
+/** The answer with these embeddings; Google omits the usage, which is then counted and added. */
+export function embeddingsAnswer(
+  { pieces, hasUsage, usage }: Embeddings,
+  bound: UsageBound,
+  countInputTokens: () => Promise<number>,
+): WholeAnswer {
   // Embeddings have no output tokens, whatever some upstreams report.
   const used = usage === null ? null : { ...measuresOf(usage), outputTokens: 0 };
-  const forwardWith = ({ inputTokens }: Measures) => {
+  const withUsage = (inputTokens: number): readonly Uint8Array[] => {
     const told = JSON.stringify({ prompt_tokens: inputTokens, total_tokens: inputTokens });
-    return applySplices(body, 0, body.length, inOrder([...splices, ...memberSplices(scan, [['usage', told]])]));
+    return [Buffer.from(`{"usage":${told},`), ...pieces];
   };
   return {
-    forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices)),
-    forwardWith: scan.kind('usage') === 'object' ? undefined : forwardWith,
+    forward: hasUsage ? pieces : withUsage(0),
+    forwardWith: hasUsage ? undefined : ({ inputTokens }) => withUsage(inputTokens),
     reported: used !== null && bound.allows(used) ? used : null,
     counted: async () => ({ inputTokens: await countInputTokens() }),
   };

@@ -1,7 +1,7 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { CallTools } from './call-tools.ts';
-import { readEmbeddings } from './embeddings-answer.ts';
+import { type Embeddings, embeddingsAnswer, readEmbeddings } from './embeddings-answer.ts';
 import {
   asksForJob,
   bodyForUpstream,
@@ -48,10 +48,14 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     }),
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
-    reader: (head, bound) =>
-      new WholeAnswerReader((body) => readEmbeddings(body, format, bound, countInputTokens), {
+    reader(head, bound) {
+      const answer = (read: Embeddings | null) =>
+        read === null ? null : embeddingsAnswer(read, bound, countInputTokens);
+      return new WholeAnswerReader((body) => answer(readEmbeddings(body, format)), {
         bytesMax: vectorBytesMax,
         head,
-      }),
+        readLarge: async (body) => answer(await tools.largeEmbeddings.read(body, format)),
+      });
+    },
   };
 }

@@ -82,6 +82,8 @@ export type AnswerReader = {
   readonly complete: boolean;
   /** The least number of output tokens in the pieces passed on so far; journaled before they are sent. */
   readonly outputTokensSoFar: number;
+  /** Reads a large whole answer away from the event loop, after its last byte and before `end(false)`; undefined: it is not large. */
+  readBeforehand?(): Promise<void> | undefined;
   /** The upstream has ended its answer (`cut`: not intentionally). Called once. */
   end(cut: boolean): AnswerEnd;
 };

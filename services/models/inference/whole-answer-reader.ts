@@ -28,6 +28,9 @@ export class WholeAnswerReader implements AnswerReader {
   readonly complete = false;
   readonly outputTokensSoFar = 0;
   readonly #read: (body: Buffer) => WholeAnswer | null;
+  readonly #readLarge: ((body: Buffer) => Promise<WholeAnswer | null>) | undefined;
+  /** What was read beforehand; undefined: nothing was. */
+  #answer: WholeAnswer | null | undefined;
   readonly #bytesMax: number;
   readonly #bytesExpected: number;
   /** The pieces of a short answer, which usually comes in one buffer. */
@@ -38,7 +41,8 @@ export class WholeAnswerReader implements AnswerReader {
 
   /**
    * `read` returns null for bytes that are no answer of the operation; more than `bytesMax` of them are the upstream's fault. `head` tells
-   * how many there will be, if the upstream does.
+   * how many there will be, if the upstream does. `readLarge` reads what would hold the event loop for long, and may take the memory of its
+   * body.
    */
   constructor(
     read: (body: Buffer) => WholeAnswer | null,
@@ -46,9 +50,16 @@ export class WholeAnswerReader implements AnswerReader {
       contentType = 'application/json',
       bytesMax = bytesMaxDefault,
       head,
-    }: { contentType?: string | undefined; bytesMax?: number; head?: UpstreamHead } = {},
+      readLarge,
+    }: {
+      contentType?: string | undefined;
+      bytesMax?: number;
+      head?: UpstreamHead;
+      readLarge?(body: Buffer): Promise<WholeAnswer | null>;
+    } = {},
   ) {
     this.#read = read;
+    this.#readLarge = readLarge;
     this.contentType = contentType;
     this.#bytesMax = bytesMax;
     this.#bytesExpected = Math.min(Number(head?.header('content-length')) || 0, bytesMax);
@@ -71,9 +82,16 @@ export class WholeAnswerReader implements AnswerReader {
     return [];
   }
 
+  readBeforehand(): Promise<void> | undefined {
+    if (this.#readLarge === undefined || this.#gathered.length <= gatheredBytesMax) return undefined;
+    return this.#readLarge(withoutMark(this.#gathered.take())).then((answer) => {
+      this.#answer = answer;
+    });
+  }
+
   end(cut: boolean): AnswerEnd {
     const body = withoutMark(this.#gathered.length === 0 ? oneBuffer(this.#pieces) : this.#gathered.take());
-    const answer = cut ? null : this.#read(body);
+    const answer = cut ? null : this.#answer === undefined ? this.#read(body) : this.#answer;
     if (answer !== null) {
       const { forward, forwardWith, reported, counted } = answer;
       return { forward, forwardWith, reported, counted, failure: null };

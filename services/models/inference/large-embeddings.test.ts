@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { readEmbeddings } from './embeddings-answer.ts';
+import { createLargeEmbeddings } from './large-embeddings.ts';
+
+/** As an upstream writes it, of several megabytes. */
+function largeList(): Buffer {
+  const numbers = Array.from({ length: 1_536 }, (_, place) => Math.sin(place) / 10);
+  const data = Array.from({ length: 200 }, (_, index) => ({ object: 'embedding', index, embedding: numbers }));
+  return Buffer.from(JSON.stringify({ object: 'list', data, usage: { prompt_tokens: 7, total_tokens: 7 } }));
+}
+
+test.each(['float', 'base64'] as const)(
+  'while large embeddings are read as %s, the process serves others',
+  async (format) => {
+    const embeddings = createLargeEmbeddings();
+    // The thread has started.
+    await embeddings.read(largeList(), format);
+    const body = largeList();
+    const inline = readEmbeddings(Buffer.from(body), format)!;
+    let turns = 0;
+    const turn = () => {
+      turns += 1;
+      next = setImmediate(turn);
+    };
+    let next = setImmediate(turn);
+    const read = await embeddings.read(body, format);
+    clearImmediate(next);
+    expect(turns).toBeGreaterThan(10);
+    expect({ ...read, pieces: Buffer.concat(read!.pieces) }).toEqual({
+      ...inline,
+      pieces: Buffer.concat(inline.pieces),
+    });
+  },
+);
+
+test('lists that are read at the same time are not mixed up, nor one that is none', async () => {
+  const embeddings = createLargeEmbeddings();
+  const lists = [largeList(), Buffer.from('{"data":[{"embedding":"AAAA"}]}'), Buffer.from('no list'.padEnd(20_000))];
+  const reading = lists.map((list) => embeddings.read(Buffer.from(new Uint8Array(list).buffer), 'base64'));
+  const [large, short, none] = await Promise.all(reading);
+  expect([large?.usage?.inputTokens, short?.hasUsage, none]).toEqual([7, false, null]);
+});
