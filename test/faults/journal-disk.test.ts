@@ -6,7 +6,7 @@ import { owner } from '../support/gateway.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import type { StartedProcess } from '../support/processes.ts';
-import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
+import { append, openTalk, quiet, sessionUpdate, tone, UpgradeRefused } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
 import { filesOfUploads } from '../support/uploads.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
@@ -127,6 +127,32 @@ test('on a full disk new work is 503 with Retry-After, the edge is not ready, an
     { description: 'the usage of the stream' },
   );
   expect(events).toEqual([expect.objectContaining({ success: true, output_tokens: 6 })]);
+});
+
+test('on a full disk an open realtime session transcribes what was being said, bills it once there is room, and ends with a retryable error instead of hearing more', async () => {
+  await using talk = await openTalk(url, { key: key.key });
+  talk.say(sessionUpdate('sandbox-transcribe'));
+  talk.say(append(tone(1_000)));
+  await talk.event('input_audio_buffer.speech_started');
+  writeFileSync(fault, 'full');
+  await waitFor(async () => (await chat()).status === 503, { description: 'the full disk to be noticed' });
+  talk.say(append(quiet(1_000)));
+  await talk.event('conversation.item.input_audio_transcription.completed');
+  talk.say(append(tone(1_000)));
+  expect(await talk.close()).toEqual({ code: 1013, reason: 'service_unavailable_error.server_is_overloaded' });
+  expect(talk.events.filter(({ type }) => type === 'input_audio_buffer.speech_started')).toHaveLength(1);
+
+  rmSync(fault);
+  const { data } = await waitFor(
+    async () => {
+      const path = `/api/v1/usage/history?model=sandbox-transcribe&api_key_id=${key.id}`;
+      const history = await restCalls(url)('GET', path, session);
+      return history.data.length > 0 && history;
+    },
+    { description: 'the usage of the utterance' },
+  );
+  expect(data).toEqual([expect.objectContaining({ success: true, request_id: talk.requestId })]);
+  await waitFor(async () => (await chat()).status === 200, { description: 'a call to be taken' });
 });
 
 async function upload(): Promise<Seen> {

@@ -3,7 +3,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, type PriceVersion, priceNow, priceUsage } from '../domain/price.ts';
-import { allowedModel } from '../inference/admission.ts';
+import { allowedModel, cannotMeter } from '../inference/admission.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
 import type { HeardRoom } from './heard-room.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
@@ -106,9 +106,10 @@ export class BackendContext {
 
   /**
    * Makes sure that the next utterance can be served and paid for; called before hearing anything that may begin one. Rejects with the
-   * refusal of its model, or of the budget that has no room for it.
+   * refusal of its model, of the budget that has no room for it, or because it could not be metered.
    */
   async prepare(): Promise<void> {
+    if (!this.deps.journal.healthy) throw cannotMeter();
     if (this.#next !== null && this.#next.price?.id === this.#price()?.id) return;
     // Near its limit a budget has room for one of them: everybody who asks meanwhile gets the same answer.
     await (this.#preparing ?? this.#preparingBy(this.#holdNext()));
