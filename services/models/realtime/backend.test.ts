@@ -40,7 +40,7 @@ function contextNearItsLimit() {
   };
   const catalog = { find: () => model as unknown as ServedModel };
   const context = new BackendContext({
-    deps: { budgets: { hold }, clock: { now: () => 0 }, catalog } as unknown as SessionDeps,
+    deps: { budgets: { hold }, clock: { now: () => 0 }, catalog, journal: { healthy: true } } as unknown as SessionDeps,
     caller: {} as Caller,
     constraints: capped(1n),
     modelName: 'transcriber',
