@@ -197,6 +197,11 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.#lastError = error;
   }
 
+  /** Whether it takes no more requests, since it was removed or opened anew. */
+  get isRetired(): boolean {
+    return this.#retired;
+  }
+
   /** Takes no more requests, and closes once those that run have ended. */
   retire(): void {
     this.#retired = true;

@@ -1,4 +1,5 @@
 import type { Client } from '@connectrpc/connect';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -17,8 +18,12 @@ const probeTimeoutMs = 5_000;
 /** Before the process started. */
 const longAgoMs = 1e12;
 const reportTimeoutMs = 3_000;
-/** The most probes at the same time: a catalog may have thousands of deployments. */
+/** The most probes at the same time: a catalog may have deployments on thousands of servers. */
 const probesMax = 32;
+/** A probe of a server is also for its deployments that are due for one after no more than this part of their interval. */
+const soonDue = 0.5;
+/** The most deployments in one report: what a request may hold, and what Models can store well before `reportTimeoutMs`. */
+const reportedMax = 1_000;
 
 /**
  * Probes the deployments of this process and reports what it observed, so that Models can determine their status. Recovery needs the
@@ -45,13 +50,17 @@ export function watchHealth(deps: {
     return Math.min(sinceProbeMs, nowMs - deployment.lastSuccessMs) / idleProbeMs;
   };
 
-  const probe = async (deployment: DeploymentRuntime): Promise<void> => {
+  /** Probes the server of these deployments through the first of them. */
+  const probe = async (deployments: readonly DeploymentRuntime[]): Promise<void> => {
+    let failure: string | null = null;
     try {
-      await deployment.upstream.probe(AbortSignal.any([closing.signal, AbortSignal.timeout(probeTimeoutMs)]));
-      deployment.probed(null);
+      await deployments[0]!.upstream.probe(AbortSignal.any([closing.signal, AbortSignal.timeout(probeTimeoutMs)]));
     } catch (error) {
-      if (!closing.signal.aborted) deployment.probed(probeFailure(error));
+      // The closing of its upstream breaks a probe off, and says nothing of the others.
+      if (closing.signal.aborted || deployments[0]!.isRetired) return;
+      failure = probeFailure(error);
     }
+    for (const deployment of deployments) deployment.probed(failure);
   };
 
   const report = async (): Promise<void> => {
@@ -62,17 +71,14 @@ export function watchHealth(deps: {
         deployments.push({ deploymentId: deployment.id, ...seen });
       }
     }
-    if (deployments.length === 0) return;
     try {
-      await models.reportDeploymentHealth(
-        { edgeId, deployments },
-        {
-          ...asService('inference'),
-          signal: closing.signal,
-          timeoutMs: reportTimeoutMs,
-        },
-      );
-      failures.succeeded();
+      for (let from = 0; from < deployments.length; from += reportedMax) {
+        await models.reportDeploymentHealth(
+          { edgeId, deployments: deployments.slice(from, from + reportedMax) },
+          { ...asService('inference'), signal: closing.signal, timeoutMs: reportTimeoutMs },
+        );
+        failures.succeeded();
+      }
     } catch (err) {
       // Anything still in doubt is part of the next report again.
       if (!closing.signal.aborted) failures.failed(err, 'failed; trying again');
@@ -82,15 +88,17 @@ export function watchHealth(deps: {
   const tick = (): void => {
     const nowMs = clock.monotonic();
     // Those that have waited the longest first: where more are due than can be probed, each still has its turn.
-    const due = Array.from(catalog.deployments(), (deployment) => ({
+    const waiting = Array.from(catalog.deployments(), (deployment) => ({
       deployment,
       intervals: intervalsSinceProbe(deployment, nowMs),
     }))
-      .filter(({ intervals }) => intervals >= 1)
+      .filter(({ intervals }) => intervals >= soonDue)
       .sort((a, b) => b.intervals - a.intervals);
-    for (const { deployment } of due.slice(0, probesMax - probes.size)) {
-      probedMs.set(deployment, nowMs);
-      const running = probe(deployment).finally(() => probes.delete(running));
+    const due = Map.groupBy(waiting, ({ deployment }) => serverOf(deployment)).values();
+    for (const group of due.filter(([longest]) => longest!.intervals >= 1).take(probesMax - probes.size)) {
+      const deployments = group.map(({ deployment }) => deployment);
+      for (const deployment of deployments) probedMs.set(deployment, nowMs);
+      const running = probe(deployments).finally(() => probes.delete(running));
       probes.add(running);
     }
     reporting ??= report().finally(() => {
@@ -107,3 +115,10 @@ export function watchHealth(deps: {
     },
   };
 }
+
+/**
+ * What a probe of the deployment asks: deployments for which this is the same are on one server. A provider that hosts hundreds of models is
+ * asked for its model list once for all of them.
+ */
+const serverOf = ({ settings: { baseUrl, secretReference, connectTimeoutMs, dialect } }: DeploymentRuntime): string =>
+  JSON.stringify([baseUrl, secretReference, connectTimeoutMs, dialect === UpstreamDialect.SANDBOX]);
