@@ -9,8 +9,10 @@ import { WebSocketServer } from 'ws';
 import { DeploymentSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
+import { memoryGrowth } from '../../../test/support/memory.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { connectUpstream, environmentSecrets } from './connect.ts';
+import type { Upstream } from './upstream.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -157,4 +159,15 @@ test('a socket stays open whose upstream answered while the process stood still,
   expect(pings).toBe(2);
   await upstream.close();
   await elsewhere.terminate();
+});
+
+test('an upstream that is asked nothing takes a few KiB: a catalog may have thousands of deployments', async () => {
+  const settings = create(DeploymentSettingsSchema, { baseUrl: 'http://127.0.0.1:9/v1' });
+  const connect = connectUpstream({ clock: systemClock, secret: () => undefined });
+  const upstreams: Upstream[] = [];
+  const grown = await memoryGrowth(0, async () => {
+    for (let count = 0; count < 2_000; count++) upstreams.push(connect(settings));
+  });
+  await Promise.all(upstreams.map((upstream) => upstream.close()));
+  expect(grown / upstreams.length).toBeLessThan(8 * 1024);
 });

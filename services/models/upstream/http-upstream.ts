@@ -31,18 +31,23 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   const base = new URL(options.baseUrl);
   const basePath = base.pathname === '/' ? '' : base.pathname;
   const calls = new Http1Pool({ base, apiKey, connectTimeoutMs });
-  // For everything but the calls themselves, which is rare and need not be fast.
-  const pool = new Pool(base.origin, {
-    connect: { timeout: connectTimeoutMs },
-    pipelining: 1,
-    keepAliveTimeout: idleMsDefault,
-    maxHeaderSize: headBytesMax,
-  });
+  // For everything but the calls themselves, which is rare and need not be fast. Of the deployments of a server few ever need it.
+  let pool: Pool | undefined;
+  let isClosed = false;
+  const openPool = () =>
+    new Pool(base.origin, {
+      connect: { timeout: connectTimeoutMs },
+      pipelining: 1,
+      keepAliveTimeout: idleMsDefault,
+      maxHeaderSize: headBytesMax,
+    });
   const redact = redactor(base, options);
   const authorization = apiKey === undefined ? [] : ['authorization', `Bearer ${apiKey}`];
 
-  const getModels = (signal: AbortSignal) =>
-    pool.request({
+  const getModels = (signal: AbortSignal) => {
+    if (isClosed) throw new Error('the upstream is closed');
+    pool ??= openPool();
+    return pool.request({
       method: 'GET',
       path: `${basePath}/models`,
       headers: [...authorization, 'accept', 'application/json'],
@@ -50,6 +55,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       bodyTimeout: 10_000,
       signal,
     });
+  };
 
   return {
     send: (request, handler) => calls.send(request, handler),
@@ -84,9 +90,10 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 
     redact,
 
-    close() {
+    async close() {
+      isClosed = true;
       calls.close();
-      return pool.destroy();
+      await pool?.destroy();
     },
   };
 }

@@ -21,7 +21,11 @@ const lifetimeMsDefault = 5 * 60_000;
 const sweepMs = 100;
 /** How long a request may wait to be sent together with others, when a turn of the event loop is long. */
 const waitMsMax = 5;
-const readBytes = 64 * 1024;
+/**
+ * All connections of the process read into it: libuv reads and calls back in one go, and the parser keeps only copies. One for each pool
+ * would take 64 KiB for each of thousands of deployments.
+ */
+const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
@@ -43,8 +47,6 @@ export class Http1Pool implements ConnectionOwner {
     for (const connection of ready) connection.send();
   });
   readonly #headStarts = new Map<string, string>();
-  /** All connections read into it: libuv reads and calls back in one go, and the parser keeps only copies. */
-  readonly #buffer = Buffer.allocUnsafeSlow(readBytes);
   #sweep: NodeJS.Timeout | undefined;
   #tlsSession: Buffer | undefined;
 
@@ -128,9 +130,9 @@ export class Http1Pool implements ConnectionOwner {
           keepAlive: true,
           keepAliveInitialDelay: 60_000,
           onread: {
-            buffer: this.#buffer,
+            buffer: readBuffer,
             callback: (length: number) => {
-              onRead(this.#buffer.subarray(0, length));
+              onRead(readBuffer.subarray(0, length));
               return true;
             },
           },
