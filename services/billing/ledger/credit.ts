@@ -46,16 +46,20 @@ export async function giveCredit(
   return given!;
 }
 
+/** How money that came in was booked, and the credit that it bought; null: none. */
+export type Booked = { transactionId: string; lotId: string | null };
+
 /** Gives a locked organization credit for money that came in. */
-export const buyCredit = (
+export async function buyCredit(
   sql: Sql,
   account: Account,
   { amountNanoUsd, description }: { amountNanoUsd: bigint; description: string },
   nowMs: number,
-): Promise<{ posted: Posted }> => {
+): Promise<Booked> {
   const credit = { source: LotSource.PURCHASE, amountNanoUsd, expiresAtMs: null, description, requestId: null };
-  return giveCredit(sql, account, credit, nowMs);
-};
+  const { lotId, posted } = await giveCredit(sql, account, credit, nowMs);
+  return { transactionId: posted.id, lotId };
+}
 
 /** Credit for a locked organization whose account has room for it. */
 export type Gift = { account: Account; credit: NewCredit };

@@ -5,7 +5,7 @@ import type { Sql } from '../db/sql.ts';
 import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
 import type { Account } from './accounts.ts';
-import { buyCredit } from './credit.ts';
+import { type Booked, buyCredit } from './credit.ts';
 import { post } from './post.ts';
 
 export type LockedInvoice = {
@@ -77,8 +77,8 @@ export async function finalize(
 }
 
 /**
- * Books money that pays a finalized invoice, by a transaction with this id. It comes in whole cents, and totals have nine decimals: what
- * exceeds the total becomes credit. Null, with nothing booked, when the invoice had been paid before; CONFLICT for a draft or a voided one.
+ * Books money that pays a finalized invoice. It comes in whole cents, and totals have nine decimals: what exceeds the total becomes credit.
+ * Null, with nothing booked, when the invoice had been paid before; CONFLICT for a draft or a voided one.
  */
 export async function payInvoice(
   sql: Sql,
@@ -86,7 +86,7 @@ export async function payInvoice(
   invoice: LockedInvoice,
   payment: { amountNanoUsd: bigint; paidAtMs: number; description: string },
   nowMs: number,
-): Promise<string | null> {
+): Promise<Booked | null> {
   if (invoice.status !== InvoiceStatus.FINALIZED) {
     throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized invoice can be paid.');
   }
@@ -107,8 +107,8 @@ export async function payInvoice(
     values: [tenantId, id, new Date(paidAtMs)],
   });
   const rest = amountNanoUsd - totalNanoUsd;
-  if (rest > 0n) await buyCredit(sql, account, { amountNanoUsd: rest, description }, nowMs);
-  return posted!.id;
+  const excess = rest > 0n ? await buyCredit(sql, account, { amountNanoUsd: rest, description }, nowMs) : null;
+  return { transactionId: posted!.id, lotId: excess?.lotId ?? null };
 }
 
 /**

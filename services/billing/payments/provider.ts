@@ -6,8 +6,8 @@ export type PaymentEvent = {
   id: string;
   /** Null: an event of no interest, or about money that is not booked. */
   payment: {
-    /** The provider's id of the payment, the same in each event about it; null: only this event is. */
-    id: string | null;
+    /** The provider's id of the payment, the same in each event about it. */
+    id: string;
     tenantId: string;
     amountNanoUsd: NanoUsd;
     /** The invoice that the payment is for; null: it buys credit. */
@@ -15,7 +15,7 @@ export type PaymentEvent = {
     description: string;
   } | null;
   /** Money that came in but that Billing cannot book: in another currency, too much, or for what is no id of an organization. Null: none. */
-  unbooked: { paymentId: string | null; tenantId: string; amount: number; currency: unknown } | null;
+  unbooked: { paymentId: string; tenantId: string; amount: number; currency: unknown } | null;
   /** Money that went back to the payer. Null: none. */
   returned: PaymentReturn | null;
 };

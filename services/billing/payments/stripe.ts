@@ -47,6 +47,8 @@ type StripeObject = {
   metadata?: { tenant_id?: unknown; invoice_id?: unknown };
 };
 
+type StripeEvent = { id: string; type: string; object: StripeObject };
+
 /**
  * Webhooks in the form of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded payment intent
  * or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice named there (`invoice_id`)
@@ -59,7 +61,7 @@ export const stripeProvider = (secret: string): PaymentProvider => ({
     const signedAtMs = signatureTimeMs(payload, signature, secret);
     if (Math.abs((await now()) - signedAtMs) > toleranceMs) throw refused('The signature of the webhook is too old.');
     const event = parse(payload);
-    return { id: event.id, ...paymentIn(event.type, event.object), returned: returnIn(event.type, event.object) };
+    return { id: event.id, ...paymentIn(event), returned: returnIn(event) };
   },
 });
 
@@ -76,7 +78,7 @@ function signatureTimeMs(payload: Uint8Array, header: string, secret: string): n
   return Number(time) * 1000;
 }
 
-function parse(payload: Uint8Array): { id: string; type: string; object: StripeObject } {
+function parse(payload: Uint8Array): StripeEvent {
   try {
     const event = JSON.parse(Buffer.from(payload).toString('utf8'));
     const { id, type } = event;
@@ -89,11 +91,12 @@ function parse(payload: Uint8Array): { id: string; type: string; object: StripeO
   throw refused('The body of the webhook is not an event.');
 }
 
-function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'payment' | 'unbooked'> {
+function paymentIn({ id: eventId, type, object }: StripeEvent): Pick<PaymentEvent, 'payment' | 'unbooked'> {
   const amount = amountOf(type, object);
   const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
-  const id = [object.payment_intent, object.id].find(isId) ?? null;
+  // One that has no id is known by its only event.
+  const id = [object.payment_intent, object.id].find(isId) ?? eventId;
   // Payments for other things share the provider's account.
   if (amount === null || typeof tenantId !== 'string' || tenantId === '') return { payment: null, unbooked: null };
   if (!isUuid(tenantId) || currency !== 'usd' || amount > centsMax)
@@ -108,7 +111,7 @@ function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'paym
   return { payment, unbooked: null };
 }
 
-function returnIn(type: string, object: StripeObject): PaymentReturn | null {
+function returnIn({ type, object }: StripeEvent): PaymentReturn | null {
   const { id, payment_intent: paymentId, currency, amount } = object;
   const isUndone = refundEvents.has(type) ? isFailed.get(object.status) : isReinstated.get(type);
   // Payments in other currencies, or of more, are not booked, nor is what goes back of them.

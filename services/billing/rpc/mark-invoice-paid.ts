@@ -26,8 +26,8 @@ export const markInvoicePaid =
       if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
       const amountNanoUsd = upToWholeCent(invoice.totalNanoUsd);
       const payment = { amountNanoUsd, paidAtMs, description: 'Invoice paid' };
-      const transactionId = await payInvoice(sql, account, invoice, payment, nowMs);
-      if (transactionId !== null) {
+      const booked = await payInvoice(sql, account, invoice, payment, nowMs);
+      if (booked !== null) {
         await recordAuditEvent(sql, {
           caller,
           occurredAtMs: nowMs,

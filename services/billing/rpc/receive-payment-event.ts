@@ -6,9 +6,9 @@ import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
-import { buyCredit } from '../ledger/credit.ts';
+import { type Booked, buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import { noteReturn, settleReturns, takeTurnOfPayment } from '../ledger/payment-returns.ts';
+import { findPayment, noteReturn, savePayment, settleReturns, takeTurnOfPayment } from '../ledger/payments.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
@@ -43,7 +43,7 @@ export const receivePaymentEvent =
     }
     const result = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      if (!(await isFirst(sql, name, event, nowMs))) return { duplicate: true, transactionId: '' };
+      if (!(await isFirst(sql, name, event.id, nowMs))) return { duplicate: true, transactionId: '' };
       if (event.unbooked !== null) {
         // Before the event is remembered for good, or nobody would hear of the money if this process died in between.
         logger.error(
@@ -53,23 +53,19 @@ export const receivePaymentEvent =
         metrics.paymentUnbooked();
       }
       if (event.returned !== null) {
-        const { paymentId } = event.returned;
-        await takeTurnOfPayment(sql, name, paymentId);
+        const payment = { provider: name, paymentId: event.returned.paymentId };
+        await takeTurnOfPayment(sql, payment);
         await noteReturn(sql, name, event.returned, nowMs);
-        return { duplicate: false, transactionId: (await settleReturns(sql, name, paymentId, nowMs)) ?? '' };
+        return { duplicate: false, transactionId: (await settleReturns(sql, payment, nowMs)) ?? '' };
       }
       if (event.payment === null) return { duplicate: false, transactionId: '' };
-      const { id: paymentId } = event.payment;
-      if (paymentId !== null) await takeTurnOfPayment(sql, name, paymentId);
+      const payment = { provider: name, paymentId: event.payment.id };
+      await takeTurnOfPayment(sql, payment);
+      if ((await findPayment(sql, payment)) !== null) return { duplicate: true, transactionId: '' };
       const account = await lockAccount(sql, event.payment.tenantId);
-      const transactionId = await book(sql, account, event.payment, nowMs);
-      await sql.query({
-        text: 'update payment_events set transaction_id = $3 where provider = $1 and event_id = $2',
-        values: [name, event.id, transactionId],
-      });
-      // What went back of it may have been told first.
-      if (paymentId !== null) await settleReturns(sql, name, paymentId, nowMs);
-      return { duplicate: false, transactionId };
+      const booked = await book(sql, account, event.payment, nowMs);
+      await savePayment(sql, payment, { ...event.payment, ...booked }, nowMs);
+      return { duplicate: false, transactionId: booked.transactionId };
     });
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
     return result;
@@ -80,13 +76,11 @@ async function isKnown(auth: Deps['auth'], tenantId: string): Promise<boolean> {
   return (await auth.getTenants({ tenantIds: [tenantId] }, options)).organizations.length > 0;
 }
 
-/** A concurrent call with the same event, or with another event about the same payment, waits here until the first is done. */
-async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: number): Promise<boolean> {
+/** A concurrent call with the same event waits here until the first is done. */
+async function isFirst(sql: Sql, provider: string, eventId: string, nowMs: number): Promise<boolean> {
   const { rowCount } = await sql.query({
-    text: `
-      insert into payment_events (provider, event_id, payment_id, tenant_id, received_at) values ($1, $2, $3, $4, $5)
-      on conflict do nothing`,
-    values: [provider, event.id, event.payment?.id ?? null, event.payment?.tenantId ?? null, new Date(nowMs)],
+    text: 'insert into payment_events (provider, event_id, received_at) values ($1, $2, $3) on conflict do nothing',
+    values: [provider, eventId, new Date(nowMs)],
   });
   return rowCount === 1;
 }
@@ -97,14 +91,14 @@ async function book(
   account: Account,
   payment: NonNullable<PaymentEvent['payment']>,
   nowMs: number,
-): Promise<string> {
+): Promise<Booked> {
   const { amountNanoUsd, description, invoiceId } = payment;
   const invoice = invoiceId === null ? null : await findPayable(sql, account.tenantId, invoiceId);
   const paid =
     invoice === null || amountNanoUsd < invoice.totalNanoUsd
       ? null
       : await payInvoice(sql, account, invoice, { amountNanoUsd, paidAtMs: nowMs, description }, nowMs);
-  return paid ?? (await buyCredit(sql, account, { amountNanoUsd, description }, nowMs)).posted.id;
+  return paid ?? (await buyCredit(sql, account, { amountNanoUsd, description }, nowMs));
 }
 
 async function findPayable(sql: Sql, tenantId: string, invoiceId: string): Promise<LockedInvoice | null> {

@@ -38,6 +38,8 @@ const tables = [
   'coupons',
   'coupon_redemptions',
   'payment_events',
+  'payments',
+  'payment_returns',
   'audit_outbox',
   'idempotency_keys',
 ];

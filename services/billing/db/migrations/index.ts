@@ -19,6 +19,7 @@ import { FindPastSpend } from './0017-find-past-spend.ts';
 import { EndCommitmentsEarly } from './0018-end-commitments-early.ts';
 import { LetCreditGoBelowZero } from './0019-let-credit-go-below-zero.ts';
 import { TakePaymentsBack } from './0020-take-payments-back.ts';
+import { KeepPayments } from './0021-keep-payments.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -42,4 +43,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0018-end-commitments-early', class: EndCommitmentsEarly },
   { name: '0019-let-credit-go-below-zero', class: LetCreditGoBelowZero },
   { name: '0020-take-payments-back', class: TakePaymentsBack },
+  { name: '0021-keep-payments', class: KeepPayments },
 ];

@@ -4,12 +4,45 @@ import { takeTurn } from '#shared/db/turns.ts';
 import type { Sql } from '../db/sql.ts';
 import type { PaymentReturn } from '../payments/provider.ts';
 import { type Account, lockAccount } from './accounts.ts';
-import { giveCredit } from './credit.ts';
+import { type Booked, giveCredit } from './credit.ts';
 import { takeCredit } from './take-credit.ts';
 
+/** A payment, as its provider names it. */
+export type PaymentName = { provider: string; paymentId: string };
+
 /** Whoever books a payment, or what went back of it, does so one after another, until the end of the transaction: neither may miss the other. */
-export const takeTurnOfPayment = (sql: Sql, provider: string, paymentId: string): Promise<void> =>
+export const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
   takeTurn(sql, `payment ${provider} ${paymentId}`);
+
+/** How a payment was booked; null when it was not. */
+export async function findPayment(
+  sql: Sql,
+  { provider, paymentId }: PaymentName,
+): Promise<(Booked & { tenantId: string }) | null> {
+  const { rows } = await sql.query<{ tenant_id: string; transaction_id: string; lot_id: string | null }>({
+    text: 'select tenant_id, transaction_id, lot_id from payments where provider = $1 and payment_id = $2',
+    values: [provider, paymentId],
+  });
+  const [row] = rows;
+  return row === undefined ? null : { tenantId: row.tenant_id, transactionId: row.transaction_id, lotId: row.lot_id };
+}
+
+/** Remembers for good how a payment was booked, and settles what went back of it before. */
+export async function savePayment(
+  sql: Sql,
+  { provider, paymentId }: PaymentName,
+  payment: Booked & { tenantId: string; amountNanoUsd: bigint },
+  nowMs: number,
+): Promise<void> {
+  const { tenantId, amountNanoUsd, transactionId, lotId } = payment;
+  await sql.query({
+    text: `
+      insert into payments (provider, payment_id, tenant_id, amount_nano_usd, transaction_id, lot_id, booked_at)
+      values ($1, $2, $3, $4, $5, $6, $7)`,
+    values: [provider, paymentId, tenantId, amountNanoUsd, transactionId, lotId, new Date(nowMs)],
+  });
+  await settleReturns(sql, { provider, paymentId }, nowMs);
+}
 
 /** Remembers what went back to a payer. One that was undone stays so, in whichever order its events come. */
 export async function noteReturn(sql: Sql, provider: string, returned: PaymentReturn, nowMs: number): Promise<void> {
@@ -35,13 +68,9 @@ type ReturnRow = {
  * Takes credit for whatever went back of a payment, and gives it again where that was undone; each once. Returns the last transaction; null
  * when nothing was to be done, as before the payment is booked.
  */
-export async function settleReturns(
-  sql: Sql,
-  provider: string,
-  paymentId: string,
-  nowMs: number,
-): Promise<string | null> {
-  const payment = await findPayment(sql, provider, paymentId);
+export async function settleReturns(sql: Sql, name: PaymentName, nowMs: number): Promise<string | null> {
+  const { provider, paymentId } = name;
+  const payment = await findPayment(sql, name);
   if (payment === null) return null;
   const account = await lockAccount(sql, payment.tenantId);
   const { rows } = await sql.query<ReturnRow>({
@@ -66,34 +95,11 @@ export async function settleReturns(
   return last;
 }
 
-type BookedPayment = { tenantId: string; transactionId: string; lotId: string | null };
-
-/**
- * A payment that was booked, with the lot of credit that it bought. What a payment had in excess of its invoice was booked in the same
- * turn of the account, so by its next transaction, with the same description.
- */
-async function findPayment(sql: Sql, provider: string, paymentId: string): Promise<BookedPayment | null> {
-  const { rows } = await sql.query<{ tenant_id: string; transaction_id: string; lot_id: string | null }>({
-    text: `
-      select paid.tenant_id, paid.id as transaction_id, (
-        select item_id from (
-          select tenant_id, id, description from transactions
-          where tenant_id = paid.tenant_id and id >= paid.id order by id limit 2) as booked
-        join entries on entries.tenant_id = booked.tenant_id and transaction_id = booked.id
-        where booked.description = paid.description and item_id is not null order by booked.id limit 1) as lot_id
-      from payment_events join transactions as paid on paid.tenant_id = payment_events.tenant_id and paid.id = transaction_id
-      where provider = $1 and payment_id = $2`,
-    values: [provider, paymentId],
-  });
-  const [row] = rows;
-  return row === undefined ? null : { tenantId: row.tenant_id, transactionId: row.transaction_id, lotId: row.lot_id };
-}
-
 const take = (
   sql: Sql,
   account: Account,
   { amount_nano_usd: amountNanoUsd, description }: ReturnRow,
-  { transactionId: reversesId, lotId }: BookedPayment,
+  { transactionId: reversesId, lotId }: Booked,
   nowMs: number,
 ): Promise<string> => {
   const source = { reversesId, lotId, to: 'funding', requestId: null, allowNegativeBalance: true } as const;
