@@ -44,15 +44,16 @@ export async function savePayment(
   await settleReturns(sql, { provider, paymentId }, nowMs);
 }
 
-/** Remembers what went back to a payer. One that was undone stays so, in whichever order its events come. */
+/** Remembers what went back to a payer. What was undone stays so, in whichever order its events come. */
 export async function noteReturn(sql: Sql, provider: string, returned: PaymentReturn, nowMs: number): Promise<void> {
-  const { id, paymentId, amountNanoUsd, description, isUndone } = returned;
+  const { id, paymentId, amountNanoUsd, description, undoneNanoUsd } = returned;
   await sql.query({
     text: `
-      insert into payment_returns (provider, return_id, payment_id, amount_nano_usd, description, is_undone, received_at)
+      insert into payment_returns (provider, return_id, payment_id, amount_nano_usd, description, undone_nano_usd, received_at)
       values ($1, $2, $3, $4, $5, $6, $7)
-      on conflict (provider, return_id) do update set is_undone = payment_returns.is_undone or excluded.is_undone`,
-    values: [provider, id, paymentId, amountNanoUsd, description, isUndone, new Date(nowMs)],
+      on conflict (provider, return_id) do update
+        set undone_nano_usd = least(greatest(payment_returns.undone_nano_usd, excluded.undone_nano_usd), payment_returns.amount_nano_usd)`,
+    values: [provider, id, paymentId, amountNanoUsd, description, undoneNanoUsd, new Date(nowMs)],
   });
 }
 
@@ -60,13 +61,13 @@ type ReturnRow = {
   return_id: string;
   amount_nano_usd: bigint;
   description: string;
-  is_undone: boolean;
+  undone_nano_usd: bigint;
   taken_by: string | null;
 };
 
 /**
- * Takes credit for whatever went back of a payment, and gives it again where that was undone; each once. Returns the last transaction; null
- * when nothing was to be done, as before the payment is booked.
+ * Takes credit for whatever went back of a payment, and gives again what was undone of that; each once. Returns the last transaction; null
+ * when nothing was to be done, as before the payment is booked, or where all was undone before any was taken.
  */
 export async function settleReturns(sql: Sql, name: PaymentName, nowMs: number): Promise<string | null> {
   const { provider, paymentId } = name;
@@ -75,22 +76,21 @@ export async function settleReturns(sql: Sql, name: PaymentName, nowMs: number):
   const account = await lockAccount(sql, payment.tenantId);
   const { rows } = await sql.query<ReturnRow>({
     text: `
-      select return_id, amount_nano_usd, description, is_undone, taken_by from payment_returns
-      where provider = $1 and payment_id = $2 and given_by is null and is_undone = (taken_by is not null)
+      select return_id, amount_nano_usd, description, undone_nano_usd, taken_by from payment_returns
+      where provider = $1 and payment_id = $2 and given_by is null
+        and case when taken_by is null then undone_nano_usd < amount_nano_usd else undone_nano_usd > 0 end
       order by received_at, return_id`,
     values: [provider, paymentId],
   });
   let last: string | null = null;
   for (const row of rows) {
-    const [column, transactionId] =
-      row.taken_by === null
-        ? ['taken_by', await take(sql, account, row, payment, nowMs)]
-        : ['given_by', await giveAgain(sql, account, row, row.taken_by, nowMs)];
+    const takenBy = row.taken_by ?? (await take(sql, account, row, payment, nowMs));
+    const givenBy = row.undone_nano_usd > 0n ? await giveAgain(sql, account, row, takenBy, nowMs) : null;
     await sql.query({
-      text: `update payment_returns set ${column} = $3 where provider = $1 and return_id = $2`,
-      values: [provider, row.return_id, transactionId],
+      text: 'update payment_returns set taken_by = $3, given_by = $4 where provider = $1 and return_id = $2',
+      values: [provider, row.return_id, takenBy, givenBy],
     });
-    last = transactionId;
+    last = givenBy ?? takenBy;
   }
   return last;
 }
@@ -110,7 +110,7 @@ const take = (
 async function giveAgain(
   sql: Sql,
   account: Account,
-  { amount_nano_usd: amountNanoUsd, description }: ReturnRow,
+  { undone_nano_usd: amountNanoUsd, description }: ReturnRow,
   reversesId: string,
   nowMs: number,
 ): Promise<string> {

@@ -28,8 +28,8 @@ export type PaymentReturn = {
   paymentId: string;
   amountNanoUsd: NanoUsd;
   description: string;
-  /** The money came in again, and stays: the refund failed, or the dispute was won. */
-  isUndone: boolean;
+  /** How much of it came in again, and stays: the refund failed, or the dispute was won, if only in part. */
+  undoneNanoUsd: NanoUsd;
 };
 
 /** Reads webhooks of one payment provider. */

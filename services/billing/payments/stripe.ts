@@ -14,7 +14,10 @@ const paidSessions: ReadonlySet<unknown> = new Set([
   'checkout.session.async_payment_succeeded',
 ]);
 
-/** Whether events of a type about a dispute tell of money that came in again. */
+/**
+ * Whether events of a type about a dispute tell of money that came in again. Each dispute moves money at most twice, there and back; who
+ * disputes a payment another time makes another dispute (Stripe, "The Dispute object", `balance_transactions`).
+ */
 const isReinstated: ReadonlyMap<string, boolean> = new Map([
   ['charge.dispute.funds_withdrawn', false],
   ['charge.dispute.funds_reinstated', true],
@@ -45,6 +48,7 @@ type StripeObject = {
   status?: unknown;
   payment_intent?: unknown;
   metadata?: { tenant_id?: unknown; invoice_id?: unknown };
+  balance_transactions?: unknown;
 };
 
 type StripeEvent = { id: string; type: string; object: StripeObject };
@@ -112,13 +116,32 @@ function paymentIn({ id: eventId, type, object }: StripeEvent): Pick<PaymentEven
 }
 
 function returnIn({ type, object }: StripeEvent): PaymentReturn | null {
-  const { id, payment_intent: paymentId, currency, amount } = object;
-  const isUndone = refundEvents.has(type) ? isFailed.get(object.status) : isReinstated.get(type);
+  const { id, payment_intent: paymentId, currency, amount, status } = object;
+  const isRefund = refundEvents.has(type);
+  const isUndone = isRefund ? isFailed.get(status) : isReinstated.get(type);
   // Payments in other currencies, or of more, are not booked, nor is what goes back of them.
   if (isUndone === undefined || currency !== 'usd' || !isAmount(amount) || amount > centsMax) return null;
   if (!isId(id) || !isId(paymentId)) return null;
-  const description = `${refundEvents.has(type) ? 'Refund' : 'Dispute'} ${id.slice(0, 200)}`;
-  return { id, paymentId, amountNanoUsd: BigInt(amount) * nanoUsdPerCent, description, isUndone };
+  const amountNanoUsd = BigInt(amount) * nanoUsdPerCent;
+  const undoneNanoUsd = !isUndone
+    ? 0n
+    : isRefund || status === 'won'
+      ? amountNanoUsd
+      : reinstatedOf(amountNanoUsd, object.balance_transactions);
+  const description = `${isRefund ? 'Refund' : 'Dispute'} ${id.slice(0, 200)}`;
+  return { id, paymentId, amountNanoUsd, description, undoneNanoUsd };
+}
+
+/**
+ * How much of a dispute that was not won came in again: of one about a whole payment, what had been refunded of that before. What it moved
+ * is in the currency of the account at the provider. If nothing tells of a part, it is all.
+ */
+function reinstatedOf(amountNanoUsd: bigint, transactions: unknown): bigint {
+  const amounts = (Array.isArray(transactions) ? transactions : []).map((transaction) => transaction?.amount);
+  const sumOf = (given: readonly unknown[]) => given.filter(isAmount).reduce((sum, cents) => sum + BigInt(cents), 0n);
+  const withdrawn = sumOf(amounts.map((cents) => -cents));
+  const reinstated = sumOf(amounts);
+  return reinstated > 0n && reinstated < withdrawn ? (amountNanoUsd * reinstated) / withdrawn : amountNanoUsd;
 }
 
 const isId = (value: unknown): value is string =>

@@ -181,12 +181,11 @@ const refund = (event: string, of: string, cents: number, status = 'succeeded', 
     type,
     data: { object: { id: `re_${of}`, payment_intent: `pi_${of}`, currency: 'usd', amount: cents, status } },
   });
-const dispute = (event: string, of: string, cents: number, funds: 'withdrawn' | 'reinstated') =>
-  JSON.stringify({
-    id: event,
-    type: `charge.dispute.funds_${funds}`,
-    data: { object: { id: `du_${of}`, payment_intent: `pi_${of}`, currency: 'usd', amount: cents, status: 'lost' } },
-  });
+const dispute = (event: string, of: string, cents: number, funds: 'withdrawn' | 'reinstated', more: object = {}) => {
+  const status = funds === 'withdrawn' ? 'needs_response' : 'won';
+  const object = { id: `du_${of}`, payment_intent: `pi_${of}`, currency: 'usd', amount: cents, status, ...more };
+  return JSON.stringify({ id: event, type: `charge.dispute.funds_${funds}`, data: { object } });
+};
 const movements = async () =>
   (
     (await edge.call('GET', '/billing/documents/transactions', 'owner')).json as {
@@ -244,6 +243,38 @@ test('a dispute takes the money with the credit that it bought, below zero where
   const [given, taken, , bought] = data;
   expect([given!.reverses_id, taken!.reverses_id]).toEqual([taken!.id, bought!.id]);
   await sound(edge.billing);
+});
+
+/** What a dispute moved on the account at the provider, in cents of a currency. */
+const moved = (currency: string, ...cents: number[]) => ({
+  status: 'lost',
+  balance_transactions: cents.map((amount) => ({ currency, amount })),
+});
+
+test('a dispute that is lost but for what had been refunded gives only that again, in whichever order its events come', async () => {
+  const part = { evt_1: moved('usd', -1_000, 300), evt_2: moved('eur', -900, 270), evt_3: moved('usd', -1_000, 300) };
+  for (const [of, more] of Object.entries(part)) {
+    await receive(payment(of, 1_000));
+    await receive(refund(`evt_refund_${of}`, of, 300));
+    const told = [
+      dispute(`evt_withdrawn_${of}`, of, 1_000, 'withdrawn'),
+      dispute(`evt_reinstated_${of}`, of, 1_000, 'reinstated', more),
+    ];
+    for (const event of of === 'evt_3' ? told.toReversed() : told) await receive(event);
+    expect(await balance(), of).toBe(0);
+    expect((await movements()).slice(0, 2)).toEqual([
+      ['adjustment', 3, `Dispute du_${of}, given again`],
+      ['adjustment', -10, `Dispute du_${of}`],
+    ]);
+  }
+  await sound(edge.billing);
+});
+
+test('a dispute that is won gives all of it again, whatever the exchange rate was by then', async () => {
+  await receive(payment('evt_1', 1_000));
+  await receive(dispute('evt_2', 'evt_1', 1_000, 'withdrawn', moved('eur', -900)));
+  await receive(dispute('evt_3', 'evt_1', 1_000, 'reinstated', { ...moved('eur', -900, 880), status: 'won' }));
+  expect(await balance()).toBe(10);
 });
 
 test('a refund takes the credit of its own payment before gifts that usage would draw first', async () => {

@@ -20,6 +20,7 @@ import { EndCommitmentsEarly } from './0018-end-commitments-early.ts';
 import { LetCreditGoBelowZero } from './0019-let-credit-go-below-zero.ts';
 import { TakePaymentsBack } from './0020-take-payments-back.ts';
 import { KeepPayments } from './0021-keep-payments.ts';
+import { UndoReturnsInPart } from './0022-undo-returns-in-part.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -44,4 +45,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0019-let-credit-go-below-zero', class: LetCreditGoBelowZero },
   { name: '0020-take-payments-back', class: TakePaymentsBack },
   { name: '0021-keep-payments', class: KeepPayments },
+  { name: '0022-undo-returns-in-part', class: UndoReturnsInPart },
 ];
