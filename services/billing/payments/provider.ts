@@ -14,8 +14,11 @@ export type PaymentEvent = {
     invoiceId: string | null;
     description: string;
   } | null;
-  /** Money that came in but that Billing cannot book: in another currency, too much, or for what is no id of an organization. Null: none. */
-  unbooked: { paymentId: string; tenantId: string; amount: number; currency: unknown } | null;
+  /**
+   * Money that came in but that Billing cannot book: in another currency or on another account, too much, or for what is no id of an
+   * organization. Null: none.
+   */
+  unbooked: { paymentId: string; tenantId: string; amount: number; currency: unknown; account: unknown } | null;
   /** Money that went back to the payer. Null: none. */
   returned: PaymentReturn | null;
 };

@@ -51,7 +51,8 @@ type StripeObject = {
   balance_transactions?: unknown;
 };
 
-type StripeEvent = { id: string; type: string; object: StripeObject };
+/** `account`: of events of another account, which is connected to the one that has the webhook, or belongs to the same organization. */
+type StripeEvent = { id: string; type: string; account?: unknown; object: StripeObject };
 
 /**
  * Webhooks in the form of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded payment intent
@@ -85,17 +86,17 @@ function signatureTimeMs(payload: Uint8Array, header: string, secret: string): n
 function parse(payload: Uint8Array): StripeEvent {
   try {
     const event = JSON.parse(Buffer.from(payload).toString('utf8'));
-    const { id, type } = event;
+    const { id, type, account } = event;
     const object = event.data?.object;
     if (isId(id) && typeof type === 'string' && typeof object === 'object' && object !== null)
-      return { id, type, object };
+      return { id, type, account, object };
   } catch {
     // Answered below.
   }
   throw refused('The body of the webhook is not an event.');
 }
 
-function paymentIn({ id: eventId, type, object }: StripeEvent): Pick<PaymentEvent, 'payment' | 'unbooked'> {
+function paymentIn({ id: eventId, type, account, object }: StripeEvent): Pick<PaymentEvent, 'payment' | 'unbooked'> {
   const amount = amountOf(type, object);
   const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
@@ -103,8 +104,8 @@ function paymentIn({ id: eventId, type, object }: StripeEvent): Pick<PaymentEven
   const id = [object.payment_intent, object.id].find(isId) ?? eventId;
   // Payments for other things share the provider's account.
   if (amount === null || typeof tenantId !== 'string' || tenantId === '') return { payment: null, unbooked: null };
-  if (!isUuid(tenantId) || currency !== 'usd' || amount > centsMax)
-    return { payment: null, unbooked: { paymentId: id, tenantId, amount, currency } };
+  if (isOfOther(account) || !isUuid(tenantId) || currency !== 'usd' || amount > centsMax)
+    return { payment: null, unbooked: { paymentId: id, tenantId, amount, currency, account } };
   const payment = {
     id,
     tenantId: tenantId.toLowerCase(),
@@ -115,13 +116,13 @@ function paymentIn({ id: eventId, type, object }: StripeEvent): Pick<PaymentEven
   return { payment, unbooked: null };
 }
 
-function returnIn({ type, object }: StripeEvent): PaymentReturn | null {
+function returnIn({ type, account, object }: StripeEvent): PaymentReturn | null {
   const { id, payment_intent: paymentId, currency, amount, status } = object;
   const isRefund = refundEvents.has(type);
   const isUndone = isRefund ? isFailed.get(status) : isReinstated.get(type);
   // Payments in other currencies, or of more, are not booked, nor is what goes back of them.
   if (isUndone === undefined || currency !== 'usd' || !isAmount(amount) || amount > centsMax) return null;
-  if (!isId(id) || !isId(paymentId)) return null;
+  if (!isId(id) || !isId(paymentId) || isOfOther(account)) return null;
   const amountNanoUsd = BigInt(amount) * nanoUsdPerCent;
   const undoneNanoUsd = !isUndone
     ? 0n
@@ -143,6 +144,9 @@ function reinstatedOf(amountNanoUsd: bigint, transactions: unknown): bigint {
   const reinstated = sumOf(amounts);
   return reinstated > 0n && reinstated < withdrawn ? (amountNanoUsd * reinstated) / withdrawn : amountNanoUsd;
 }
+
+/** Whether the money came in, or went back, elsewhere; a live webhook is told of a connected account's tests too. */
+const isOfOther = (account: unknown): boolean => account !== undefined && account !== null;
 
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= 255 && isStorableText(value);

@@ -48,7 +48,7 @@ export const receivePaymentEvent =
         // Before the event is remembered for good, or nobody would hear of the money if this process died in between.
         logger.error(
           { provider: name, eventId: event.id, ...event.unbooked },
-          'a payment was not booked, for its currency, amount or organization: credit it by hand, or refund it',
+          'a payment was not booked, for its currency, amount, account or organization: credit it by hand, or refund it',
         );
         metrics.paymentUnbooked();
       }

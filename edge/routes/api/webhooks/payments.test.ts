@@ -104,6 +104,21 @@ test('money that came in for an organization and cannot be booked is logged as a
   );
 });
 
+test("an event of another account at the provider, as of a connected one, which may be a test there, moves nobody's credit; a payment is logged and counted", async () => {
+  const { deps, registry } = edge.billing;
+  const error = vi.spyOn(deps.logger, 'error');
+  const elsewhere = (event: string) => JSON.stringify({ ...JSON.parse(event), account: 'acct_1', livemode: false });
+  await receive(payment('evt_1', 1_000));
+  for (const event of [payment('evt_2', 99_999_900), refund('evt_3', 'evt_1', 1_000)]) {
+    expect((await receive(elsewhere(event))).status).toBe(200);
+  }
+  expect(await balance()).toBe(10);
+  const { tenantId } = edge;
+  const fields = { eventId: 'evt_2', paymentId: 'pi_evt_2', tenantId, amount: 99_999_900, currency: 'usd' };
+  expect(error.mock.calls.map(([logged]) => logged)).toEqual([{ provider: 'stripe', ...fields, account: 'acct_1' }]);
+  expect(await registry.metrics()).toMatch(/^gateway_unbooked_payments_total 1$/m);
+});
+
 test('money that cannot be booked is logged and counted when the provider repeats an event, though whoever took it first failed before it said so', async () => {
   const { deps, registry } = edge.billing;
   const error = vi.spyOn(deps.logger, 'error').mockImplementationOnce(() => {
