@@ -78,7 +78,7 @@ describe('models', () => {
     [{ name: 'x\r\nLink: <y>', operations: ['embeddings'] }, 'name'],
     [{ name: 'fine', operations: [] }, 'operations'],
     [{ name: 'fine' }, 'operations'],
-    [{ name: 'fine', operations: ['teleport'] }, 'operations'],
+    [{ name: 'fine', operations: ['teleport'] }, 'operations.0'],
     [{ name: 'fine', operations: ['embeddings'], visibility: 'secret' }, 'visibility'],
     [{ name: 'fine', operations: ['embeddings'], context_window: -1 }, 'context_window'],
     [{ name: 'fine', operations: ['embeddings'], id: uuidv7() }, 'id'],

@@ -30,11 +30,11 @@ const spelled = <Value extends number>(values: Readonly<Record<string, Value>>):
 const operations = spelled<Operation>(Operation);
 const dialects = spelled<UpstreamDialect>(UpstreamDialect);
 
-const nameOf = (values: ReadonlyMap<string, number>) =>
-  Type.String({ maxLength: 64, description: `One of \`${[...values.keys()].join('`, `')}\`.` });
-
-export const operationsSchema = Type.Array(nameOf(operations), { minItems: 1, maxItems: operations.size });
-export const dialectSchema = nameOf(dialects);
+export const operationsSchema = Type.Array(Type.Enum([...operations.keys()]), {
+  minItems: 1,
+  maxItems: operations.size,
+});
+export const dialectSchema = Type.Enum([...dialects.keys()]);
 
 export const operationsNamed = (names: readonly string[] | undefined): Operation[] => [
   ...new Set((names ?? []).map((name) => named(operations, name, 'operations'))),
@@ -42,8 +42,6 @@ export const operationsNamed = (names: readonly string[] | undefined): Operation
 
 export const dialectNamed = (name: string | undefined): UpstreamDialect =>
   name === undefined ? UpstreamDialect.UNSPECIFIED : named(dialects, name, 'dialect');
-
-export const dialectNameSchema = Type.Enum([...dialects.keys()]);
 
 /** The public spelling of a dialect; OpenAI's when nobody chose one. */
 export const dialectName = (dialect: UpstreamDialect | undefined): string =>

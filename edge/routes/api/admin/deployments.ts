@@ -19,7 +19,6 @@ import {
   catalogModels,
   dialectName,
   dialectNamed,
-  dialectNameSchema,
   dialectSchema,
   modelNameSchema,
   secretReferenceSchema,
@@ -219,7 +218,7 @@ export const deploymentSchema = Type.Object(
     first_byte_timeout_ms: Type.Integer(),
     idle_timeout_ms: Type.Integer(),
     total_timeout_ms: Type.Integer(),
-    dialect: dialectNameSchema,
+    dialect: dialectSchema,
     sandbox: orNull(
       Type.Object({
         latency_ms: Type.Integer(),
