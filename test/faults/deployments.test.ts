@@ -58,6 +58,12 @@ const outcome = (options: object = {}): Promise<[number, string | null]> =>
     (error) => [error.status, error.code],
   );
 const isServed = async (): Promise<boolean> => (await outcome())[0] === 200;
+/** How many answers of the model's deployments have begun, by the metrics. */
+const answersBegun = async (): Promise<number> => {
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  const counts = text.matchAll(/^gateway_upstream_first_byte_seconds_count\{.*model="org\/pair:latest".*\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+};
 
 describe('one deployment', () => {
   test('that fails five times is left alone, fails clients at once, and recovers by itself within 30 s', async () => {
@@ -240,6 +246,23 @@ describe('one deployment', () => {
     released.resolve();
     await Promise.all(held);
     expect(await isServed()).toBe(true);
+  });
+
+  test('that answers with a head and then nothing gets no credit for the clients that give up on it', async () => {
+    await deploy({ at: one });
+    one.otherwise('server-error');
+    for (let time = 0; time < 4; time++) expect(await outcome()).toEqual([502, 'upstream_error']);
+    one.next({ fault: { kind: 'hang', afterChunks: 0 } });
+    const answered = await answersBegun();
+    const leaving = new AbortController();
+    const left = bench.client.chat.completions.create({ model, messages, stream: true }, { signal: leaving.signal });
+    left.catch(() => {});
+    await waitFor(async () => (await answersBegun()) > answered, { description: 'the head of the answer' });
+    leaving.abort();
+    await expect(left).rejects.toThrow('aborted');
+    await bench.event({ error_code: 'client_closed_request' });
+    expect(await outcome()).toEqual([502, 'upstream_error']);
+    expect(await outcome()).toEqual([503, 'model_unavailable']);
   });
 
   test('may take only so long in total', async () => {

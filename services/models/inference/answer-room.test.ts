@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { freeHold } from '../limits/hold.ts';
 import { MeteredCall } from '../metering/metered-call.ts';
@@ -152,4 +153,14 @@ test('a caller who leaves, and an upstream that fails, end an answer that waits 
   await expect(left.given).rejects.toMatchObject({ message: 'The request was cancelled.' });
   failed.exchange.expire();
   await expect(failed.given).rejects.toThrow();
+});
+
+test('a call whose time is over while its answer waits to be taken says nothing about its deployment', async () => {
+  const { exchange, sent, delivery, given } = answer(new AnswerRoom(8 * mebibyte), 'user', { streamed: true });
+  await given;
+  await expect.poll(() => sent.isPaused).toBe(true);
+  exchange.expire();
+  for (let part = await given; part!.end === undefined; part = await delivery.next());
+  expect(delivery.failure).toMatchObject({ error: { reason: ErrorReason.UPSTREAM_TIMEOUT } });
+  expect(delivery.verdict).toEqual({ kind: 'none' });
 });

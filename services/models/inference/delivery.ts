@@ -91,7 +91,10 @@ export class Delivery {
 
   /** What the answer says about its deployment. */
   get verdict(): Verdict {
-    return this.failure?.verdict ?? { kind: 'good' };
+    if (this.#exchange.isReaderLate) return { kind: 'none' };
+    const verdict: Verdict = this.failure?.verdict ?? { kind: 'good' };
+    // Its client left before anything but the head had come: an upstream that hangs would otherwise look healthy.
+    return verdict.kind === 'good' && this.#metered.event.ttftMs === null ? { kind: 'none' } : verdict;
   }
 
   /** The caller has taken the answer, as far as there is one. */

@@ -25,6 +25,8 @@ export class PulledExchange implements UpstreamHandler {
   #wake: (() => void) | null = null;
   /** Whether it has failed, even if queued events are left. */
   failed = false;
+  /** Whether its time ran out while the upstream was paused: then it was its reader that was slow. */
+  isReaderLate = false;
 
   /** Called once, with what Upstream.send returned. */
   attach(exchange: UpstreamExchange): void {
@@ -126,7 +128,12 @@ export class PulledExchange implements UpstreamHandler {
 
   /** The time of the whole call is over. */
   expire(): void {
+    this.isReaderLate = this.#paused;
     this.#exchange?.abort();
-    this.onError({ kind: 'timeout', message: 'the call took too long as a whole' });
+    const message = 'the call took too long as a whole';
+    this.onError({
+      kind: 'timeout',
+      message: this.isReaderLate ? `${message}, since its answer was read slowly` : message,
+    });
   }
 }
