@@ -15,6 +15,7 @@ import type { BillingDeps } from './deps.ts';
 import { billingService } from './index.ts';
 import { createRecalls } from './leasing/recalls.ts';
 import { createBillingMetrics } from './metrics.ts';
+import { providerName } from './payments/provider.ts';
 import { stripeProvider } from './payments/stripe.ts';
 import { openRateLimitFeed } from './rate-limits/feed.ts';
 import { runWorkers } from './workers/run-workers.ts';
@@ -62,7 +63,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     recalls: createRecalls(),
     rateLimits,
     auth,
-    paymentProviders: new Map(secret === undefined ? [] : [['stripe', stripeProvider(secret)]]),
+    paymentProviders: new Map(secret === undefined ? [] : [[providerName, stripeProvider(secret)]]),
     metrics: createBillingMetrics(registry),
     clock,
     logger,

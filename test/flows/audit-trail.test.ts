@@ -274,7 +274,13 @@ test('the event of given credit says everything that was given: to whom it was p
   await expect
     .poll(changesOf('coupon_redeemed', coupon.json.id))
     .toEqual([{ before: null, after: { code, amount_usd: 5 } }]);
-  const credit = { amount_usd: 5, source: 'promotion', expires_at: redeemUntil, description: 'for the outage' };
+  const credit = {
+    amount_usd: 5,
+    source: 'purchase',
+    expires_at: redeemUntil,
+    description: 'by card',
+    payment_id: 'pi_1',
+  };
   const granted = await call('POST', `/admin/organizations/${home}/credits`, credit);
   await expect.poll(changesOf('credit_granted', granted.json.id)).toEqual([{ before: null, after: credit }]);
 });

@@ -1,8 +1,9 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { takeTurn } from '#shared/db/turns.ts';
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import type { Sql } from '../db/sql.ts';
-import type { PaymentReturn } from '../payments/provider.ts';
+import { type PaymentReturn, providerName } from '../payments/provider.ts';
 import { type Account, lockAccount } from './accounts.ts';
 import { type Booked, giveCredit } from './credit.ts';
 import { takeCredit } from './take-credit.ts';
@@ -14,18 +15,47 @@ export type PaymentName = { provider: string; paymentId: string };
 export const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
   takeTurn(sql, `payment ${provider} ${paymentId}`);
 
+/** The payment of an operator's request, by the id that they gave; null: none. INVALID_REQUEST for what no provider calls a payment. */
+export function namedPayment(paymentId: string): PaymentName | null {
+  if (paymentId === '') return null;
+  if (!/^[!-~]+$/.test(paymentId)) {
+    const text = "Invalid value for `payment_id`: it is the payment provider's id of the payment, without spaces.";
+    throw invalidRequest('payment_id', text, 'invalid_value');
+  }
+  return { provider: providerName, paymentId };
+}
+
+/** What lists show of a payment. */
+export const paymentText = (id: string): string => `Payment ${id.slice(0, 200)}`;
+
+type BookedPayment = Booked & {
+  tenantId: string;
+  /** The month of the invoice that it paid; null: it bought only credit. */
+  invoiceMonth: string | null;
+};
+
 /** How a payment was booked; null when it was not. */
-export async function findPayment(
-  sql: Sql,
-  { provider, paymentId }: PaymentName,
-): Promise<(Booked & { tenantId: string }) | null> {
-  const { rows } = await sql.query<{ tenant_id: string; transaction_id: string; lot_id: string | null }>({
-    text: 'select tenant_id, transaction_id, lot_id from payments where provider = $1 and payment_id = $2',
+export async function findPayment(sql: Sql, { provider, paymentId }: PaymentName): Promise<BookedPayment | null> {
+  const { rows } = await sql.query<{
+    tenant_id: string;
+    transaction_id: string;
+    lot_id: string | null;
+    invoice_month: string | null;
+  }>({
+    text: `
+      select payments.tenant_id, transaction_id, lot_id, invoice_month
+      from payments join transactions on transactions.tenant_id = payments.tenant_id and id = transaction_id
+      where provider = $1 and payment_id = $2`,
     values: [provider, paymentId],
   });
   const [row] = rows;
-  return row === undefined ? null : { tenantId: row.tenant_id, transactionId: row.transaction_id, lotId: row.lot_id };
+  if (row === undefined) return null;
+  const { tenant_id: tenantId, transaction_id: transactionId, lot_id: lotId, invoice_month: invoiceMonth } = row;
+  return { tenantId, transactionId, lotId, invoiceMonth };
 }
+
+export const paymentBooked = ({ paymentId }: PaymentName): GatewayError =>
+  gatewayError(ErrorReason.CONFLICT, `The payment ${paymentId} is booked already.`);
 
 /** Remembers for good how a payment was booked, and settles what went back of it before. */
 export async function savePayment(

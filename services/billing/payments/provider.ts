@@ -1,5 +1,8 @@
 import type { NanoUsd } from '#shared/money.ts';
 
+/** The provider whose webhooks are received, and whose payments operators book. */
+export const providerName = 'stripe';
+
 /** What a payment provider reported, as far as it concerns Billing. */
 export type PaymentEvent = {
   /** The provider's own id of the event; a repeat has the same. */
@@ -12,7 +15,6 @@ export type PaymentEvent = {
     amountNanoUsd: NanoUsd;
     /** The invoice that the payment is for; null: it buys credit. */
     invoiceId: string | null;
-    description: string;
   } | null;
   /**
    * Money that came in but that Billing cannot book: in another currency or on another account, too much, or for what is no id of an

@@ -111,7 +111,6 @@ function paymentIn({ id: eventId, type, account, object }: StripeEvent): Pick<Pa
     tenantId: tenantId.toLowerCase(),
     amountNanoUsd: BigInt(amount) * nanoUsdPerCent,
     invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,
-    description: isId(object.id) ? `Payment ${object.id.slice(0, 200)}` : 'Payment',
   };
   return { payment, unbooked: null };
 }

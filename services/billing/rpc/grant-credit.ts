@@ -13,32 +13,55 @@ import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit, typeOfCredit } from '../ledger/credit.ts';
+import {
+  findPayment,
+  namedPayment,
+  paymentBooked,
+  paymentText,
+  savePayment,
+  takeTurnOfPayment,
+} from '../ledger/payments.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
     const tenantId = request.tenantId.toLowerCase();
-    const { source, amountNanoUsd, description, requestId } = request;
-    shownName(description, 'description');
+    const { source, amountNanoUsd, requestId } = request;
+    shownName(request.description, 'description');
+    const payment = namedPayment(request.paymentId);
+    if (payment !== null && source !== LotSource.PURCHASE) {
+      throw invalidRequest(
+        'payment_id',
+        'A payment_id is for a purchase: nobody pays for a promotion.',
+        'invalid_value',
+      );
+    }
+    const description = payment === null ? request.description : request.description || paymentText(payment.paymentId);
     const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
     const lotId = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: GrantCreditRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
+        if (payment !== null) await takeTurnOfPayment(sql, payment);
         const account = await lockAccount(sql, tenantId);
         const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
         const earlier = await findRequest(sql, tenantId, movement);
         if (earlier !== null) return earlier.itemId!;
+        if (payment !== null && (await findPayment(sql, payment)) !== null) throw paymentBooked(payment);
         if (expiresAtMs !== null && expiresAtMs <= nowMs) {
           throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
         }
-        const { lotId } = await giveCredit(
+        const { lotId, posted } = await giveCredit(
           sql,
           account,
           { source, amountNanoUsd, expiresAtMs, description, requestId },
           nowMs,
         );
+        if (payment !== null) {
+          const booked = { tenantId, amountNanoUsd, transactionId: posted.id, lotId };
+          await savePayment(sql, payment, booked, nowMs);
+        }
         await recordAuditEvent(sql, {
           caller,
           occurredAtMs: nowMs,
@@ -50,6 +73,7 @@ export const grantCredit =
             amount_usd: usdJson(amountNanoUsd),
             expires_at: expiresAtMs === null ? null : new Date(expiresAtMs).toISOString(),
             description,
+            ...(payment !== null && { payment_id: payment.paymentId }),
           },
           asOperator: true,
         });

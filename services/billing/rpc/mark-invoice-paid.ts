@@ -1,13 +1,21 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
+import {
+  findPayment,
+  namedPayment,
+  paymentBooked,
+  paymentText,
+  savePayment,
+  takeTurnOfPayment,
+} from '../ledger/payments.ts';
 
 /** How far an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;
@@ -18,23 +26,39 @@ export const markInvoicePaid =
   async (request, context) => {
     const caller = operatorCaller(context);
     const tenantId = request.tenantId.toLowerCase();
+    const name = namedPayment(request.paymentId);
     const nowMs = await sqlTransaction(database, async (sql) => {
+      if (name !== null) await takeTurnOfPayment(sql, name);
       const account = await lockAccount(sql, tenantId);
       const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
       const nowMs = await databaseNow(sql);
       const paidAtMs = request.paidAt === undefined ? nowMs : timestampMs(request.paidAt);
       if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
+      const earlier = name && (await findPayment(sql, name));
+      if (name !== null && earlier !== null) {
+        if (earlier.tenantId === tenantId && earlier.invoiceMonth === invoice.month) return nowMs;
+        throw paymentBooked(name);
+      }
       const amountNanoUsd = upToWholeCent(invoice.totalNanoUsd);
-      const payment = { amountNanoUsd, paidAtMs, description: 'Invoice paid' };
+      const description = name === null ? 'Invoice paid' : paymentText(name.paymentId);
+      const payment = { amountNanoUsd, paidAtMs, description };
       const booked = await payInvoice(sql, account, invoice, payment, nowMs);
+      if (booked === null && name !== null) {
+        throw gatewayError(ErrorReason.CONFLICT, 'The invoice was paid before. Grant credit for this payment instead.');
+      }
       if (booked !== null) {
+        if (name !== null) await savePayment(sql, name, { tenantId, amountNanoUsd, ...booked }, nowMs);
         await recordAuditEvent(sql, {
           caller,
           occurredAtMs: nowMs,
           tenantId,
           type: 'invoice_paid',
           target: { type: 'invoice', id: invoice.id },
-          after: { amount_usd: usdJson(amountNanoUsd), paid_at: new Date(paidAtMs).toISOString() },
+          after: {
+            amount_usd: usdJson(amountNanoUsd),
+            paid_at: new Date(paidAtMs).toISOString(),
+            ...(name !== null && { payment_id: name.paymentId }),
+          },
           asOperator: true,
         });
       }

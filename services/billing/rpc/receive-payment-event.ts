@@ -8,7 +8,14 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { type Booked, buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import { findPayment, noteReturn, savePayment, settleReturns, takeTurnOfPayment } from '../ledger/payments.ts';
+import {
+  findPayment,
+  noteReturn,
+  paymentText,
+  savePayment,
+  settleReturns,
+  takeTurnOfPayment,
+} from '../ledger/payments.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
@@ -92,7 +99,8 @@ async function book(
   payment: NonNullable<PaymentEvent['payment']>,
   nowMs: number,
 ): Promise<Booked> {
-  const { amountNanoUsd, description, invoiceId } = payment;
+  const { id, amountNanoUsd, invoiceId } = payment;
+  const description = paymentText(id);
   const invoice = invoiceId === null ? null : await findPayable(sql, account.tenantId, invoiceId);
   const paid =
     invoice === null || amountNanoUsd < invoice.totalNanoUsd

@@ -22,11 +22,13 @@ export const creditCommands: readonly AdminCommand[] = [
   {
     name: 'credits grant',
     usage:
-      '<organization> <usd> [--source promotion|purchase] [--expires time] [--description text] [--idempotency-key text]',
-    summary: 'Gives an organization credit: a promotion, unless it has paid for it.',
+      '<organization> <usd> [--source promotion|purchase] [--payment id] [--expires time] [--description text] [--idempotency-key text]',
+    summary:
+      'Gives an organization credit: a promotion, unless it has paid for it, as by a payment that its provider names so.',
     options: {
       ...idempotencyOptions,
       source: { type: 'string' },
+      payment: { type: 'string' },
       expires: { type: 'string' },
       description: { type: 'string' },
     },
@@ -36,6 +38,7 @@ export const creditCommands: readonly AdminCommand[] = [
         source: sources[choice(args, 'source', ['promotion', 'purchase']) ?? 'promotion'],
         expiresAt: timeOption(args, 'expires'),
         description: textOption(args, 'description'),
+        paymentId: textOption(args, 'payment'),
         requestId: requestIdOf(args),
       };
       const tenantId = await existingOrganization(context, args);

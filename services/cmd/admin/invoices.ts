@@ -12,6 +12,7 @@ import {
   existingOrganization,
   pageOf,
   pageOptions,
+  textOption,
   timeOption,
 } from './command.ts';
 
@@ -44,11 +45,16 @@ export const invoiceCommands: readonly AdminCommand[] = [
   },
   {
     name: 'invoices pay',
-    usage: '<organization> <invoice> [--paid-at time]',
-    summary: 'Records that the amount due of a finalized invoice was paid elsewhere, now by default.',
-    options: { 'paid-at': { type: 'string' } },
+    usage: '<organization> <invoice> [--payment id] [--paid-at time]',
+    summary:
+      'Records that the amount due of a finalized invoice was paid elsewhere, or by a payment that its provider names so, now by default.',
+    options: { 'paid-at': { type: 'string' }, payment: { type: 'string' } },
     async run({ billing, asOperator }, args) {
-      const request = { ...invoiceNamed(args), paidAt: timeOption(args, 'paid-at') };
+      const request = {
+        ...invoiceNamed(args),
+        paidAt: timeOption(args, 'paid-at'),
+        paymentId: textOption(args, 'payment'),
+      };
       const { invoice } = await billing.markInvoicePaid(request, asOperator);
       return { output: invoiceWithLinesJson(invoice!) };
     },

@@ -67,6 +67,14 @@ test('credit is granted and adjusted from a shell, and once however often the co
   expect(await balance()).toBe(21);
 });
 
+test('a payment is booked once from a shell, by the id that its provider gave it', async () => {
+  const before = await balance();
+  const purchase = ['credits', 'grant', organization, '7', '--source', 'purchase', '--payment', 'pi_from_a_shell'];
+  expect(await json(...purchase)).toMatchObject({ source: 'purchase', granted_usd: 7 });
+  expect(await refusal(...purchase)).toEqual([1, 'The payment pi_from_a_shell is booked already.']);
+  expect(await balance()).toBe(before + 7);
+});
+
 test('money of an organization that does not exist is moved nowhere', async () => {
   for (const command of [
     ['credits', 'grant', uuidv7(), '1'],

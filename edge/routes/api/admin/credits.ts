@@ -10,6 +10,7 @@ import { nullable } from '../../../http/nullable.ts';
 import { lotJson, lotSchema, transactionJson, transactionSchema } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
+import { paymentIdSchema } from './payment-id.ts';
 import { requestId } from './request-id.ts';
 
 const params = Type.Object({ tenant_id: idSchema });
@@ -31,11 +32,12 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           source: Type.Optional(Type.Enum(['purchase', 'promotion'], { description: '`promotion` by default.' })),
           expires_at: nullable(timeSchema),
           description: Type.Optional(Type.String({ maxLength: 255 })),
+          payment_id: Type.Optional(paymentIdSchema),
         }),
       },
     },
     async (request, reply) => {
-      const { amount_usd: amount, source, expires_at: expiresAt, description } = request.body;
+      const { amount_usd: amount, source, expires_at: expiresAt, description, payment_id: paymentId } = request.body;
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { lot } = await billing.grantCredit(
@@ -46,6 +48,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           amountNanoUsd: readAmount(amount, 'amount_usd', 'above 0'),
           expiresAt: parseTimeIfGiven(expiresAt, 'expires_at'),
           description,
+          paymentId,
         },
         options,
       );

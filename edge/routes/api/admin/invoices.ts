@@ -23,6 +23,7 @@ import {
 import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
+import { paymentIdSchema } from './payment-id.ts';
 
 const params = Type.Object({ tenant_id: idSchema, invoice_id: idSchema });
 /** The invoice of a path, as Billing takes it. */
@@ -120,12 +121,16 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
           'For a finalized invoice of which the amount due was paid elsewhere: what that exceeds the total by becomes credit. `paid_at` defaults to now.',
         response: { 200: invoiceWithLinesSchema },
         params,
-        body: nullable(onlyFields({ paid_at: Type.Optional(timeSchema) })),
+        body: nullable(onlyFields({ paid_at: Type.Optional(timeSchema), payment_id: Type.Optional(paymentIdSchema) })),
       },
     },
     async (request) => {
       const { invoice } = await billing.markInvoicePaid(
-        { ...invoiceNamed(request.params), paidAt: parseTimeIfGiven(request.body?.paid_at, 'paid_at') },
+        {
+          ...invoiceNamed(request.params),
+          paidAt: parseTimeIfGiven(request.body?.paid_at, 'paid_at'),
+          paymentId: request.body?.payment_id,
+        },
         asCaller(request),
       );
       return invoiceWithLinesJson(invoice!);

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
-import { paymentSignature, sound } from '../../../../services/billing/fixtures/test-billing.ts';
+import { paymentSignature, sound, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
+import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -333,4 +334,74 @@ test('refunds of payments for something else, without an amount or with one of t
     expect((await receive(event.replace('evt_2', `evt_odd_${index}`))).status).toBe(200);
   }
   expect(await balance()).toBe(10);
+});
+
+const credits = (body: object) =>
+  edge.call('POST', `${edge.organization}/credits`, 'operator', { amount_usd: 10.5, source: 'purchase', ...body });
+
+test('a payment that an operator books by its id is booked once, whoever else tells of it, and what went back of it takes its credit', async () => {
+  await receive(refund('evt_1', 'evt_lost', 200));
+  const granted = await credits({ payment_id: 'pi_evt_lost' });
+  expect(granted.json).toMatchObject({ source: 'purchase', granted_usd: 10.5 });
+  expect(isDuplicate(await receive(payment('evt_lost')))).toBe(true);
+  await receive(dispute('evt_2', 'evt_lost', 300, 'withdrawn'));
+  expect(await movements()).toEqual([
+    ['adjustment', -3, 'Dispute du_evt_lost'],
+    ['adjustment', -2, 'Refund re_evt_lost'],
+    ['purchase', 10.5, 'Payment pi_evt_lost'],
+  ]);
+  await sound(edge.billing);
+});
+
+test('a payment that its provider has told of cannot be booked by an operator as well, not even at the same time', async () => {
+  await receive(payment('evt_told'));
+  const answer = await credits({ payment_id: 'pi_evt_told' });
+  expect([answer.status, answer.text]).toEqual([
+    409,
+    expect.stringContaining('The payment pi_evt_told is booked already.'),
+  ]);
+  for (let n = 0; n < 10; n += 1) {
+    const [by, told] = await Promise.all([credits({ payment_id: `pi_evt_${n}` }), receive(payment(`evt_${n}`))]);
+    expect([by.status, isDuplicate(told)]).toEqual(by.status === 201 ? [201, true] : [409, false]);
+  }
+  expect(await balance()).toBe(11 * 10.5);
+  await sound(edge.billing);
+});
+
+test('an operator who repeats a purchase by a payment gets the same answer, and is told what no payment is or nobody pays for', async () => {
+  const repeat = { 'idempotency-key': 'again' };
+  const body = { amount_usd: 5, source: 'purchase', payment_id: 'pi_1' };
+  const answers = [1, 2].map(() => edge.call('POST', `${edge.organization}/credits`, 'operator', body, repeat));
+  const [first, second] = await Promise.all(answers);
+  expect([first!.status, second!.json]).toEqual([201, first!.json]);
+  for (const odd of [{ payment_id: 'pi_ 1' }, { payment_id: '' }, { payment_id: 'pi_2', source: 'promotion' }]) {
+    const refused = await credits(odd);
+    expect([refused.status, (refused.json as { error: { param: string } }).error.param]).toEqual([400, 'payment_id']);
+  }
+  expect(await balance()).toBe(5);
+});
+
+test('an invoice that an operator marks as paid by a payment has that payment, which is not booked again', async () => {
+  await edge.charge();
+  await toNextMonth(edge.billing, 2 * 3_600_000);
+  await finalizeInvoices(edge.billing.deps);
+  const nowMs = await edge.billing.deps.databaseNow(edge.billing.deps.database.pool);
+  const tell = (body: string) => receive(body, paymentSignature(body, Math.floor(nowMs / 1_000)));
+  const { data } = (await edge.call('GET', '/billing/documents/invoices', 'owner')).json as { data: { id: string }[] };
+  const pay = (id: string) =>
+    edge.call('POST', `${edge.organization}/invoices/${data[0]!.id}/pay`, 'operator', { payment_id: id });
+  await tell(payment('evt_credit', 100));
+  expect((await pay('pi_evt_credit')).status).toBe(409);
+  const [paid, repeat] = [await pay('pi_evt_invoice'), await pay('pi_evt_invoice')];
+  expect([paid.json, repeat.json]).toMatchObject([{ payment_status: 'paid' }, { payment_status: 'paid' }]);
+  expect((await pay('pi_another')).status).toBe(409);
+  expect(isDuplicate(await tell(payment('evt_invoice', 124)))).toBe(true);
+  await tell(refund('evt_1', 'evt_invoice', 124));
+  expect((await movements()).slice(0, 4)).toEqual([
+    ['adjustment', -1.24, 'Refund re_evt_invoice'],
+    ['purchase', 0.00543, 'Payment pi_evt_invoice'],
+    ['purchase', 1.23457, 'Payment pi_evt_invoice'],
+    ['purchase', 1, 'Payment pi_evt_credit'],
+  ]);
+  await sound(edge.billing);
 });
