@@ -165,7 +165,7 @@ test('an invoice prints in black on white, without the header of phones and what
   await close();
 });
 
-test('an operator finds the invoices of an organization, and marks one as paid or voids it after a confirmation', async () => {
+test('an operator finds the invoices of an organization, and marks one as paid, by a payment if they name it, or voids it after a confirmation', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=invoices`);
@@ -181,9 +181,17 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
   await expect.poll(focused).toBe(`Void ${invoiceNumber}`);
   await page.getByRole('button', { name: `Mark as paid: ${invoiceNumber}` }).click();
+  const payment = dialog(page).getByLabel('Payment ID');
+  await payment.fill('pi 1');
+  await payment.press('Enter');
+  await dialog(page).getByText('without spaces').waitFor();
+  expect(await seriousFindings(page)).toEqual([]);
+  await payment.fill(' pi_1 ');
   await dialog(page).getByRole('button', { name: 'Mark as paid' }).click();
   await row.getByText('paid', { exact: true }).waitFor();
   expect(await row.getByRole('button').count()).toBe(0);
+  await page.getByRole('tab', { name: 'Transactions' }).click();
+  await page.getByText('Payment pi_1').first().waitFor();
   await close();
 });
 

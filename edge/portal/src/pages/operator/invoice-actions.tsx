@@ -4,53 +4,94 @@ import type { Invoice } from '../../api/types.ts';
 import { formatUsdExact } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { PaymentField } from './payment-field.tsx';
 
 type Act = 'pay' | 'void';
+
+const stale = ['/admin/organizations', '/billing'];
 
 /** What an operator can do with an invoice that is due: mark it as paid elsewhere, or void it. `path` is the organization's. */
 export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoice }) {
   const toast = useToast();
   const [act, setAct] = useState<Act | null>(null);
-  const change = useAction<Invoice>({
-    stale: ['/admin/organizations', '/billing'],
-    onSuccess: ({ number, status }) => {
-      toast.say(status === 'voided' ? `${number} was voided.` : `${number} was marked as paid.`);
+  const voiding = useAction<Invoice>({
+    stale,
+    onSuccess: () => {
+      toast.say(`${number} was voided.`);
       setAct(null);
     },
   });
-  const ask = (next: Act) => {
-    change.reset();
-    setAct(next);
-  };
-  const { number, total_usd, amount_due_usd } = invoice;
+  const { number, total_usd } = invoice;
   return (
     <>
       {invoice.status === 'finalized' && invoice.payment_status !== 'paid' && (
         <span className="inline-flex gap-2">
-          <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => ask('pay')}>
+          <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => setAct('pay')}>
             Mark as paid
           </Button>
-          <Button size="small" aria-label={`Void ${number}`} onClick={() => ask('void')}>
+          <Button
+            size="small"
+            aria-label={`Void ${number}`}
+            onClick={() => {
+              voiding.reset();
+              setAct('void');
+            }}
+          >
             Void
           </Button>
         </span>
       )}
-      {act !== null && (
+      {act === 'pay' && <PayDialog path={path} invoice={invoice} onClose={() => setAct(null)} />}
+      {act === 'void' && (
         <ConfirmDialog
-          title={act === 'pay' ? `Mark ${number} as paid?` : `Void ${number}?`}
-          description={
-            act === 'pay'
-              ? `${formatUsdExact(amount_due_usd)} has been paid elsewhere. This cannot be undone.`
-              : `Nobody will have to pay ${formatUsdExact(total_usd)}. This cannot be undone.`
-          }
-          act={act === 'pay' ? 'Mark as paid' : 'Void'}
-          pending={change.pending}
-          error={change.error}
-          onAct={() => change.run({ method: 'POST', path: `${path}/invoices/${invoice.id}/${act}` })}
+          title={`Void ${number}?`}
+          description={`Nobody will have to pay ${formatUsdExact(total_usd)}. This cannot be undone.`}
+          act="Void"
+          pending={voiding.pending}
+          error={voiding.error}
+          onAct={() => voiding.run({ method: 'POST', path: `${path}/invoices/${invoice.id}/void` })}
           onClose={() => setAct(null)}
         />
       )}
     </>
+  );
+}
+
+type PayDialogProps = { path: string; invoice: Invoice; onClose: () => void };
+
+function PayDialog({ path, invoice: { id, number, amount_due_usd }, onClose }: PayDialogProps) {
+  const toast = useToast();
+  const [payment, setPayment] = useState('');
+  const pay = useAction<Invoice>({
+    stale,
+    onSuccess: () => {
+      toast.say(`${number} was marked as paid.`);
+      onClose();
+    },
+  });
+  const paymentId = payment.trim();
+  const body = paymentId === '' ? {} : { payment_id: paymentId };
+  return (
+    <Dialog
+      open
+      keep
+      onClose={onClose}
+      title={`Mark ${number} as paid?`}
+      description={`${formatUsdExact(amount_due_usd)} has been paid elsewhere. This cannot be undone.`}
+    >
+      <Form onSubmit={() => pay.run({ method: 'POST', path: `${path}/invoices/${id}/pay`, body })}>
+        <FormError error={pay.error} />
+        <PaymentField value={payment} onChange={setPayment} error={pay.error} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="danger" pending={pay.pending}>
+            Mark as paid
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
   );
 }

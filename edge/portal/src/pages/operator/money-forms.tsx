@@ -8,6 +8,7 @@ import { Card } from '../../ui/card.tsx';
 import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { PaymentField } from './payment-field.tsx';
 
 const stale = ['/admin/organizations', '/billing'];
 
@@ -18,6 +19,7 @@ export function CreditForm({ path }: { path: string }) {
   const [source, setSource] = useState('promotion');
   const [expires, setExpires] = useState('');
   const [description, setDescription] = useState('');
+  const [payment, setPayment] = useState('');
   const [mayOwe, setMayOwe] = useState(false);
   const grant = useAction({
     stale,
@@ -25,10 +27,12 @@ export function CreditForm({ path }: { path: string }) {
       toast.say(source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
       setAmount('');
       setDescription('');
+      setPayment('');
       setMayOwe(false);
     },
   });
   const isAdjustment = source === 'adjustment';
+  const paymentId = source === 'purchase' ? payment.trim() : '';
   const submit = () =>
     grant.run({
       method: 'POST',
@@ -38,6 +42,7 @@ export function CreditForm({ path }: { path: string }) {
         ...(isAdjustment ? { allow_negative_balance: mayOwe } : { source }),
         ...(isAdjustment || expires === '' ? {} : { expires_at: expires }),
         ...(description === '' ? {} : { description }),
+        ...(paymentId === '' ? {} : { payment_id: paymentId }),
       },
     });
   return (
@@ -65,6 +70,7 @@ export function CreditForm({ path }: { path: string }) {
             ]}
           />
         </div>
+        {source === 'purchase' && <PaymentField value={payment} onChange={setPayment} error={grant.error} />}
         {!isAdjustment && (
           <TextField
             label="Expires (UTC)"
