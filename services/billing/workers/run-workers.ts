@@ -3,6 +3,7 @@ import type { BillingMetrics } from '../metrics.ts';
 import type { WorkerDeps } from './each-organization.ts';
 import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
+import { forgetPaymentEvents } from './forget-payment-events.ts';
 import { forgetSpend } from './forget-spend.ts';
 import { grantMonthlyCredit } from './grant-monthly-credit.ts';
 import { tidyLeases } from './tidy-leases.ts';
@@ -18,6 +19,7 @@ const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promis
   { name: 'expire credit', everyMs: minuteMs, run: expireCredit },
   { name: 'grant monthly credit', everyMs: minuteMs, run: grantMonthlyCredit },
   { name: 'finalize invoices', everyMs: 5 * minuteMs, run: finalizeInvoices },
+  { name: 'forget payment events', everyMs: 60 * minuteMs, run: forgetPaymentEvents },
   { name: 'forget spend', everyMs: 60 * minuteMs, run: forgetSpend },
   { name: 'verify ledger', everyMs: 60 * minuteMs, run: verifyLedger },
 ];

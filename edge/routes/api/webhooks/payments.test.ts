@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { paymentSignature, sound, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
+import { forgetPaymentEvents } from '../../../../services/billing/workers/forget-payment-events.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -291,6 +292,26 @@ test('a dispute that is won gives all of it again, whatever the exchange rate wa
   await receive(dispute('evt_2', 'evt_1', 1_000, 'withdrawn', moved('eur', -900)));
   await receive(dispute('evt_3', 'evt_1', 1_000, 'reinstated', { ...moved('eur', -900, 880), status: 'won' }));
   expect(await balance()).toBe(10);
+});
+
+test('events of long ago are forgotten, and change nothing when they come again', async () => {
+  const { billing } = edge;
+  const told = [
+    payment('evt_1', 5_000),
+    refund('evt_2', 'evt_1', 2_000, 'pending'),
+    dispute('evt_3', 'evt_1', 1_000, 'withdrawn'),
+    dispute('evt_4', 'evt_1', 1_000, 'reinstated'),
+  ];
+  for (const event of told) await receive(event);
+  const before = await movements();
+  expect(await forgetPaymentEvents(billing.deps)).toBe(0);
+  billing.travel(91 * 86_400_000);
+  expect(await forgetPaymentEvents(billing.deps)).toBe(told.length);
+  const nowMs = await billing.deps.databaseNow(billing.deps.database.pool);
+  for (const event of told) {
+    expect((await receive(event, paymentSignature(event, Math.floor(nowMs / 1_000)))).status).toBe(200);
+  }
+  expect(await movements()).toEqual(before);
 });
 
 test('a refund takes the credit of its own payment before gifts that usage would draw first', async () => {
