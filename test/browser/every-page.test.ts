@@ -94,6 +94,21 @@ test('the first Tab on a loaded page reaches the link past the navigation, and t
   await close();
 });
 
+test('a screen reader says what a row is about with each of its cells, and the page of a list that was turned to', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByRole('rowheader', { name: 'Nightly evaluation' }).waitFor();
+  await goWithin(page, '/usage?by=request');
+  const told = page.getByRole('status').filter({ hasText: /^Requests: / });
+  await told.filter({ hasText: /, page 1 of \d+$/ }).waitFor();
+  // Only a change within an element that was there before is announced.
+  const before = await told.elementHandle();
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await told.filter({ hasText: /, page 2 of \d+$/ }).waitFor();
+  expect(await before!.evaluate((element) => element.isConnected)).toBe(true);
+  await close();
+});
+
 test('a screen reader is told how many items a search has found, none included', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');

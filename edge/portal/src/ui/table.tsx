@@ -62,17 +62,31 @@ function filled<Row>({ name, usd, exact = false }: MoneyColumn<Row>, rows: reado
   };
 }
 
-/** A table whose columns sort on click. Where they do not fit, each row becomes a card. Place it inside a flush Card. */
+/**
+ * A table whose columns sort on click. The first column says what each row is about: screen readers say it with the row's other cells. Where
+ * the columns do not fit, each row becomes a card. Place it inside a flush Card.
+ */
 export function Table<Row>(props: TableProps<Row>) {
   return (
     <>
-      <Found text={`${props.label}: ${formatCount(props.pagination?.total ?? props.rows.length)}`} />
+      <Found
+        text={`${props.label}: ${formatCount(props.pagination?.total ?? props.rows.length)}${pageOf(props.pagination)}`}
+      />
       <Shown {...props} />
     </>
   );
 }
 
-/** Tells screen readers how much a search or filter, which is in the address, has found. Changes of a list that is read again are not told. */
+/** Which of several pages is shown. */
+const pageOf = (pagination: Pagination | undefined): string =>
+  pagination === undefined || pagination.total_pages <= 1
+    ? ''
+    : `, page ${formatCount(pagination.page)} of ${formatCount(pagination.total_pages)}`;
+
+/**
+ * Tells screen readers how much a search or filter has found, and which page they have turned to: both are in the address. Changes of a list
+ * that is read again are not told.
+ */
 function Found({ text }: { text: string }) {
   const { search } = usePlace();
   const [told, setTold] = useState({ search, text });
@@ -167,18 +181,22 @@ function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false,
         <tbody className="divide-y divide-line">
           {table.getRowModel().rows.map((row) => (
             <tr key={row.id} className="hover:bg-sunken/60">
-              {columns.map((column) => (
-                <td
-                  key={column.name}
-                  data-label={column.name}
-                  className={classNames(
-                    'px-3 py-2.5 align-middle first:min-w-36 first:pl-5 last:pr-5',
-                    column.end && 'text-right whitespace-nowrap tabular',
-                  )}
-                >
-                  <div className="min-w-0">{column.cell(row.original)}</div>
-                </td>
-              ))}
+              {columns.map((column, index) => {
+                const Cell = index === 0 ? 'th' : 'td';
+                return (
+                  <Cell
+                    key={column.name}
+                    scope={index === 0 ? 'row' : undefined}
+                    data-label={column.name}
+                    className={classNames(
+                      'px-3 py-2.5 align-middle font-normal first:min-w-36 first:pl-5 last:pr-5',
+                      column.end ? 'text-right whitespace-nowrap tabular' : 'text-left',
+                    )}
+                  >
+                    <div className="min-w-0">{column.cell(row.original)}</div>
+                  </Cell>
+                );
+              })}
             </tr>
           ))}
         </tbody>
