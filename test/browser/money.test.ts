@@ -161,7 +161,35 @@ test('an invoice prints in black on white, without the header of phones and what
   }
   expect(await page.getByRole('table', { name: 'Line items' }).isVisible()).toBe(true);
   expect(await page.getByText('pending').isVisible()).toBe(true);
-  expect(await page.getByText('Page 1 of 2').isVisible()).toBe(true);
+  expect(await page.getByText('Page 1 of 2 ·').isVisible()).toBe(true);
+  await close();
+});
+
+test('a chart prints in the colours for paper, whatever theme its reader chose, and no row of a list is cut', async () => {
+  const { page, close } = await openPage(browser, { colorScheme: 'dark' });
+  await signIn(page, portal.url, users.owner, '/usage?by=request');
+  await page.getByRole('img', { name: /^Cost: a bar chart/ }).waitFor();
+  /** The colour of most of what is drawn: that of the bars. */
+  const colour = () =>
+    page.evaluate(`(() => {
+      const canvas = document.querySelector('.uplot canvas');
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const counts = new Map();
+      for (let at = 0; at < data.length; at += 4) {
+        const colour = data.slice(at, at + 3).join();
+        if (data[at + 3] === 255) counts.set(colour, (counts.get(colour) ?? 0) + 1);
+      }
+      return [...counts].sort(([, one], [, other]) => other - one)[0]?.[0];
+    })()`);
+  await expect.poll(colour).toBe('98,210,187');
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await expect.poll(colour).toBe('11,101,86');
+  expect(
+    await page
+      .getByRole('row')
+      .last()
+      .evaluate((row) => row.ownerDocument.defaultView!.getComputedStyle(row).breakInside),
+  ).toBe('avoid');
   await close();
 });
 

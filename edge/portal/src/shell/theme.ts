@@ -7,24 +7,28 @@ function current(): Theme {
   return theme === 'light' || theme === 'dark' ? theme : 'system';
 }
 
+const systemIsDark = window.matchMedia('(prefers-color-scheme: dark)');
+/** Paper is white, whatever the theme (styles.css). */
+const paper = window.matchMedia('print');
+
 function subscribe(listener: () => void): () => void {
-  const media = window.matchMedia('(prefers-color-scheme: dark)');
   // The choice may also change in another tab (public/theme.js).
   const choice = new MutationObserver(listener);
   choice.observe(document.documentElement, { attributeFilter: ['data-theme'] });
-  media.addEventListener('change', listener);
+  for (const media of [systemIsDark, paper]) media.addEventListener('change', listener);
   return () => {
     choice.disconnect();
-    media.removeEventListener('change', listener);
+    for (const media of [systemIsDark, paper]) media.removeEventListener('change', listener);
   };
 }
 
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
 
-/** Whether the page is dark now, by choice or by the system's setting: for what CSS does not reach, such as a canvas. */
+/** Whether the page is dark now, by choice or by the system's setting, and not on paper: for what CSS does not reach, such as a canvas. */
 export const useIsDark = (): boolean =>
-  useSyncExternalStore(subscribe, () =>
-    current() === 'system' ? window.matchMedia('(prefers-color-scheme: dark)').matches : current() === 'dark',
+  useSyncExternalStore(
+    subscribe,
+    () => !paper.matches && (current() === 'system' ? systemIsDark.matches : current() === 'dark'),
   );
 
 /** Chooses a theme for this browser; public/theme.js applies it before the next first paint. */

@@ -106,7 +106,7 @@ export function IconButton({ icon, label, className, ...rest }: IconButtonProps)
       aria-label={label}
       {...rest}
       className={classNames(
-        'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink aria-disabled:opacity-50',
+        'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink aria-disabled:opacity-50 print:hidden',
         className,
       )}
     >

@@ -41,7 +41,7 @@ export function Chart({ label, bars, format = formatCount, axisFormat = format }
         </Suspense>
       )}
       <details className="mt-2 text-sm">
-        <summary className="inline-block text-xs text-faint hover:text-ink">Show as a table</summary>
+        <summary className="inline-block text-xs text-faint hover:text-ink print:hidden">Show as a table</summary>
         <div className="mt-2 max-h-64 overflow-y-auto rounded-lg border border-line">
           <table className="w-full text-sm">
             <caption className="sr-only">{label}</caption>
