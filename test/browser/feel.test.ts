@@ -222,6 +222,25 @@ test('with forced colours, which remove backgrounds, selections, the current pag
   await close();
 });
 
+test('whoever asks their system for more contrast sees every edge, and no text fainter than another', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/limits');
+  await page.getByRole('heading', { name: 'Rate limits' }).waitFor();
+  const colours = () =>
+    page.evaluate(`(() => {
+      const { borderTopColor } = getComputedStyle(document.querySelector('main section'));
+      const inks = new Set([...document.querySelectorAll('main :is(h1, h2, p)')].map((text) => getComputedStyle(text).color));
+      return { edge: borderTopColor, inks: inks.size };
+    })()`) as Promise<{ edge: string; inks: number }>;
+  const usual = await colours();
+  expect(usual.inks).toBeGreaterThan(1);
+  await page.emulateMedia({ contrast: 'more' });
+  const more = await colours();
+  expect(more.inks).toBe(1);
+  expect(more.edge).not.toBe(usual.edge);
+  await close();
+});
+
 test('a model’s snippets name it, the gateway and the chosen language, and can be copied', async () => {
   const { page, close } = await openPage(browser, { permissions: ['clipboard-read', 'clipboard-write'] });
   await signIn(page, portal.url, users.member, '/models');
