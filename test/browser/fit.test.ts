@@ -57,6 +57,40 @@ test('a name that is too long is cut at its end, which is on the left for one wr
   await close();
 });
 
+test('the name of a key written from right to left has its last sign on the left, in its title and in the field that changes it', async () => {
+  const { page, close } = await openPage(browser);
+  const name = 'מפתח ייצור!';
+  await page.route('**/api/v1/api-keys?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    for (const key of list.data) key.name = name;
+    await route.fulfill({ response: answer, json: list });
+  });
+  await page.route(`**/api/v1/api-keys/${portal.world.keyId}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), name } });
+  });
+  await signIn(page, portal.url, users.owner, `/keys/${portal.world.keyId}`);
+  const title = page.getByRole('heading', { level: 1, name });
+  await title.waitFor();
+  const lefts = await title.evaluate((heading) =>
+    [0, heading.textContent!.length - 1].map((at) => {
+      const sign = heading.ownerDocument.createRange();
+      sign.setStart(heading.firstChild!, at);
+      sign.setEnd(heading.firstChild!, at + 1);
+      return sign.getBoundingClientRect().left;
+    }),
+  );
+  expect(lefts[1]).toBeLessThan(lefts[0]!);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  // What is in a field cannot be measured.
+  const field = page.getByRole('dialog').getByLabel('Name');
+  expect(await field.evaluate((input) => input.ownerDocument.defaultView!.getComputedStyle(input).unicodeBidi)).toBe(
+    'plaintext',
+  );
+  await close();
+});
+
 test('on a phone the two days of a filter are next to each other, each with its time zone', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
@@ -395,7 +429,7 @@ test('the names of columns are on one line, sortable or not, on either side', as
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
   await page.getByRole('table', { name: 'Invoices' }).waitFor();
-  const tops = await page.evaluate(`[...document.querySelectorAll('main th:not(:last-child)')].map((head) => {
+  const tops = await page.evaluate(`[...document.querySelectorAll('main thead th:not(:last-child)')].map((head) => {
     const name = document.createRange();
     name.selectNodeContents(document.createTreeWalker(head, 4).nextNode());
     return name.getBoundingClientRect().top;
@@ -482,7 +516,7 @@ const textsCovered = `(() => {
   const rows = [...document.querySelectorAll('main tbody tr')].filter((row) => {
     const edge = row.closest('table').getBoundingClientRect().right;
     const button = row.querySelector('td[data-label=""] button')?.getBoundingClientRect();
-    const isCovered = texts(row.querySelector('td')).some(
+    const isCovered = texts(row.firstElementChild).some(
       (text) => button !== undefined && text.right > button.left && text.top < button.bottom && text.bottom > button.top,
     );
     const isOutside = texts(row).some((text) => text.right > edge + 1);
