@@ -173,6 +173,33 @@ test('whoever submits a long form from its end sees what went wrong further up, 
   await close();
 });
 
+test('a refused form moves the focus to its first wrong field, but not away from a field that is being typed in', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  const name = dialog(page).getByLabel('Name');
+  const complaint = dialog(page).getByText(/must have at least 2 characters/);
+  const focused = () => page.evaluate('document.activeElement.value ?? document.activeElement.tagName');
+  await name.fill('x');
+  await dialog(page).getByRole('button', { name: 'Create key' }).press('Enter');
+  await complaint.waitFor();
+  await expect.poll(focused).toBe('x');
+
+  await name.fill('y');
+  await dialog(page).locator('summary', { hasText: 'Restrictions' }).click();
+  const asked = Promise.withResolvers<void>();
+  await page.route('**/api/v1/api-keys', async (route) => {
+    await asked.promise;
+    await route.fallback();
+  });
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await complaint.waitFor({ state: 'detached' });
+  await dialog(page).getByLabel('Daily spend cap in USD').fill('10');
+  asked.resolve();
+  await complaint.waitFor();
+  expect(await focused()).toBe('10');
+  await close();
+});
+
 test('the models offered for a restriction are those whose names contain what is being typed', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/models', async (route) => {

@@ -35,7 +35,8 @@ export function useDraft(read: string): [string, (text: string) => void] {
 
 /**
  * The error of a form, unless one of its fields shows it, and the request id that support will ask for. It is at the top of the form and
- * scrolls to whatever the error is about, since a long form is submitted from its end.
+ * scrolls to whatever the error is about, since a long form is submitted from its end. The first wrong field takes the focus, unless its user
+ * is typing in one.
  */
 export function FormError({ error }: { error: ApiError | null | undefined }) {
   const place = useRef<HTMLDivElement>(null);
@@ -47,8 +48,12 @@ export function FormError({ error }: { error: ApiError | null | undefined }) {
     setIsAtField(form == null ? null : error?.param != null && form.querySelector('[data-field-error]') !== null);
   });
   useEffect(() => {
-    if (error == null || isAtField === null) return;
-    place.current?.parentElement?.querySelector('[role="alert"]')?.scrollIntoView({ block: 'nearest' });
+    const form = place.current?.parentElement;
+    if (error == null || isAtField === null || form == null) return;
+    form.querySelector('[role="alert"]')?.scrollIntoView({ block: 'nearest' });
+    const isTyping = document.activeElement?.matches('input, textarea, select');
+    if (isAtField && !isTyping)
+      form.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus({ preventScroll: true });
   }, [error, isAtField]);
   if (error == null) return null;
   return (
