@@ -93,6 +93,17 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
+test('the palette finds a key by words in any order and by what it is, as it finds pages', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  await page.keyboard.press('Control+k');
+  for (const text of ['evaluation nightly', 'key nightly', 'nig eval']) {
+    await page.getByRole('combobox').fill(text);
+    await page.getByRole('option', { name: /Nightly evaluation/ }).waitFor({ timeout: 5_000 });
+  }
+  await close();
+});
+
 test('Enter that only ends the composition of a word, as in Japanese, runs nothing in the palette', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');

@@ -23,6 +23,10 @@ type Command = {
 };
 
 const shownMax = 12;
+/** The most that the API lists at once. */
+const listedMax = 100;
+
+const wordsIn = (text: string): readonly string[] => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 /** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
@@ -51,7 +55,7 @@ function Search({ onClose }: { onClose: () => void }) {
   const list = useRef<HTMLDivElement>(null);
   const commands = useCommands(text.trim());
   const found = useMemo(() => {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsIn(text);
     return commands
       .filter(({ name, detail, words: more = '' }) => {
         const all = `${name} ${detail} ${more}`.toLowerCase();
@@ -133,11 +137,14 @@ function useCommands(text: string): readonly Command[] {
   const api = useApi();
   const { complain } = useToast();
   const claims = useClaims();
-  const asked = { search: text, limit: shownMax };
-  const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: text.length > 1 });
+  // The API looks for its search as one piece. So it is asked for the longest word, and all of them are looked for in what it lists.
+  const words = wordsIn(text);
+  const longest = words.reduce((one, other) => (other.length > one.length ? other : one), '');
+  const asked = { search: longest, limit: words.length > 1 ? listedMax : shownMax };
+  const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: longest.length > 1 });
   const models = useGet<{ data: Model[] }>('/models');
   const organizations = useGet<List<AdminOrganization>>('/admin/organizations', asked, {
-    enabled: claims.operator && text.length > 1,
+    enabled: claims.operator && longest.length > 1,
   });
   return useMemo(() => {
     const go = (href: string, shown: Omit<Command, 'run'>): Command => ({ ...shown, run: () => navigate(href) });
