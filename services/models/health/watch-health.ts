@@ -17,7 +17,7 @@ const doubtProbeMs = 2_000;
 const probeTimeoutMs = 5_000;
 /** Before the process started. */
 const longAgoMs = 1e12;
-const reportTimeoutMs = 3_000;
+const reportTimeoutMs = 10_000;
 /** The most probes at the same time: a catalog may have deployments on thousands of servers. */
 const probesMax = 32;
 /** A probe of a server is also for its deployments that are due for one after no more than this part of their interval. */
