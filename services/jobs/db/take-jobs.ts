@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import type pg from 'pg';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
@@ -6,7 +7,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { type Allowance, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
+import { type Allowance, type Choice, chooseLanes, type Lane, type Running } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { backoffMsMax } from '../domain/retry.ts';
 import { inRowBytesMax } from './bodies.ts';
@@ -47,33 +48,52 @@ export type HeldJob = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
  */
 export const leaseMs = 30_000;
 
-type LaneRow = { tenant_id: string | null; subject_id: string; model: string; count: bigint };
+type WaitingRow = { tenant_id: string | null; subject_id: string; model: string; count: bigint };
+type LaneRow = { tenant_id: string; subject_id: string; model: string; is_large: boolean };
 
-const lanesAndRunning = `
-  with recursive lanes as (
-    (select tenant_id, subject_id, model from jobs where status = ${JobStatus.QUEUED}
-      order by tenant_id, subject_id, model limit 1)
+/** The most organizations whose lanes one statement reads, well within its time: each may have many callers and models. */
+const tenantsAtOnceMax = 512;
+
+const waitingAndRunning = `
+  with recursive tenants as (
+    (select tenant_id from jobs where status = ${JobStatus.QUEUED} order by tenant_id limit 1)
     union all
-    -- A loose index scan: one step for each lane, however many jobs wait in it.
-    select next.tenant_id, next.subject_id, next.model from lanes cross join lateral (
-      select tenant_id, subject_id, model from jobs
-      where status = ${JobStatus.QUEUED}
-        and (tenant_id, subject_id, model) > (lanes.tenant_id, lanes.subject_id, lanes.model)
-      order by tenant_id, subject_id, model limit 1
+    -- A loose index scan: one step for each organization, however many of its jobs wait.
+    select next.tenant_id from tenants cross join lateral (
+      select tenant_id from jobs where status = ${JobStatus.QUEUED} and tenant_id > tenants.tenant_id
+      order by tenant_id limit 1
     ) as next
   )
-  (select lanes.tenant_id, subject_id, model, 0::bigint as count from lanes
-    left join served_tenants on served_tenants.tenant_id = lanes.tenant_id
-    where not exists (select from kept_results where tenant_id = lanes.tenant_id and bytes >= ${keptBytesMax})
-    -- Without memory for large jobs, lanes that begin with one would take the slots of those that can begin something.
-    order by case when $1::boolean then (
-        select body_bytes > ${inRowBytesMax} from jobs
-        where status = ${JobStatus.QUEUED} and tenant_id = lanes.tenant_id and subject_id = lanes.subject_id
-          and model = lanes.model
-        order by id limit 1
-      ) end, served_at nulls first, lanes.tenant_id)
+  (select tenants.tenant_id, null::uuid as subject_id, null as model, null::bigint as count from tenants
+    left join served_tenants on served_tenants.tenant_id = tenants.tenant_id
+    where not exists (select from kept_results where tenant_id = tenants.tenant_id and bytes >= ${keptBytesMax})
+    order by served_at nulls first, tenants.tenant_id)
   union all
   select null, subject_id, model, count(*) from jobs where status = ${JobStatus.IN_PROGRESS} group by subject_id, model`;
+
+const lanesOfTenants = `
+  with recursive lanes as (
+    select first.* from unnest($1::uuid[]) as waiting (tenant_id) cross join lateral (
+      select tenant_id, subject_id, model from jobs
+      where status = ${JobStatus.QUEUED} and tenant_id = waiting.tenant_id
+      order by subject_id, model limit 1
+    ) as first
+    union all
+    -- One step for each lane, however many jobs wait in it.
+    select next.* from lanes cross join lateral (
+      select tenant_id, subject_id, model from jobs
+      where status = ${JobStatus.QUEUED} and tenant_id = lanes.tenant_id
+        and (subject_id, model) > (lanes.subject_id, lanes.model)
+      order by subject_id, model limit 1
+    ) as next
+  )
+  select tenant_id, subject_id, model, case when $2::boolean then (
+      select body_bytes > ${inRowBytesMax} from jobs
+      where status = ${JobStatus.QUEUED} and tenant_id = lanes.tenant_id and subject_id = lanes.subject_id
+        and model = lanes.model
+      order by id limit 1
+    ) else false end as is_large
+  from lanes order by array_position($1::uuid[], tenant_id)`;
 
 const take = `
   with picked as (
@@ -124,18 +144,12 @@ export function takeJobs(
   return sqlTransaction(database, async (sql) => {
     // One worker after the other, so that bounds and turns are exact across workers.
     await takeTurn(sql, 'jobs to take');
-    const { rows } = await sql.query<LaneRow>({
-      name: 'jobs-lanes',
-      text: lanesAndRunning,
-      values: [worker.requestBytes <= 0],
-    });
-    const lanes = rows.flatMap(({ tenant_id: tenantId, subject_id: subjectId, model }) =>
-      tenantId === null ? [] : [{ tenantId, subjectId, model }],
-    );
+    const { rows } = await sql.query<WaitingRow>({ name: 'jobs-waiting', text: waitingAndRunning });
+    const waiting = rows.flatMap(({ tenant_id }) => tenant_id ?? []);
     const running = rows
       .filter(({ tenant_id }) => tenant_id === null)
       .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
-    const choice = chooseLanes(lanes, running, worker);
+    const choice = await chooseFrom(sql, waiting, running, worker);
     const { isBounded } = choice;
     if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
     const taken = await sql.query<TakenRow>({
@@ -161,6 +175,35 @@ export function takeJobs(
     // A model's room goes to the organization whose turn it is.
     return { jobs: ofLanes.flat(), isMore, isBounded: isBounded || isFull };
   });
+}
+
+/**
+ * What `chooseLanes` chooses from the lanes of these organizations, which are in the order of their turns. Those of later ones are read only
+ * if their turn comes: with many callers and models all of them are too many for each look.
+ */
+async function chooseFrom(
+  sql: Pick<pg.ClientBase, 'query'>,
+  waiting: readonly string[],
+  running: readonly Running[],
+  worker: Allowance & { requestBytes: number },
+): Promise<Choice> {
+  // Without memory for large jobs, lanes that begin with one would take the slots of those that can begin something.
+  const isLargeLast = worker.requestBytes <= 0;
+  const small: Lane[] = [];
+  const large: Lane[] = [];
+  for (let from = 0, count = worker.slots; ; from += count, count = Math.min(from, tenantsAtOnceMax)) {
+    const { rows } = await sql.query<LaneRow>({
+      name: 'jobs-lanes',
+      text: lanesOfTenants,
+      values: [waiting.slice(from, from + count), isLargeLast],
+    });
+    for (const { tenant_id: tenantId, subject_id: subjectId, model, is_large: isLarge } of rows)
+      (isLarge ? large : small).push({ tenantId, subjectId, model });
+    if (from + count >= waiting.length) return chooseLanes([...small, ...large], running, worker);
+    const choice = chooseLanes(small, running, worker);
+    // Each slot goes to an organization of its own, so that none is left for the others.
+    if (choice.served.length >= worker.slots) return choice;
+  }
 }
 
 const isOf = (job: TakenJob, { subjectId, model }: Lane): boolean => job.subjectId === subjectId && job.model === model;

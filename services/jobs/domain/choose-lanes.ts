@@ -13,9 +13,9 @@ export type Allowance = {
 };
 
 /** Jobs that run now. */
-type Running = { subjectId: string; model: string; count: number };
+export type Running = { subjectId: string; model: string; count: number };
 
-type Choice = {
+export type Choice = {
   lanes: (Lane & { slots: number })[];
   /** The organizations in the order of their last turn, which is also that of their next one. */
   served: string[];
