@@ -23,7 +23,7 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
   });
   const unbooked = new Counter({
     name: 'gateway_unbooked_payments_total',
-    help: 'Payments that were reported but not booked, for their currency, amount or organization; each is in the log.',
+    help: 'Payments, and what went back of them, that were reported but not booked, as for their currency; each is in the log.',
     registers,
   });
   return {

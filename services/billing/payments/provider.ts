@@ -23,6 +23,8 @@ export type PaymentEvent = {
   unbooked: { paymentId: string; tenantId: string; amount: number; currency: unknown; account: unknown } | null;
   /** Money that went back to the payer. Null: none. */
   returned: PaymentReturn | null;
+  /** Money that went back, or came in again, but that Billing cannot book: in another currency, or too much. Null: none. */
+  unbookedReturn: { paymentId: string; returnId: string; amount: number; currency: unknown } | null;
 };
 
 /** Money of a payment that went back to its payer, or came in again after it had gone back. */

@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { nanoUsdPerCent } from '#shared/money.ts';
 import { isStorableText } from '#shared/safe-text.ts';
-import type { PaymentEvent, PaymentProvider, PaymentReturn } from './provider.ts';
+import type { PaymentEvent, PaymentProvider } from './provider.ts';
 
 /** How old a signature may be; Stripe's own libraries accept the same. */
 const toleranceMs = 300_000;
@@ -66,7 +66,7 @@ export const stripeProvider = (secret: string): PaymentProvider => ({
     const signedAtMs = signatureTimeMs(payload, signature, secret);
     if (Math.abs((await now()) - signedAtMs) > toleranceMs) throw refused('The signature of the webhook is too old.');
     const event = parse(payload);
-    return { id: event.id, ...paymentIn(event), returned: returnIn(event) };
+    return { id: event.id, ...paymentIn(event), ...returnIn(event) };
   },
 });
 
@@ -115,13 +115,14 @@ function paymentIn({ id: eventId, type, account, object }: StripeEvent): Pick<Pa
   return { payment, unbooked: null };
 }
 
-function returnIn({ type, account, object }: StripeEvent): PaymentReturn | null {
+function returnIn({ type, account, object }: StripeEvent): Pick<PaymentEvent, 'returned' | 'unbookedReturn'> {
   const { id, payment_intent: paymentId, currency, amount, status } = object;
   const isRefund = refundEvents.has(type);
   const isUndone = isRefund ? isFailed.get(status) : isReinstated.get(type);
-  // Payments in other currencies, or of more, are not booked, nor is what goes back of them.
-  if (isUndone === undefined || currency !== 'usd' || !isAmount(amount) || amount > centsMax) return null;
-  if (!isId(id) || !isId(paymentId) || isOfOther(account)) return null;
+  if (isUndone === undefined || !isAmount(amount) || !isId(id) || !isId(paymentId) || isOfOther(account))
+    return { returned: null, unbookedReturn: null };
+  if (currency !== 'usd' || amount > centsMax)
+    return { returned: null, unbookedReturn: { paymentId, returnId: id, amount, currency } };
   const amountNanoUsd = BigInt(amount) * nanoUsdPerCent;
   const undoneNanoUsd = !isUndone
     ? 0n
@@ -129,7 +130,7 @@ function returnIn({ type, account, object }: StripeEvent): PaymentReturn | null 
       ? amountNanoUsd
       : reinstatedOf(amountNanoUsd, object.balance_transactions);
   const description = `${isRefund ? 'Refund' : 'Dispute'} ${id.slice(0, 200)}`;
-  return { id, paymentId, amountNanoUsd, description, undoneNanoUsd };
+  return { returned: { id, paymentId, amountNanoUsd, description, undoneNanoUsd }, unbookedReturn: null };
 }
 
 /**

@@ -59,6 +59,17 @@ export const receivePaymentEvent =
         );
         metrics.paymentUnbooked();
       }
+      if (event.unbookedReturn !== null) {
+        const { paymentId } = event.unbookedReturn;
+        // An operator has booked it in USD; of others there is nothing to take.
+        if ((await findPayment(sql, { provider: name, paymentId })) !== null) {
+          logger.error(
+            { provider: name, eventId: event.id, ...event.unbookedReturn },
+            'a refund or dispute was not booked, for its currency or amount: adjust the credit by hand',
+          );
+          metrics.paymentUnbooked();
+        }
+      }
       if (event.returned !== null) {
         const payment = { provider: name, paymentId: event.returned.paymentId };
         await takeTurnOfPayment(sql, payment);

@@ -374,6 +374,18 @@ test('a payment that an operator books by its id is booked once, whoever else te
   await sound(edge.billing);
 });
 
+test('a refund in another currency of a payment that an operator booked in USD is logged and counted, and one of a payment elsewhere is not', async () => {
+  const { deps, registry } = edge.billing;
+  const error = vi.spyOn(deps.logger, 'error');
+  await credits({ payment_id: 'pi_evt_euros' });
+  const refunds = [refund('evt_1', 'evt_euros', 300), refund('evt_2', 'of the shop', 300)];
+  for (const event of refunds) expect((await receive(event.replace('"usd"', '"eur"'))).status).toBe(200);
+  const returned = { paymentId: 'pi_evt_euros', returnId: 're_evt_euros', amount: 300, currency: 'eur' };
+  expect(error.mock.calls.map(([fields]) => fields)).toEqual([{ provider: 'stripe', eventId: 'evt_1', ...returned }]);
+  expect(await registry.metrics()).toMatch(/^gateway_unbooked_payments_total 1$/m);
+  expect(await balance()).toBe(10.5);
+});
+
 test('a payment that its provider has told of cannot be booked by an operator as well, not even at the same time', async () => {
   await receive(payment('evt_told'));
   const answer = await credits({ payment_id: 'pi_evt_told' });
