@@ -29,7 +29,11 @@ export const act = fc.oneof(
   { weight: 3, arbitrary: kind('month', { minutes: fc.integer({ min: -30, max: 90 }) }) },
   {
     weight: 2,
-    arbitrary: kind('grant', { amount, bought: fc.boolean(), hours: optional(fc.integer({ min: 1, max: 900 })) }),
+    arbitrary: kind('grant', {
+      amount,
+      by: fc.constantFrom('promotion', 'purchase', 'payment'),
+      hours: optional(fc.integer({ min: 1, max: 900 })),
+    }),
   },
   { weight: 1, arbitrary: kind('coupon', { amount, days: fc.integer({ min: 0, max: 40 }) }) },
   { weight: 2, arbitrary: kind('adjust', { amount, by: fc.constantFrom('add', 'deduct', 'owe') }) },
@@ -50,10 +54,22 @@ export const act = fc.oneof(
       termsDays: fc.constantFrom(0, 14, 30),
     }),
   },
-  { weight: 2, arbitrary: kind('pay', { pick, by: fc.constantFrom('operator', 'cents short', 'cents', 'more') }) },
   {
     weight: 2,
-    arbitrary: kind('payback', { pick, cents: fc.integer({ min: 1, max: 3_000 }), isUndone: fc.boolean() }),
+    arbitrary: kind('pay', {
+      pick,
+      by: fc.constantFrom('operator', 'operator, by its id', 'cents short', 'cents', 'more'),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: kind('payback', {
+      pick,
+      cents: fc.integer({ min: 1, max: 3_000 }),
+      as: fc.constantFrom('refund', 'dispute'),
+      undonePart: fc.constantFrom(0, 0.4, 1),
+      inOrder: fc.boolean(),
+    }),
   },
   { weight: 1, arbitrary: kind('void', { pick }) },
   { weight: 1, arbitrary: kind('cap', { limit: optional(amount) }) },

@@ -72,12 +72,13 @@ class History {
       case 'month':
         return this.#travel(Math.max(nextMonth(model.nowMs) + act.minutes * minuteMs - model.nowMs, 0));
       case 'grant': {
-        const source = act.bought ? 'purchase' : 'promotion';
+        const source = act.by === 'promotion' ? 'promotion' : 'purchase';
+        const id = act.by === 'payment' ? `pi_${uuidv7()}` : null;
         const expiresMs = act.hours === null ? null : wholeSecond(model.nowMs) + act.hours * hourMs;
         const body = { amount_usd: usd(act.amount), source, expires_at: iso(expiresMs) };
-        await this.#twice(`${organization}/credits`, body);
-        model.give(source, act.amount, expiresMs, act.bought ? 'purchase' : 'grant');
-        return;
+        await this.#twice(`${organization}/credits`, { ...body, ...(id !== null && { payment_id: id }) });
+        const lot = model.give(source, act.amount, expiresMs, act.by === 'promotion' ? 'grant' : 'purchase');
+        return id === null ? undefined : this.#bookedByHand(id, lot);
       }
       case 'coupon': {
         const coupon = { amount_usd: usd(act.amount), credit_lifetime_days: act.days };
@@ -336,9 +337,15 @@ class History {
     const { model, edge } = this;
     const invoice = await this.#pickInvoice(pick);
     if (invoice === null) return;
-    if (by === 'operator') {
-      const answer = await this.#call('POST', `${organization}/invoices/${invoice.id}/pay`, 'operator');
-      return expect(answer.status === 200, answer.text).toBe(model.pay(invoice.month));
+    if (by.startsWith('operator')) {
+      const id = by === 'operator' ? null : `pi_${uuidv7()}`;
+      const body = id === null ? undefined : { payment_id: id };
+      const answer = await this.#call('POST', `${organization}/invoices/${invoice.id}/pay`, 'operator', body);
+      const wasPaid = model.invoices.get(invoice.month)!.isPaid;
+      if (id !== null && wasPaid) return expect(answer.status, answer.text).toBe(409);
+      const lot = model.pay(invoice.month);
+      expect(answer.status === 200, answer.text).toBe(lot !== false);
+      return id === null || lot === false ? undefined : this.#bookedByHand(id, lot);
     }
     const { subtotal, credits } = model.invoices.get(invoice.month)!;
     // Payments come in whole cents.
@@ -350,23 +357,45 @@ class History {
     this.#payments.push({ id, lot: model.receive(invoice.month, BigInt(cents) * 10_000_000n) });
   }
 
-  /** Money goes back to whoever paid, and may come in again. */
-  async #payBack({ pick, cents, isUndone }: { pick: number; cents: number; isUndone: boolean }): Promise<void> {
+  /** The event of a payment that an operator has booked by its id comes after all. */
+  async #bookedByHand(id: string, lot: ModelLot | null): Promise<void> {
+    const intent = { id, amount_received: 999, metadata: { tenant_id: this.edge.tenantId } };
+    await this.#tell('payment_intent.succeeded', intent, true);
+    this.#payments.push({ id, lot });
+  }
+
+  /** Money goes back to whoever paid, and all or, of a dispute, some may come in again; of which the provider may tell first. */
+  async #payBack({ pick, cents, as, undonePart, inOrder }: Extract<Act, { kind: 'payback' }>): Promise<void> {
     const payment = this.#payments[pick % this.#payments.length];
     if (payment === undefined) return;
-    const amount = BigInt(cents) * 10_000_000n;
-    const refund = { id: `re_${uuidv7()}`, payment_intent: payment.id, amount: cents };
-    await this.#tell('refund.created', { ...refund, status: 'pending' });
-    this.model.take(amount, true, payment.lot);
-    if (!isUndone) return;
-    await this.#tell('refund.failed', { ...refund, status: 'failed' });
-    this.model.give('purchase', amount, null, 'adjustment');
+    const isRefund = as === 'refund';
+    const undone = isRefund && undonePart > 0 ? cents : Math.floor(cents * undonePart);
+    const money = { id: `${as}_${uuidv7()}`, payment_intent: payment.id, amount: cents };
+    const told: [string, object][] = isRefund
+      ? [
+          ['refund.created', { ...money, status: 'pending' }],
+          ['refund.failed', { ...money, status: 'failed' }],
+        ]
+      : [
+          ['charge.dispute.funds_withdrawn', { ...money, status: 'needs_response' }],
+          [
+            'charge.dispute.funds_reinstated',
+            { ...money, status: 'lost', balance_transactions: [{ amount: -cents }, { amount: undone }] },
+          ],
+        ];
+    const events = undone > 0 ? told : told.slice(0, 1);
+    for (const [type, object] of inOrder ? events : events.toReversed()) await this.#tell(type, object);
+    // What was undone whole before any was taken moves nothing.
+    if (!inOrder && undone === cents) return;
+    const amountOf = (moved: number) => BigInt(moved) * 10_000_000n;
+    this.model.take(amountOf(cents), true, payment.lot);
+    if (undone > 0) this.model.give('purchase', amountOf(undone), null, 'adjustment');
   }
 
   /** An event of the payment provider, which it repeats. */
-  async #tell(type: string, object: object): Promise<void> {
+  async #tell(type: string, object: object, isBooked = false): Promise<void> {
     const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type, data: { object: { currency: 'usd', ...object } } });
-    for (const duplicate of [false, true]) {
+    for (const duplicate of [isBooked, true]) {
       const headers = { 'stripe-signature': paymentSignature(payload, Math.floor(this.model.nowMs / 1_000)) };
       const answer = await this.#call('POST', '/webhooks/payments', '', payload, headers);
       expect(answer.json, answer.text).toEqual({ received: true, duplicate });

@@ -107,13 +107,12 @@ export class BillingModel {
     return true;
   }
 
-  /** An operator records that an invoice was paid, in whole cents; a repeat changes nothing. */
-  pay(month: string): boolean {
+  /** An operator records that an invoice was paid, in whole cents; a repeat changes nothing. Returns the lot of credit for the excess. */
+  pay(month: string): ModelLot | null | false {
     const invoice = this.invoices.get(month)!;
     if (invoice.status !== 'finalized') return false;
     const total = invoice.subtotal - invoice.credits;
-    if (!invoice.isPaid) this.receive(month, ((total + 9_999_999n) / 10_000_000n) * 10_000_000n);
-    return true;
+    return invoice.isPaid ? null : this.receive(month, ((total + 9_999_999n) / 10_000_000n) * 10_000_000n);
   }
 
   /**
