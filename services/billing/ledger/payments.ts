@@ -30,6 +30,7 @@ export const paymentText = (id: string): string => `Payment ${id.slice(0, 200)}`
 
 type BookedPayment = Booked & {
   tenantId: string;
+  amountNanoUsd: bigint;
   /** The month of the invoice that it paid; null: it bought only credit. */
   invoiceMonth: string | null;
 };
@@ -38,20 +39,26 @@ type BookedPayment = Booked & {
 export async function findPayment(sql: Sql, { provider, paymentId }: PaymentName): Promise<BookedPayment | null> {
   const { rows } = await sql.query<{
     tenant_id: string;
+    amount_nano_usd: bigint;
     transaction_id: string;
     lot_id: string | null;
     invoice_month: string | null;
   }>({
     text: `
-      select payments.tenant_id, transaction_id, lot_id, invoice_month
+      select payments.tenant_id, payments.amount_nano_usd, transaction_id, lot_id, invoice_month
       from payments join transactions on transactions.tenant_id = payments.tenant_id and id = transaction_id
       where provider = $1 and payment_id = $2`,
     values: [provider, paymentId],
   });
   const [row] = rows;
   if (row === undefined) return null;
-  const { tenant_id: tenantId, transaction_id: transactionId, lot_id: lotId, invoice_month: invoiceMonth } = row;
-  return { tenantId, transactionId, lotId, invoiceMonth };
+  return {
+    tenantId: row.tenant_id,
+    amountNanoUsd: row.amount_nano_usd,
+    transactionId: row.transaction_id,
+    lotId: row.lot_id,
+    invoiceMonth: row.invoice_month,
+  };
 }
 
 export const paymentBooked = ({ paymentId }: PaymentName): GatewayError =>

@@ -79,7 +79,21 @@ export const receivePaymentEvent =
       if (event.payment === null) return { duplicate: false, transactionId: '' };
       const payment = { provider: name, paymentId: event.payment.id };
       await takeTurnOfPayment(sql, payment);
-      if ((await findPayment(sql, payment)) !== null) return { duplicate: true, transactionId: '' };
+      const earlier = await findPayment(sql, payment);
+      if (earlier !== null) {
+        const { tenantId, amountNanoUsd } = event.payment;
+        // What an operator has booked may be mistaken; the provider knows.
+        if (earlier.tenantId !== tenantId || earlier.amountNanoUsd !== amountNanoUsd) {
+          const told = { tenantId, amountUsd: usdJson(amountNanoUsd) };
+          const booked = { bookedTenantId: earlier.tenantId, bookedAmountUsd: usdJson(earlier.amountNanoUsd) };
+          logger.error(
+            { provider: name, eventId: event.id, paymentId: payment.paymentId, ...told, ...booked },
+            'a payment was booked with another amount, or for another organization, than its provider tells: adjust the credit by hand',
+          );
+          metrics.paymentUnbooked();
+        }
+        return { duplicate: true, transactionId: '' };
+      }
       const account = await lockAccount(sql, event.payment.tenantId);
       const booked = await book(sql, account, event.payment, nowMs);
       await savePayment(sql, payment, { ...event.payment, ...booked }, nowMs);

@@ -386,6 +386,25 @@ test('a refund in another currency of a payment that an operator booked in USD i
   expect(await balance()).toBe(10.5);
 });
 
+test('a payment of which the provider tells another amount or organization than an operator booked is logged and counted', async () => {
+  const { deps, registry } = edge.billing;
+  const error = vi.spyOn(deps.logger, 'error');
+  const { tenantId } = edge;
+  const other = uuidv7();
+  for (const id of ['evt_right', 'evt_less', 'evt_other']) await credits({ payment_id: `pi_${id}` });
+  const events = [payment('evt_right'), payment('evt_less', 10_500), payment('evt_other').replace(tenantId, other)];
+  for (const event of [...events, ...events]) expect(isDuplicate(await receive(event))).toBe(true);
+  const told = (eventId: string, fields: object) => ({
+    ...{ provider: 'stripe', eventId, paymentId: `pi_${eventId}`, tenantId, amountUsd: 10.5 },
+    ...{ bookedTenantId: tenantId, bookedAmountUsd: 10.5 },
+    ...fields,
+  });
+  const logged = error.mock.calls.map(([fields]) => JSON.parse(JSON.stringify(fields)));
+  expect(logged).toEqual([told('evt_less', { amountUsd: 105 }), told('evt_other', { tenantId: other })]);
+  expect(await registry.metrics()).toMatch(/^gateway_unbooked_payments_total 2$/m);
+  expect(await balance()).toBe(31.5);
+});
+
 test('a payment that its provider has told of cannot be booked by an operator as well, not even at the same time', async () => {
   await receive(payment('evt_told'));
   const answer = await credits({ payment_id: 'pi_evt_told' });
