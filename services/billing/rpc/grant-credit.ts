@@ -4,7 +4,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { onceNamed } from '#shared/idempotency.ts';
+import { idempotencyKeyReused, onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
@@ -47,8 +47,12 @@ export const grantCredit =
         const account = await lockAccount(sql, tenantId);
         const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
         const earlier = await findRequest(sql, tenantId, movement);
-        if (earlier !== null) return earlier.itemId!;
-        if (payment !== null && (await findPayment(sql, payment)) !== null) throw paymentBooked(payment);
+        const booked = payment && (await findPayment(sql, payment));
+        if (earlier !== null) {
+          if (payment !== null && booked?.transactionId !== earlier.transactionId) throw idempotencyKeyReused();
+          return earlier.itemId!;
+        }
+        if (payment !== null && booked !== null) throw paymentBooked(payment);
         if (expiresAtMs !== null && expiresAtMs <= nowMs) {
           throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
         }
@@ -59,8 +63,7 @@ export const grantCredit =
           nowMs,
         );
         if (payment !== null) {
-          const booked = { tenantId, amountNanoUsd, transactionId: posted.id, lotId };
-          await savePayment(sql, payment, booked, nowMs);
+          await savePayment(sql, payment, { tenantId, amountNanoUsd, transactionId: posted.id, lotId }, nowMs);
         }
         await recordAuditEvent(sql, {
           caller,

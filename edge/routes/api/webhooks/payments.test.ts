@@ -433,6 +433,22 @@ test('an operator who repeats a purchase by a payment gets the same answer, and 
   expect(await balance()).toBe(5);
 });
 
+test('an Idempotency-Key of days ago is refused with another payment, of which nothing would be booked', async () => {
+  const grant = (id: string) => {
+    const body = { amount_usd: 5, source: 'purchase', description: 'Top-up', payment_id: id };
+    return edge.call('POST', `${edge.organization}/credits`, 'operator', body, { 'idempotency-key': 'top-up' });
+  };
+  const first = await grant('pi_1');
+  await edge.billing.travel(3 * 86_400_000);
+  const [other, again] = [await grant('pi_2'), await grant('pi_1')];
+  expect([first.status, again.json]).toEqual([201, first.json]);
+  expect([other.status, (other.json as { error: { code: string } }).error.code]).toEqual([
+    400,
+    'idempotency_key_reused',
+  ]);
+  expect(await balance()).toBe(5);
+});
+
 test('an invoice that an operator marks as paid by a payment has that payment, which is not booked again', async () => {
   await edge.charge();
   await toNextMonth(edge.billing, 2 * 3_600_000);
