@@ -4,6 +4,7 @@ import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import type { Sql } from '../db/sql.ts';
 import { type PaymentReturn, providerName } from '../payments/provider.ts';
+import { isBesidePayment } from '../payments/stripe.ts';
 import { type Account, lockAccount } from './accounts.ts';
 import { type Booked, giveCredit } from './credit.ts';
 import { takeCredit } from './take-credit.ts';
@@ -20,6 +21,10 @@ export function namedPayment(paymentId: string): PaymentName | null {
   if (paymentId === '') return null;
   if (!/^[!-~]+$/.test(paymentId)) {
     const text = "Invalid value for `payment_id`: it is the payment provider's id of the payment, without spaces.";
+    throw invalidRequest('payment_id', text, 'invalid_value');
+  }
+  if (isBesidePayment(paymentId)) {
+    const text = "Invalid value for `payment_id`: it is the id of something else. The payment's own begins with `pi_`.";
     throw invalidRequest('payment_id', text, 'invalid_value');
   }
   return { provider: providerName, paymentId };

@@ -38,6 +38,12 @@ const isFailed: ReadonlyMap<unknown, boolean> = new Map([
   ['canceled', true],
 ]);
 
+/** The ids of what stands beside a payment: its charge, refund, dispute, invoice, movement of the balance, customer and payment method. */
+const besidePayment = /^(?:ch|py|re|pyr|du|dp|in|txn|cus|pm)_/;
+
+/** Whether an id is one of something else than a payment; no event names a payment so. */
+export const isBesidePayment = (id: string): boolean => besidePayment.test(id);
+
 type StripeObject = {
   id?: unknown;
   currency?: unknown;

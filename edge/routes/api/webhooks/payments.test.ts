@@ -433,6 +433,14 @@ test('an operator who repeats a purchase by a payment gets the same answer, and 
   expect(await balance()).toBe(5);
 });
 
+test('what stands beside a payment at the provider, such as its charge, is not taken for it: its event would book it again', async () => {
+  for (const other of ['ch_3Pq', 'py_3Pq', 're_3Pq', 'du_1Pq', 'in_1Pq', 'txn_3Pq', 'cus_Qx']) {
+    const refused = await credits({ payment_id: other });
+    expect([refused.status, refused.text], other).toEqual([400, expect.stringContaining('begins with `pi_`')]);
+  }
+  expect(await balance()).toBe(0);
+});
+
 test('an Idempotency-Key of days ago is refused with another payment, of which nothing would be booked', async () => {
   const grant = (id: string) => {
     const body = { amount_usd: 5, source: 'purchase', description: 'Top-up', payment_id: id };
