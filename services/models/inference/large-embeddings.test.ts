@@ -40,3 +40,18 @@ test('lists that are read at the same time are not mixed up, nor one that is non
   const [large, short, none] = await Promise.all(reading);
   expect([large?.usage?.inputTokens, short?.hasUsage, none]).toEqual([7, false, null]);
 });
+
+test('a list that the thread ends of fails alone: others in line are read, and those that come later', async () => {
+  const embeddings = createLargeEmbeddings({ maxOldGenerationSizeMb: 24 });
+  const packed = Buffer.alloc(4_096, 'x').toString('base64');
+  const data = Array.from({ length: 4_000 }, () => ({ embedding: packed }));
+  const tooLarge = Buffer.from(JSON.stringify({ data }));
+  const short = () => Buffer.from(new Uint8Array(Buffer.from('{"data":[{"embedding":"AAAA"}]}')).buffer);
+  const [failed, next] = await Promise.allSettled([
+    embeddings.read(tooLarge, 'float'),
+    embeddings.read(short(), 'base64'),
+  ]);
+  expect(failed).toMatchObject({ reason: { details: { internal: expect.stringMatching(/not be read: .* memory/) } } });
+  expect(next).toMatchObject({ value: { hasUsage: false } });
+  expect(await embeddings.read(short(), 'base64')).toMatchObject({ hasUsage: false });
+});
