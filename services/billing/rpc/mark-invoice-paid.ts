@@ -44,7 +44,8 @@ export const markInvoicePaid =
       const payment = { amountNanoUsd, paidAtMs, description };
       const booked = await payInvoice(sql, account, invoice, payment, nowMs);
       if (booked === null && name !== null) {
-        throw gatewayError(ErrorReason.CONFLICT, 'The invoice was paid before. Grant credit for this payment instead.');
+        const text = 'The invoice was paid before. If this is not the payment that paid it, grant credit for it.';
+        throw gatewayError(ErrorReason.CONFLICT, text);
       }
       if (booked !== null) {
         if (name !== null) await savePayment(sql, name, { tenantId, amountNanoUsd, ...booked }, nowMs);
