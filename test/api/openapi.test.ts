@@ -124,8 +124,9 @@ const fieldsOf = ({ parameters = [], requestBody }: Operation): [name: string, s
 ];
 
 test.each([
-  // Jobs and requests have ids in OpenAI's form, audit events name actors and targets of every kind, and analytics accept any key's id.
-  [/_id$/, 'uuid', ['actor_id', 'job_id', 'reportOnKey', 'request_id', 'target_id']],
+  // Jobs and requests have ids in OpenAI's form, payments their provider's, audit events name actors and targets of every kind, and analytics
+  // accept any key's id.
+  [/_id$/, 'uuid', ['actor_id', 'job_id', 'payment_id', 'reportOnKey', 'request_id', 'target_id']],
   [/^(start|end)_date$/, 'date', []],
   // Asking for a new password gets the same answer, whatever was sent.
   [/^(owner_)?email$/, 'email', ['askForNewPassword']],

@@ -26,10 +26,8 @@ test.each(['float', 'base64'] as const)(
     const read = await embeddings.read(body, format);
     clearImmediate(next);
     expect(turns).toBeGreaterThan(10);
-    expect({ ...read, pieces: Buffer.concat(read!.pieces) }).toEqual({
-      ...inline,
-      pieces: Buffer.concat(inline.pieces),
-    });
+    expect({ ...read, pieces: [] }).toEqual({ ...inline, pieces: [] });
+    expect(Buffer.concat(read!.pieces).equals(Buffer.concat(inline.pieces))).toBe(true);
   },
 );
 
