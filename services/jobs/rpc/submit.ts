@@ -1,3 +1,4 @@
+import type { HandlerContext } from '@connectrpc/connect';
 import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { FindSubmittedRequest, SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
@@ -20,12 +21,11 @@ import { readJob } from './get-job.ts';
 export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
   const turns = turnsByName(1);
   return async (request, context) => {
-    const caller = ownerOf(context);
-    const subjectId = caller.apiKeyId || caller.userId;
-    const submission = { request, caller, subjectId, signal: context.signal };
+    const submission = { request, ...senderOf(context) };
     if (request.idempotencyKey === '') return submitJob(deps, submission);
     // A repeat that asked for room in parallel with the first could be refused, although its job is queued.
-    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, context.signal, () =>
+    const { caller, subjectId, signal } = submission;
+    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, signal, () =>
       submitJob(deps, submission),
     );
   };
@@ -35,14 +35,20 @@ export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
 export const findSubmitted =
   (deps: JobsDeps): JobsRpc<'findSubmitted'> =>
   async (request, context) => {
-    const caller = ownerOf(context);
-    const repeat = { request, caller, subjectId: caller.apiKeyId || caller.userId, signal: context.signal };
-    const found = await replayed(deps, repeat, requestHash(request));
+    const found = await replayed(deps, { request, ...senderOf(context) }, requestHash(request));
     return { job: found?.job };
   };
 
+/** Who sends a submission. An Idempotency-Key is the subject's: the API key's, or the user's in a session. */
+type Sender = { caller: Caller; subjectId: string; signal: AbortSignal };
+
+function senderOf(context: Pick<HandlerContext, 'values' | 'signal'>): Sender {
+  const caller = ownerOf(context);
+  return { caller, subjectId: caller.apiKeyId || caller.userId, signal: context.signal };
+}
+
 /** What tells an earlier submission: a repeat does not need the rest. */
-type Repeat = { request: FindSubmittedRequest | SubmitRequest; caller: Caller; subjectId: string; signal: AbortSignal };
+type Repeat = Sender & { request: FindSubmittedRequest | SubmitRequest };
 type Submission = Repeat & { request: SubmitRequest };
 
 type Submitted = { job: Job; replayed: boolean };
