@@ -187,6 +187,7 @@ async function chooseFrom(
   running: readonly Running[],
   worker: Allowance & { requestBytes: number },
 ): Promise<Choice> {
+  if (waiting.length === 0) return chooseLanes([], running, worker);
   // Without memory for large jobs, lanes that begin with one would take the slots of those that can begin something.
   const isLargeLast = worker.requestBytes <= 0;
   const small: Lane[] = [];
