@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
@@ -343,6 +344,50 @@ test.each([
     // A file that is no longer a valid WAV has no readable length.
     const file = await toFile(response_format === 'srt' ? Buffer.alloc(wav.length, 7) : wav, 'speech.wav');
     await bench.client.audio.transcriptions.create({ file, model: 'sim-transcribe', response_format } as never);
+    await bench.event({ success: true, audio_seconds: charged });
+  },
+);
+
+/** Eighty seconds of sound which state four: decoders hear all recordings in a row. */
+const recording = readFileSync(new URL('../../services/models/audio/fixtures/sounds/opus.ogg', import.meta.url));
+const chained = Buffer.concat(Array.from({ length: 20 }, () => recording));
+const longText = 'So many words. '.repeat(150);
+const reportedSeconds = { type: 'duration', seconds: 80 };
+
+test.each([
+  ['reports', {}, whole({ text: longText })({ usage: reportedSeconds }), 80],
+  ['reports in a verbose answer', { response_format: 'verbose_json' }, whole({ text: longText })({ duration: 80 }), 80],
+  [
+    'reports at the end of a stream',
+    { stream: true },
+    events({ type: 'transcript.text.done', text: longText })({ usage: reportedSeconds }),
+    80,
+  ],
+  // 63,340 bytes at 64 kbit/s.
+  ['does not report', {}, whole({ text: longText })({}), 7.918],
+  [
+    'tells in subtitles',
+    { response_format: 'srt' },
+    {
+      status: 200,
+      body: `1\n00:00:00,000 --> 00:01:19,500\n${longText}`,
+      contentType: 'text/plain',
+    },
+    79.5,
+  ],
+  // It may as well be the upstream that is wrong.
+  ['alone claims', {}, whole({ text: 'Good day' })({ usage: reportedSeconds }), 4],
+])(
+  'a file whose transcript is longer than the sound that it states is charged what its upstream %s, or by its size',
+  async (_what, fields, instead, charged) => {
+    bench.simulator.next({ instead });
+    const file = await toFile(chained, 'speech.ogg');
+    const answer: unknown = await bench.client.audio.transcriptions.create({
+      file,
+      model: 'sim-transcribe',
+      ...fields,
+    } as never);
+    if ('stream' in fields) await Array.fromAsync(answer as AsyncIterable<unknown>);
     await bench.event({ success: true, audio_seconds: charged });
   },
 );

@@ -23,6 +23,13 @@ export function estimatedDurationMs(head: Buffer, totalBytes: number): number {
   return statedDurationMs(head, totalBytes) ?? plausibleDurationMs(durationMs, totalBytes);
 }
 
+/** Models hear audio in windows of this length, however short the last one is. */
+export const windowMs = 30_000;
+const windowOutputTokens = 450;
+
+/** Output tokens of a transcript at most. */
+export const transcriptTokensMax = (audioMs: number): number => Math.ceil(audioMs / windowMs) * windowOutputTokens;
+
 /** The longest that speech of this many bytes can be, in milliseconds. */
 export const longestDurationMs = (totalBytes: number): number => (totalBytes / bytesPerSecondMin) * 1000;
 

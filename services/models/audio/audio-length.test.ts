@@ -6,7 +6,7 @@ const lengthOf = (bytes: number, readMs: number | null, head: Buffer = Buffer.fr
   new AudioLength({ head, bytes, content: Buffer.alloc(0) }, { read: async () => readMs });
 
 test('the charge is for what was read, but for no less than its bytes can hold and no more than a day', async () => {
-  expect(await lengthOf(80_000, 60_000).measuredMs(90_000)).toBe(60_000);
+  expect(await lengthOf(80_000, 60_000).measuredMs({ heardMs: 90_000 })).toBe(60_000);
   expect(await lengthOf(15_360_000, 1).measuredMs()).toBe(10_000);
   expect(await lengthOf(80_000, 1e12).measuredMs()).toBe(86_400_000);
 });
@@ -14,8 +14,8 @@ test('the charge is for what was read, but for no less than its bytes can hold a
 test('an unreadable file is charged by its estimate, or more if more was heard', async () => {
   const length = lengthOf(80_000, null);
   expect(await length.measuredMs()).toBe(10_000);
-  expect(await length.measuredMs(9_000)).toBe(10_000);
-  expect(await length.measuredMs(12_000)).toBe(12_000);
+  expect(await length.measuredMs({ heardMs: 9_000 })).toBe(10_000);
+  expect(await length.measuredMs({ heardMs: 12_000 })).toBe(12_000);
 });
 
 test('a file whose head tells its length is not read', async () => {

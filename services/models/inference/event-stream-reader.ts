@@ -15,6 +15,8 @@ type EventStreamSeen = {
   lastEvents: number;
   /** Events with a piece of the answer. */
   deltas: number;
+  /** How long the text of the event that completes the answer is, in characters; 0 without a text. */
+  lastText: number;
 };
 
 type EventStreamRules = {
@@ -47,7 +49,7 @@ export const isEventStream = (head: UpstreamHead): boolean =>
 /** The Content-Type of event streams, as clients get them. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
+const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices', 'text');
 
 /**
  * Passes on the events of images, transcripts and speech unchanged (openai-contract.md section 4), except for those that break clients, and
@@ -59,7 +61,7 @@ export class EventStreamReader implements AnswerReader {
   readonly #rules: EventStreamRules;
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
-  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0 };
+  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, lastText: 0 };
   #forward: Uint8Array[] = [];
   #isDone = false;
   #failure: string | null = null;
@@ -141,7 +143,10 @@ export class EventStreamReader implements AnswerReader {
       return false;
     }
     const type = scan.string('type');
-    if (type === this.#rules.lastEvent) this.#seen.lastEvents += 1;
+    if (type === this.#rules.lastEvent) {
+      this.#seen.lastEvents += 1;
+      this.#seen.lastText = scan.string('text')?.length ?? 0;
+    }
     if (type === this.#rules.deltaEvent) this.#seen.deltas += 1;
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
     const { chunks } = this.#rules;

@@ -18,19 +18,26 @@ export type Heard = {
   bound: UsageBound;
 };
 
-/** The usage that an upstream reported; null if it reported none, or more than such short audio can have used. */
+/**
+ * The usage that an upstream reported; null if it reported none, or more than such short audio can have used. `writtenTokens` are those of
+ * the transcript.
+ */
 export async function believedOfAudio(
   usage: ReportedUsage | Pick<Measures, 'audioMs'> | null,
   { length, besideBytes, bound }: Heard,
+  writtenTokens: number,
 ): Promise<Partial<Measures> | null> {
   if (usage === null) return null;
   const used = 'totalTokens' in usage ? measuresOf(usage) : usage;
   // The file need not be read if even the estimate allows this use.
   if (canTranscriptUse(used, length.estimateMs, besideBytes)) return used;
-  if (canTranscriptUse(used, await length.longestMs(), besideBytes)) return used;
+  if (canTranscriptUse(used, await length.longestMs(writtenTokens), besideBytes)) return used;
   bound.disbelieve(used);
   return null;
 }
+
+/** How many tokens a transcript of this many characters has at least, roughly: few are longer than four. */
+export const fewestTokens = (characters: number): number => Math.floor(characters / 4);
 
 type TranscriptRules = {
   /** Whether the upstream answers in JSON. */
@@ -66,7 +73,10 @@ export function readTranscript(
     const text = body.toString('utf8');
     const counted = async () => ({
       ...(await countTokens(text)),
-      audioMs: await heard.length.measuredMs(lastCueMs(text)),
+      audioMs: await heard.length.measuredMs({
+        heardMs: lastCueMs(text),
+        writtenTokens: fewestTokens(text.replace(cueTimes, '').length),
+      }),
     });
     return { forward, reported: null, counted };
   }
@@ -74,11 +84,13 @@ export function readTranscript(
   const duration = scan.number('duration');
   const told = duration !== undefined && duration >= 0 ? { audioMs: Math.round(duration * 1000) } : null;
   const counted = async () => {
-    const used = await believedOfAudio(readUsage(scan.json('usage')), heard);
-    const audioMs = used?.audioMs ?? (await believedOfAudio(told, heard))?.audioMs;
+    const text = scan.string('text')!;
+    const writtenTokens = fewestTokens(text.length);
+    const used = await believedOfAudio(readUsage(scan.json('usage')), heard, writtenTokens);
+    const audioMs = used?.audioMs ?? (await believedOfAudio(told, heard, writtenTokens))?.audioMs;
     return {
-      ...(used ?? (await countTokens(scan.string('text')!))),
-      audioMs: audioMs ?? (await heard.length.measuredMs()),
+      ...(used ?? (await countTokens(text))),
+      audioMs: audioMs ?? (await heard.length.measuredMs({ writtenTokens })),
     };
   };
   return { forward, reported: null, counted };
@@ -93,6 +105,8 @@ function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readon
   return [Buffer.from(deltaFrame), framePrefix, ...done, frameSuffix];
 }
 
+/** The lines of SRT and WebVTT that nobody said. */
+const cueTimes = /^.*-->.*$/gm;
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
 
 /** Where the last subtitle of SRT or WebVTT ends, in milliseconds; 0 without any. WebVTT omits hours when they are zero. */

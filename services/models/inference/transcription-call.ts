@@ -5,7 +5,7 @@ import { readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
-import { believedOfAudio, type Heard, readTranscript } from './transcript-answer.ts';
+import { believedOfAudio, fewestTokens, type Heard, readTranscript } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
@@ -53,9 +53,10 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
     deltaEvent: 'transcript.text.delta',
     chunks: new TranscriptChunks(),
     measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
-    async counted({ usage, deltas }) {
-      const used = (await believedOfAudio(usage, heard)) ?? { outputTokens: deltas };
-      return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs()) };
+    async counted({ usage, deltas, lastText }) {
+      const writtenTokens = Math.max(deltas, fewestTokens(lastText));
+      const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? { outputTokens: deltas };
+      return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs({ writtenTokens })) };
     },
   });
 

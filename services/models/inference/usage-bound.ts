@@ -1,3 +1,4 @@
+import { transcriptTokensMax, windowMs } from '../audio/audio-duration.ts';
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
 import type { DisbelievedReport } from '../metering/metered-call.ts';
@@ -13,13 +14,8 @@ export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
   ...(usage.audioMs === null ? undefined : { audioMs: usage.audioMs }),
 });
 
-/** The most that a transcript can use for each half minute of audio: models hear it in such windows, however short the last one is. */
-const windowMs = 30_000;
+/** The most that a transcript takes in for each window of audio. */
 const windowInputTokens = 1_200;
-const windowOutputTokens = 450;
-
-/** Output tokens of a transcript at most. */
-export const transcriptTokensMax = (audioMs: number): number => Math.ceil(audioMs / windowMs) * windowOutputTokens;
 
 /**
  * Whether a transcript of this much audio can have used what is reported. `promptBytes` is how much was sent beside the audio; no token is

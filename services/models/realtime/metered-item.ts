@@ -3,9 +3,10 @@ import type { Clock } from '#shared/clock.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
+import { transcriptTokensMax } from '../audio/audio-duration.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceNow } from '../domain/price.ts';
-import { canTranscriptUse, transcriptTokensMax } from '../inference/usage-bound.ts';
+import { canTranscriptUse } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import {
