@@ -172,6 +172,8 @@ test.each<[what: string, path: string, body: object, callsHeld: number]>([
   ['one prompt in tokens', 'completions', { prompt: [1, 2, 3], max_tokens: 1_000 }, 2],
   ['the limit that a completion has', 'completions', { prompt: 'a', max_tokens: 2_000, max_completion_tokens: 1 }, 1],
   ['the larger limit of a chat', 'chat/completions', { messages: [], max_tokens: 2_000, max_completion_tokens: 1 }, 1],
+  ['what llama.cpp heeds instead', 'chat/completions', { messages: [], max_tokens: 1, n_predict: 2_000 }, 1],
+  ['what llama.cpp heeds in a completion', 'completions', { prompt: 'a', max_tokens: 1, n_predict: 2_000 }, 1],
   [
     'each of several inputs',
     'embeddings',

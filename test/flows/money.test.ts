@@ -142,19 +142,42 @@ test('what the upstream did, usage, the ledger and the invoice agree to the nano
   expect(faults).toEqual([]);
 });
 
-test('calls with max_tokens of 0 overshoot a cap by no more than one of them, although some servers take that for no limit', async () => {
+test.each<[what: string, limits: Record<string, number>[]]>([
+  ['max_tokens of 0', [{ max_tokens: 0 }, { max_completion_tokens: 0 }]],
+  ['n_predict of -1', [{ max_tokens: 1, n_predict: -1 }, { n_predict: -1 }]],
+])(
+  'calls with %s overshoot a cap by no more than one of them, although some servers take that for no limit',
+  async (_what, limits) => {
+    await bench.admin('PATCH', '/models/sim-chat', { max_output_tokens: 1_000 });
+    await setPrice('sim-chat', { output_per_million_tokens_usd: 1_000 });
+    const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.9 });
+    const message = { role: 'assistant', content: 'word '.repeat(1_000) };
+    const usage = { prompt_tokens: 1, completion_tokens: 1_000, total_tokens: 1_001 };
+    const body = { id: 'a', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
+    bench.simulator.otherwise(() => ({ headDelayMs: 100, instead: { status: 200, body } }));
+    const ask = (limit: object) =>
+      bench.gateway.call('POST', '/v1/chat/completions', key, { model: 'sim-chat', messages: hello, ...limit });
+    const statuses = await Promise.all([...limits, ...limits].map(async (limit) => (await ask(limit)).status));
+    expect(statuses.toSorted()).toEqual([200, 429, 429, 429]);
+  },
+);
+
+test('near a cap an answer is cut in the field that llama.cpp heeds too, unless it asks for less', async () => {
   await bench.admin('PATCH', '/models/sim-chat', { max_output_tokens: 1_000 });
   await setPrice('sim-chat', { output_per_million_tokens_usd: 1_000 });
-  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.9 });
-  const message = { role: 'assistant', content: 'word '.repeat(1_000) };
-  const usage = { prompt_tokens: 1, completion_tokens: 1_000, total_tokens: 1_001 };
-  const body = { id: 'a', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
-  bench.simulator.otherwise(() => ({ headDelayMs: 100, instead: { status: 200, body } }));
-  const ask = (field: string) =>
-    bench.gateway.call('POST', '/v1/chat/completions', key, { model: 'sim-chat', messages: hello, [field]: 0 });
-  const fields = ['max_tokens', 'max_completion_tokens', 'max_tokens', 'max_completion_tokens'];
-  const statuses = await Promise.all(fields.map(async (field) => (await ask(field)).status));
-  expect(statuses.toSorted()).toEqual([200, 429, 429, 429]);
+  const sent: [asked: number, sent: (allowed: number) => number][] = [
+    [-1, (allowed) => allowed],
+    [20_000, (allowed) => allowed],
+    [5, () => 5],
+  ];
+  for (const [asked, expected] of sent) {
+    const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.9 });
+    const body = { model: 'sim-chat', messages: hello, n_predict: asked };
+    expect((await bench.gateway.call('POST', '/v1/chat/completions', key, body)).status).toBe(200);
+    const { n_predict, max_completion_tokens } = bench.simulator.requests.at(-1)!.json!;
+    expect(max_completion_tokens).toBeLessThan(1_000);
+    expect(n_predict).toBe(expected(Number(max_completion_tokens)));
+  }
 });
 
 type ChatPrice = Record<string, number>;

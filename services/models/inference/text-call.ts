@@ -32,6 +32,7 @@ const fields = requestFields(
   'best_of',
   'max_tokens',
   'max_completion_tokens',
+  'n_predict',
 );
 
 /** The most answers and tokens that a request may ask for; more are a mistake or an attack. */
@@ -65,18 +66,26 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     optionalInteger(scan, 'max_tokens', 0, tokensMax),
     isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
   ].filter((limit) => limit !== undefined);
+  // llama.cpp heeds this one above them, and takes a negative one for no limit; most others do not know it.
+  const predicted = optionalInteger(scan, 'n_predict', -2, tokensMax);
+  const heeded = predicted === undefined ? limits : [...limits, predicted];
   // Ollama, for one, takes 0 for no limit.
-  const outputTokensMax = limits.length === 0 || limits.includes(0) ? null : Math.max(...limits);
+  const outputTokensMax = limits.length === 0 || heeded.some((limit) => limit <= 0) ? null : Math.max(...heeded);
   /** Set when the caller's budget allows only a shorter answer. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
   const worksWithoutStreamOptions = streamed && asksForUsageAlone(scan);
   const usageEdit = ({ refusesStreamOptions }: BodyTarget) =>
     worksWithoutStreamOptions && refusesStreamOptions ? (['stream_options', null] as const) : includeUsageEdit(scan);
+  const predictedEdit = () => {
+    if (outputTokensLimit === null || predicted === undefined) return null;
+    const tokens = predicted > 0 ? Math.min(predicted, outputTokensLimit) : outputTokensLimit;
+    return ['n_predict', String(tokens)] as const;
+  };
   const edits = (deployment: BodyTarget) => {
     const usage = streamed ? usageEdit(deployment) : null;
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
-    return [usage, limit].filter((edit) => edit !== null);
+    return [usage, limit, predictedEdit()].filter((edit) => edit !== null);
   };
   const { inputTokens, mediaBytes } = promptSize(request.body);
   const estimate = textEstimate(inputTokens, outputTokensMax === null ? null : outputTokensMax * answers, {
