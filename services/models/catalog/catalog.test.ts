@@ -1,8 +1,9 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
-import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type DeploymentSettingsSchema, DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { chooseDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Catalog } from './catalog.ts';
 
@@ -17,8 +18,12 @@ function startCatalog() {
     clock,
     logger: { warn: (...line: unknown[]) => void warnings.push(line), error() {} },
   });
-  const replace = (version: bigint, deploymentIds: string[]): void => {
-    const deployments = deploymentIds.map((id) => ({ id, status: DeploymentStatus.RUNNING, settings: {} }));
+  const replace = (
+    version: bigint,
+    deploymentIds: string[],
+    settings: MessageInitShape<typeof DeploymentSettingsSchema> = {},
+  ): void => {
+    const deployments = deploymentIds.map((id) => ({ id, status: DeploymentStatus.RUNNING, settings }));
     catalog.replace(create(CatalogSnapshotSchema, { version, models: [{ model: { name: 'm' }, deployments }] }));
   };
   const model = () => catalog.find('m')!;
@@ -42,6 +47,42 @@ test('a removed deployment takes no more calls, and its connections are closed o
   run.end({ kind: 'good' });
   expect(closed).toEqual(['idle', 'busy']);
 });
+
+test('a lowered concurrency limit counts the calls that the server still runs from before the change', () => {
+  const { replace, model } = startCatalog();
+  const chosen = () => chooseDeployment(model().deployments, new Set());
+  replace(1n, ['d'], { baseUrl: 'http://one.test/v1', concurrencyLimit: 2 });
+  const runs = [chosen()!.start(), chosen()!.start()];
+  replace(2n, ['d'], { baseUrl: 'http://one.test/v1', concurrencyLimit: 1 });
+  expect(chosen()).toBeNull();
+  runs[0]!.end({ kind: 'good' });
+  expect(chosen()).toBeNull();
+  runs[1]!.end({ kind: 'good' });
+  const last = chosen()!.start();
+  replace(3n, ['d'], { baseUrl: 'http://two.test/v1', concurrencyLimit: 1 });
+  expect(chosen()?.inFlight).toBe(0);
+  last.end({ kind: 'good' });
+  expect(chosen()?.inFlight).toBe(0);
+});
+
+test.each(['was added', 'failed'])(
+  'a deployment that %s while others served is then sent its share of the calls, and not all that it missed',
+  (event) => {
+    const { replace, model } = startCatalog();
+    const idsOf = (calls: number): string[] =>
+      Array.from({ length: calls }, () => {
+        const deployment = chooseDeployment(model().deployments, new Set())!;
+        deployment.start().end({ kind: 'good' });
+        return deployment.id;
+      });
+    replace(1n, event === 'failed' ? ['steady', 'late'] : ['steady']);
+    const [, late] = model().deployments;
+    if (late !== undefined) late.status = DeploymentStatus.FAILED;
+    expect(new Set(idsOf(100))).toEqual(new Set(['steady']));
+    replace(2n, ['steady', 'late']);
+    expect(idsOf(10).filter((id) => id === 'late')).toHaveLength(5);
+  },
+);
 
 test('a probe that broke off because its deployment was removed or changed is no failure of the deployment', () => {
   const { warnings, replace, model } = startCatalog();

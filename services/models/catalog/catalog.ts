@@ -10,6 +10,7 @@ import { isServing } from '../domain/deployment-health.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
+import { Turns } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
 
@@ -29,6 +30,8 @@ export type ServedModel = {
   prices: readonly PriceVersion[];
   deployments: readonly DeploymentRuntime[];
   retryBudget: RetryBudget;
+  /** Whose turn it is among its deployments. */
+  turns: Turns;
 };
 
 /** How long clients are told to wait when the process has no catalog yet, in milliseconds. */
@@ -44,7 +47,8 @@ type CatalogDeps = {
 
 /**
  * The models of one process, replaced as a whole by each snapshot of the feed. A deployment outlives snapshots by its id, so its load and
- * breaker are kept; one whose settings changed is opened anew, and the old one is closed when its requests have ended.
+ * breaker are kept; one whose settings changed is opened anew, with the load of its server, and the old one is closed when its requests
+ * have ended.
  */
 export class Catalog {
   readonly #deps: CatalogDeps;
@@ -110,6 +114,7 @@ export class Catalog {
 
   #served(entry: CatalogModel, runtimes: Map<string, DeploymentRuntime>): ServedModel {
     const model = entry.model!;
+    const { retryBudget = new RetryBudget(), turns = new Turns() } = this.#models.get(model.name) ?? {};
     return {
       name: model.name,
       operations: new Set(model.operations),
@@ -121,18 +126,20 @@ export class Catalog {
       prices: entry.prices.map(priceVersion).sort((a, b) => a.effectiveFromMs - b.effectiveFromMs),
       deployments: entry.deployments
         .filter((deployment) => deployment.settings!.enabled !== false)
-        .map((deployment) => this.#runtime(deployment, runtimes)),
-      retryBudget: this.#models.get(model.name)?.retryBudget ?? new RetryBudget(),
+        .map((deployment) => this.#runtime(deployment, turns, runtimes)),
+      retryBudget,
+      turns,
     };
   }
 
-  #runtime(deployment: Deployment, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
-    let runtime = this.#runtimes.get(deployment.id);
+  #runtime(deployment: Deployment, turns: Turns, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
+    const before = this.#runtimes.get(deployment.id);
+    let runtime = before;
     if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
       const { openUpstream, metricsOf, clock, logger } = this.#deps;
       const metrics = metricsOf(deployment.model, deployment.id);
       const upstream = openUpstream(deployment);
-      runtime = new DeploymentRuntime(deployment, upstream, { clock, metrics, logger });
+      runtime = new DeploymentRuntime(deployment, { upstream, turns, before }, { clock, metrics, logger });
       const { fault } = upstream;
       if (fault !== undefined)
         logger.error(

@@ -11,7 +11,7 @@ import { oneLine } from '#shared/safe-text.ts';
 import { Breaker } from '../domain/breaker.ts';
 import { type HealthReport, isServing } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
-import type { RoutableDeployment } from '../domain/routing.ts';
+import type { RoutableDeployment, Turns } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
 /** The longest that a deployment is spared because it asked for it, in milliseconds. */
@@ -56,14 +56,16 @@ export class DeploymentRuntime implements RoutableDeployment {
   status: DeploymentStatus;
   /** Whether its upstream was seen to refuse a request with `stream_options` and to answer it without. */
   refusesStreamOptions = false;
-  /** Requests that it runs now. */
-  inFlight = 0;
-  /** Requests that it was ever given; breaks ties between equally loaded deployments. */
-  assigned = 0;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #metrics: RunMetrics;
   readonly #logger: Pick<Logger, 'warn'>;
   readonly #breaker = new Breaker();
+  /** What its server runs for it, with calls that began before its settings were changed. */
+  readonly #load: { inFlight: number };
+  readonly #turns: Turns;
+  #turn = 0;
+  /** Calls that began under these settings and have not ended. */
+  #running = 0;
   #coolingUntilMs = Number.NEGATIVE_INFINITY;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
   #successes = 0;
@@ -71,9 +73,10 @@ export class DeploymentRuntime implements RoutableDeployment {
   #lastError = '';
   #retired = false;
 
+  /** `before`: the same deployment with other settings; `turns` are those of its model. */
   constructor(
     deployment: Deployment,
-    upstream: Upstream,
+    { upstream, turns, before }: { upstream: Upstream; turns: Turns; before: DeploymentRuntime | undefined },
     deps: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics; logger: Pick<Logger, 'warn'> },
   ) {
     const settings = effectiveSettings(deployment.settings!);
@@ -89,6 +92,9 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.totalTimeoutMs = settings.totalTimeoutMs;
     this.upstream = upstream;
     this.status = deployment.status;
+    const isSameServer = before !== undefined && before.settings.baseUrl === settings.baseUrl;
+    this.#load = isSameServer ? before.#load : { inFlight: 0 };
+    this.#turns = turns;
     this.#clock = deps.clock;
     this.#metrics = deps.metrics;
     this.#logger = deps.logger;
@@ -96,6 +102,15 @@ export class DeploymentRuntime implements RoutableDeployment {
 
   get available(): boolean {
     return this.upstream.fault === undefined && isServing(this.status) && this.#breaker.admits(this.#clock.monotonic());
+  }
+
+  /** Requests that its server runs now. */
+  get inFlight(): number {
+    return this.#load.inFlight;
+  }
+
+  get turn(): number {
+    return this.#turns.next(this.#turn);
   }
 
   get cooling(): boolean {
@@ -118,8 +133,9 @@ export class DeploymentRuntime implements RoutableDeployment {
 
   /** A call begins. */
   start(): Run {
-    this.inFlight++;
-    this.assigned++;
+    this.#load.inFlight++;
+    this.#running++;
+    this.#turn = this.#turns.taken(this.#turn, this.weight);
     const startedMs = this.#clock.monotonic();
     const isTrial = this.#breaker.begin(startedMs);
     return {
@@ -132,8 +148,9 @@ export class DeploymentRuntime implements RoutableDeployment {
         if (isTrial) this.#breaker.endTrial();
         this.#judge(verdict, startedMs);
         this.#metrics.ended(verdict.kind);
-        this.inFlight--;
-        if (this.#retired && this.inFlight === 0) void this.close();
+        this.#load.inFlight--;
+        this.#running--;
+        if (this.#retired && this.#running === 0) void this.close();
       },
     };
   }
@@ -206,7 +223,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   retire(): void {
     this.#retired = true;
     this.status = DeploymentStatus.STOPPED;
-    if (this.inFlight === 0) void this.close();
+    if (this.#running === 0) void this.close();
   }
 
   close(): Promise<void> {

@@ -6,7 +6,7 @@ const deployment = (weight: number) => ({
   priority: 0,
   concurrencyMax: 100,
   inFlight: 0,
-  assigned: 0,
+  turn: 0,
   available: true,
   cooling: false,
 });

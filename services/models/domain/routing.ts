@@ -8,13 +8,33 @@ export type RoutableDeployment = {
   concurrencyMax: number;
   /** Requests which it runs now. */
   readonly inFlight: number;
-  /** Requests which it was ever given. */
-  readonly assigned: number;
+  /** Of equally loaded deployments the one with the lowest is next. */
+  readonly turn: number;
   /** False while it is stopped or failed, or its breaker is open. */
   readonly available: boolean;
   /** True while it has asked to be spared; it is then used only when nothing else is available. */
   readonly cooling: boolean;
 };
+
+/**
+ * Whose turn it is among the deployments of a model, so that each gets calls by its weight even if they come one by one (start-time fair
+ * queuing). One that is new, or was away, is next, but makes up for nothing that it missed.
+ */
+export class Turns {
+  /** The turn of the last call. */
+  #now = 0;
+
+  /** When a deployment is next, given when it would be by the calls that it had. */
+  next(due: number): number {
+    return Math.max(due, this.#now);
+  }
+
+  /** A deployment begins a call; returns when it is due again. */
+  taken(due: number, weight: number): number {
+    this.#now = this.next(due);
+    return this.#now + 1 / weight;
+  }
+}
 
 /**
  * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when none has. Those in
@@ -35,7 +55,7 @@ export function chooseDeployment<T extends RoutableDeployment>(
 function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
   if (candidate.cooling !== best.cooling) return best.cooling;
   if (candidate.priority !== best.priority) return candidate.priority < best.priority;
-  // By current load; on a tie, as between two idle ones, by who got less than its share so far.
+  // By current load; on a tie, as between two idle ones, in turn.
   const load = candidate.inFlight * best.weight - best.inFlight * candidate.weight;
-  return load < 0 || (load === 0 && candidate.assigned * best.weight < best.assigned * candidate.weight);
+  return load < 0 || (load === 0 && candidate.turn < best.turn);
 }
