@@ -68,6 +68,33 @@ describe('usage', () => {
     expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 9, output_tokens: 2 });
   });
 
+  test('usage that more words followed than it has tokens is not the last of them: what was said is counted, and told', async () => {
+    const early = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+    const chunks = [
+      { choices: [{ index: 0, delta: { role: 'assistant', content: '' } }], usage: early },
+      ...['two', ' words'].map((content) => ({ choices: [{ index: 0, delta: { content } }] })),
+      { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    ];
+    const body = [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]']
+      .map((data) => `data: ${data}\n\n`)
+      .join('');
+    for (const include_usage of [false, true]) {
+      await bench.renew();
+      simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+      const stream = await bench.client.chat.completions.create({
+        model: 'sim-chat',
+        messages,
+        stream: true,
+        stream_options: { include_usage },
+      });
+      const last = (await Array.fromAsync(stream)).at(-1);
+      expect(await lastEvent(null)).toMatchObject({ input_tokens: 9, output_tokens: 2, success: true });
+      const told = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 };
+      if (include_usage) expect(last).toMatchObject({ choices: [], usage: told });
+      else expect(last?.choices[0]?.finish_reason).toBe('stop');
+    }
+  });
+
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
     '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',
@@ -134,6 +161,14 @@ describe('usage', () => {
         total_tokens: Number(input_tokens) + Number(output_tokens),
       },
     });
+  });
+
+  test('a stream that broke off after comments, before its first words, is free', async () => {
+    const body = ': processing\n\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n';
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(answer)).rejects.toThrow();
+    expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
   test.each([

@@ -42,6 +42,8 @@ export type ChatStreamEnd = {
   usage: ReportedUsage | null;
   /** Whether it came in a chunk of its own after the last words; usage beside words, or before them, may be an interim figure. */
   isUsageFinal: boolean;
+  /** Whether so many words came after it that it cannot contain them; then the client was not told it. */
+  isUsageStale: boolean;
   /** The error that the upstream reported, as it wrote it; null: none. */
   said: string | null;
   /** What is wrong with its bytes; null: nothing. */
@@ -88,6 +90,8 @@ export class ChatStream {
   #usage: ReportedUsage | null = null;
   #usageJson: Buffer | null = null;
   #isUsageFinal = false;
+  /** Whether words came after the usage. */
+  #hasOutrunUsage = false;
   /** The chunk with the usage, as the client gets it at the end; null: the upstream reported it beside words of the answer. */
   #usageFrame: Buffer | null = null;
   #said: string | null = null;
@@ -136,8 +140,9 @@ export class ChatStream {
     if (this.state === 'open' && !cut) this.#splitter.end();
     const outcome = this.#outcome(cut);
     const usage = this.#usage;
+    const isUsageStale = usage !== null && this.#hasOutrunUsage && (usage.outputTokens ?? 0) < this.deltas;
     if (outcome === 'complete') {
-      if (this.#options.includeUsage && usage !== null) {
+      if (this.#options.includeUsage && usage !== null && !isUsageStale) {
         this.#send(this.#usageFrame ?? this.usageChunk(this.#usageJson!.toString()));
       }
       this.#send(doneFrame);
@@ -148,6 +153,7 @@ export class ChatStream {
       outcome,
       usage,
       isUsageFinal: this.#isUsageFinal,
+      isUsageStale,
       said: this.#said,
       problem: this.#problem,
     };
@@ -286,6 +292,7 @@ export class ChatStream {
     this.#usage = usage;
     this.#usageJson = valueCopy(scan, 'usage');
     this.#isUsageFinal = choices === 0;
+    this.#hasOutrunUsage = false;
     this.#usageFrame = null;
     return true;
   }
@@ -300,6 +307,7 @@ export class ChatStream {
   #takeText(bytes: Buffer, start: number, end: number): void {
     this.deltas += 1;
     this.#isUsageFinal = false;
+    this.#hasOutrunUsage = true;
     this.textBytes += end - start;
     const length = this.#text.length + end - start;
     if (length <= textBytesMax || length === end - start) this.#text.append(bytes, start, end);

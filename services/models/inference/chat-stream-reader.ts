@@ -53,18 +53,22 @@ export class ChatStreamReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const { forward, outcome, usage: reported, isUsageFinal, said, problem } = this.#stream.end(cut);
+    const { forward, outcome, usage: reported, isUsageFinal, isUsageStale, said, problem } = this.#stream.end(cut);
+    const isComplete = outcome === 'complete';
     const usage = this.#bound.believed(reported);
-    // Some upstreams report zeros beside words (openai-contract.md section 3): a stream that broke off used what went by.
-    const told =
-      usage === null || isUsageFinal || outcome === 'complete'
-        ? usage
-        : {
-            ...usage,
-            inputTokens: usage.inputTokens || null,
-            outputTokens: Math.max(usage.outputTokens ?? 0, this.#stream.deltas),
-          };
-    const isUntold = this.#includeUsage && reported === null && outcome === 'complete';
+    const atLeast = usage?.outputTokens ?? 0;
+    let told = usage;
+    if (usage !== null && !isComplete && !isUsageFinal) {
+      // Some upstreams report zeros beside words (openai-contract.md section 3): a stream that broke off used what went by.
+      told = {
+        ...usage,
+        inputTokens: usage.inputTokens || null,
+        outputTokens: Math.max(atLeast, this.#stream.deltas),
+      };
+    } else if (usage !== null && isComplete && isUsageStale) {
+      told = { ...usage, inputTokens: usage.inputTokens || null, outputTokens: null };
+    }
+    const isUntold = this.#includeUsage && isComplete && (reported === null || isUsageStale);
     return {
       forward,
       forwardWith: isUntold
@@ -74,7 +78,8 @@ export class ChatStreamReader implements AnswerReader {
         countInputTokens: this.#countInputTokens,
         // A stream that broke off is charged one token per delta: never more than was generated, whatever the upstream's vocabulary, and
         // never less than was delivered. A complete one is counted as the upstream would have reported it.
-        countOutputTokens: async () => (outcome === 'complete' ? this.#countOutputTokens() : this.#stream.deltas),
+        countOutputTokens: async () =>
+          isComplete ? Math.max(atLeast, await this.#countOutputTokens()) : this.#stream.deltas,
       }),
       failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
       said,

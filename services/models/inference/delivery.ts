@@ -41,8 +41,6 @@ export class Delivery {
   #sentMs: number;
   /** The head, until the first message carries it. */
   #unsentHead: InvokeHead | undefined;
-  /** Whether any of the answer was delivered before its end. */
-  #delivered = false;
 
   constructor(
     { clock, answerRoom }: { clock: Clock; answerRoom: AnswerRoom },
@@ -157,7 +155,6 @@ export class Delivery {
         this.#room.hold(this.#share, this.#reader.heldBytes + piece.byteLength);
         if (piece.byteLength === 0) continue;
         await this.#metered.progress(this.#reader.outputTokensSoFar);
-        this.#delivered = true;
         this.#sentMs = this.#clock.monotonic();
         return this.#part(piece);
       } else if (event.kind === 'failed') {
@@ -181,7 +178,7 @@ export class Delivery {
       return null;
     }
     // A stream that broke before its first words served nothing.
-    const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
+    const isFree = error !== null && (nothingSent || (end.reported === null && this.#reader.outputTokensSoFar === 0));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
     const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
     await this.#metered.end({ ...outcome, status: error !== null && nothingSent ? statusOf(error) : statusOk, used });
