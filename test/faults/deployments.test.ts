@@ -224,7 +224,9 @@ describe('one deployment', () => {
     const said = { error: { message: 'Not Found', ...('error' in body ? body.error : undefined), code: status } };
     one.otherwise({ instead: { status: 200, body: said } });
     for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
-    const frame = `: it begins\n\ndata: ${JSON.stringify(said)}\n\n`;
+    const frame = [{ choices: [{ index: 0, delta: {} }] }, said]
+      .map((json) => `data: ${JSON.stringify(json)}\n\n`)
+      .join('');
     one.otherwise({ instead: { status: 200, body: frame, contentType: 'text/event-stream' } });
     for (let time = 0; time < 8; time++) {
       const stream = (await chat({ stream: true })) as unknown as AsyncIterable<unknown>;
@@ -359,6 +361,7 @@ describe('two deployments', () => {
     ['whole', {}, {}],
     ['in place of a stream', {}, { stream: true }],
     ['first in a stream', events, { stream: true }],
+    ['first in a stream but for comments', { ...events, body: `: one\n\n: two\n\n${events.body}` }, { stream: true }],
   ])(
     'an error of the first in a body with the status of success is answered by the second, and only that is metered: %s',
     async (_how, written, options) => {

@@ -186,8 +186,9 @@ export class ChatStream {
     if (frame.error !== null) {
       this.#failAsTold(frame.error);
     } else if (frame.dataStart === -1) {
-      // Comments, blank lines and retry times pass; but an event name without data breaks clients.
-      if (frame.event === '' && !frame.hasGarbage) this.#pass(frame);
+      // Comments, blank lines and retry times pass; but an event name without data breaks clients. Those before the first chunk, with which
+      // OpenRouter for one bridges its waiting, do not: an error that follows still gets a status of its own, or another upstream's answer.
+      if (this.#id !== null && frame.event === '' && !frame.hasGarbage) this.#pass(frame);
     } else if (isDone(frame)) {
       this.state = 'done';
     } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping' && !this.#takeKnown(frame)) {

@@ -63,6 +63,8 @@ export class EventStreamReader implements AnswerReader {
   readonly #scan = new ObjectScan(eventFields);
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, lastText: 0 };
   #forward: Uint8Array[] = [];
+  /** Whether an event was passed on. */
+  #hasBegun = false;
   #isDone = false;
   #failure: string | null = null;
   #said: string | null = null;
@@ -116,9 +118,10 @@ export class EventStreamReader implements AnswerReader {
     if (frame.error !== null) {
       this.#failAsTold(frame.error);
     } else if (dataStart === -1) {
-      // An event name without data breaks clients.
-      if (frame.event === '' && !frame.hasGarbage) this.#forward.push(bytes.subarray(start, end));
+      // As in a stream of chunks (services/models/bytes/chat-stream.ts).
+      if (this.#hasBegun && frame.event === '' && !frame.hasGarbage) this.#forward.push(bytes.subarray(start, end));
     } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(frame)) {
+      this.#hasBegun = true;
       this.#forward.push(bytes.subarray(start, end));
     }
   }
@@ -174,6 +177,7 @@ export class EventStreamReader implements AnswerReader {
   }
 
   #forwardEvent(event: object): void {
+    this.#hasBegun = true;
     this.#forward.push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`));
   }
 
