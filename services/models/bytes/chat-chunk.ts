@@ -41,8 +41,11 @@ type ChoiceState = {
   callId: unknown;
 };
 
-/** The most choices that are tracked: OpenAI allows 128, but an upstream that keeps counting must not fill the memory. */
-const choicesMax = 1024;
+/**
+ * The most choices that are tracked where fewer were asked for: OpenAI allows 128, but an upstream that keeps counting must not fill the
+ * memory.
+ */
+const choicesUnasked = 1024;
 
 /** Takes the text that a choice's delta adds: the inside of a JSON string, still escaped. */
 type TakeText = (bytes: Buffer, start: number, end: number) => void;
@@ -51,6 +54,7 @@ type TakeText = (bytes: Buffer, start: number, end: number) => void;
 export class ChoicesReader {
   readonly #operation: ChatOperation;
   readonly #takeText: TakeText;
+  readonly #choicesMax: number;
   readonly #choice = new ObjectScan(choiceFields);
   readonly #delta = new ObjectScan(deltaFields);
   /** Whether the last reading met a new choice: its first chunk declares the role, which later ones do not repeat. */
@@ -60,9 +64,11 @@ export class ChoicesReader {
   /** By index. */
   readonly choices = new Map<number, ChoiceState>();
 
-  constructor(operation: ChatOperation, takeText: TakeText) {
+  /** `answers`: how many choices were asked for. */
+  constructor(operation: ChatOperation, answers: number, takeText: TakeText) {
     this.#operation = operation;
     this.#takeText = takeText;
+    this.#choicesMax = Math.max(choicesUnasked, answers);
   }
 
   /**
@@ -90,7 +96,7 @@ export class ChoicesReader {
     const index = numbered ?? ordinal;
     let state = this.choices.get(index);
     if (state === undefined) {
-      if (this.choices.size >= choicesMax) return false;
+      if (this.choices.size >= this.#choicesMax) return false;
       state = { hasRole: false, isFinished: false, callIndex: -1, callId: null };
       this.choices.set(index, state);
       this.metNewChoice = true;

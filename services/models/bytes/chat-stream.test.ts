@@ -23,6 +23,7 @@ const options: ChatStreamOptions = {
   includeUsage: false,
   mintId: () => 'chatcmpl-minted',
   createdSeconds: 1_800_000_000,
+  answers: 1,
 };
 
 function pass(
@@ -382,6 +383,13 @@ describe('an incomplete answer is no success', () => {
     for (let megabytes = 0; megabytes < 8 && stream.state === 'open'; megabytes += 1) stream.push(chunk);
     expect(stream.end(false)).toMatchObject({ outcome: 'upstream_error', forward: [] });
   });
+});
+
+test('a stream has as many choices as were asked for, though that is more than any other may have', () => {
+  const choiceOf = (index: number) => `data: {"choices":[{"index":${index},"text":"a","finish_reason":"stop"}]}\n\n`;
+  const text = Array.from({ length: 2000 }, (_, index) => choiceOf(index)).join('') + doneFrame;
+  expect(pass(text, { operation: 'completions', answers: 2000 })).toMatchObject({ outcome: 'complete', deltas: 2000 });
+  expect(pass(text, { operation: 'completions', answers: 1 }).outcome).toBe('upstream_error');
 });
 
 test('a stream keeps at most 256 KiB of its text for counting, and beyond that its size is known', () => {

@@ -25,6 +25,8 @@ export type ChatStreamOptions = {
   mintId: () => string;
   /** Unix seconds, for an upstream without a usable `created`. */
   createdSeconds: number;
+  /** How many choices were asked for, of all prompts together. */
+  answers: number;
 };
 
 /**
@@ -112,7 +114,7 @@ export class ChatStream {
   constructor(options: ChatStreamOptions) {
     this.#options = options;
     this.#splitter = new SseSplitter((frame) => this.#take(frame));
-    this.#choices = new ChoicesReader(options.operation, (bytes, start, end) => {
+    this.#choices = new ChoicesReader(options.operation, options.answers, (bytes, start, end) => {
       this.#textsTaken += 1;
       // A shape can only be made of text that is in the chunk unchanged.
       this.#lastText = bytes === this.#scan.bytes ? { start, end } : null;

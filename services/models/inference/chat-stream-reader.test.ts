@@ -9,7 +9,13 @@ const tokenizer = await loadTokenizer();
 
 async function countedOf(pieces: readonly string[]): Promise<number> {
   const reader = new ChatStreamReader({
-    chat: { operation: 'chat', includeUsage: false, mintId: () => 'chatcmpl-0123456789abcdef', createdSeconds: 1 },
+    chat: {
+      operation: 'chat',
+      includeUsage: false,
+      mintId: () => 'chatcmpl-0123456789abcdef',
+      createdSeconds: 1,
+      answers: 1,
+    },
     tools: { tokenizer: async () => tokenizer } as CallTools,
     bound: { believed: () => null } as unknown as UsageBound,
     countInputTokens: async () => 0,

@@ -119,6 +119,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
         includeUsage,
         mintId: () => prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'),
         createdSeconds: Math.floor(tools.clock.now() / 1000),
+        answers,
       } as const;
       if (isStream) return new ChatStreamReader({ tools, bound, countInputTokens, chat });
       // Some upstreams do not stream and answer whole even when asked to.
