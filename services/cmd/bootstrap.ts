@@ -15,6 +15,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
+import { registrationTimeoutMs } from '../../edge/routes/api/admin/upstreams.ts';
 import { type SandboxModel, sandboxBaseUrl, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
 
@@ -44,9 +45,10 @@ export async function bootstrap(
           secretReference: env.upstreamApiKey === undefined ? '' : 'env:UPSTREAM_API_KEY',
           onlyNew: true,
         },
-        { ...self, timeoutMs: 15_000 },
+        { ...self, timeoutMs: registrationTimeoutMs },
       );
-      logger.info({ models: answer.models.map(({ name }) => name) }, 'registered the models of UPSTREAM_BASE_URL');
+      const names = answer.models.map(({ name }) => name);
+      logger.info({ count: names.length, models: names.slice(0, 20) }, 'registered the models of UPSTREAM_BASE_URL');
     } catch (err) {
       // The upstream may come up later; models found at an earlier start are in the catalog.
       logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be registered; the next start tries again');

@@ -45,6 +45,21 @@ describe('registering an upstream', () => {
     expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 1 });
   });
 
+  test('adds as many models as its server lists, and records each of their names', async () => {
+    const names = Array.from({ length: 2_000 }, (_, place) => `many/${'m'.repeat(200)}-${place}`);
+    await using upstream = await startUpstreamSimulator({ models: names });
+    const added = await register({ base_url: upstream.url });
+    expect(added.status, added.text.slice(0, 200)).toBe(200);
+    expect(added.json).toMatchObject({ deployments_created: names.length });
+    const recorded = async () => {
+      const { json } = await admin('GET', '/audit-events?type=upstream_registered&limit=100');
+      const events: { target: { id: string }; changes: { after: { models: string[] } } }[] = json.data;
+      return events.flatMap(({ target, changes }) => (target.id === upstream.url ? changes.after.models : []));
+    };
+    await expect.poll(recorded).toHaveLength(names.length);
+    expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 0 });
+  });
+
   test('takes a base URL for the same with and without a slash at its end', async () => {
     await using upstream = await startUpstreamSimulator({ models: ['own/slashed'] });
     expect((await register({ base_url: `${upstream.url}/` })).json).toMatchObject({ deployments_created: 1 });

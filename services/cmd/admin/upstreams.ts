@@ -1,9 +1,7 @@
 import { dialectNamed, operationsNamed } from '../../../edge/routes/api/admin/catalog-fields.ts';
+import { registrationTimeoutMs } from '../../../edge/routes/api/admin/upstreams.ts';
 import { platformModelJson } from '../../../edge/routes/v1/models.ts';
 import { type AdminCommand, argument, textOption } from './command.ts';
-
-/** In milliseconds; once an upstream has listed its models, which may take it 8 s, they have yet to be stored. */
-const registrationTimeoutMs = 60_000;
 
 export const upstreamCommands: readonly AdminCommand[] = [
   {

@@ -18,6 +18,19 @@ type CatalogChange<Answer> = {
 
 type CatalogAudit = { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object };
 
+/** The most names in one audit event: of 255 characters, and three bytes to a character, they leave it some room (audit.proto). */
+const auditedNamesMax = 300;
+
+/** The audit events of one change of many models, as `models`; the first has the other fields too, and any others only further names. */
+export const auditsOfModels = (names: readonly string[], { after, ...event }: CatalogAudit): CatalogAudit[] =>
+  Array.from({ length: Math.ceil(names.length / auditedNamesMax) }, (_, index) => ({
+    ...event,
+    after: {
+      models: names.slice(index * auditedNamesMax, (index + 1) * auditedNamesMax),
+      ...(index === 0 ? after : {}),
+    },
+  }));
+
 type OncePer<Answer> = (
   em: SqlEntityManager,
   by: { caller: Caller; nowMs: number },

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
+import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importModels } from '../catalog/import.ts';
 import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
@@ -28,7 +28,7 @@ export const importCatalog =
           throw new DryRun(done);
         }
         const isChange = Object.values(done).some((count) => count > 0);
-        return { answer: done, audit: isChange ? auditsOf(models, done) : null };
+        return { answer: done, audit: isChange ? importAudits(models, done) : null };
       });
       return create(ImportCatalogResponseSchema, counts);
     } catch (thrown) {
@@ -60,28 +60,21 @@ async function neverKnown(em: SqlEntityManager, models: readonly ImportedModel[]
   return models.filter(({ name }) => !names.has(name));
 }
 
-/** The most names in one audit event: of 255 bytes each, they leave it some room (audit.proto). */
-const auditedNamesMax = 900;
-
-/** The audit events of an import; the first one has its counts, and any others only further names. */
-const auditsOf = (models: readonly ImportedModel[], done: ImportCounts) => {
-  const names = models.map(({ name }) => name);
-  const counts = {
-    models_created: done.modelsCreated,
-    models_updated: done.modelsUpdated,
-    deployments_created: done.deploymentsCreated,
-    deployments_updated: done.deploymentsUpdated,
-    prices_created: done.pricesCreated,
-  };
-  return Array.from({ length: Math.ceil(names.length / auditedNamesMax) }, (_, index) => ({
-    type: 'catalog_imported' as const,
-    target: { type: 'catalog', id: '' },
-    after: {
-      models: names.slice(index * auditedNamesMax, (index + 1) * auditedNamesMax),
-      ...(index === 0 ? counts : {}),
+const importAudits = (models: readonly ImportedModel[], done: ImportCounts) =>
+  auditsOfModels(
+    models.map(({ name }) => name),
+    {
+      type: 'catalog_imported',
+      target: { type: 'catalog', id: '' },
+      after: {
+        models_created: done.modelsCreated,
+        models_updated: done.modelsUpdated,
+        deployments_created: done.deploymentsCreated,
+        deployments_updated: done.deploymentsUpdated,
+        prices_created: done.pricesCreated,
+      },
     },
-  }));
-};
+  );
 
 /** Rolls back the transaction of a dry run, and carries its result out of it. */
 class DryRun extends Error {

@@ -15,7 +15,7 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { messageOf } from '#shared/message-of.ts';
-import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
+import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { addressOf, baseUrlSpellings, plainBaseUrl, requireSecret } from '../catalog/write-deployment.ts';
@@ -59,8 +59,9 @@ export const registerUpstream =
         baseUrl: { $in: baseUrlSpellings(baseUrl) },
       });
       const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
+      const deployed = Map.groupBy(deployments, ({ modelId }) => modelId);
       const hasDeployment = ({ name, id }: FoundModel) =>
-        deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === id);
+        deployed.get(standing.get(name)?.id ?? '')?.some(({ upstreamModel }) => upstreamModel === id) ?? false;
       const wanted = request.onlyNew ? found.filter(({ name }) => !settled.has(name)) : found;
       const imported = wanted.map((model) =>
         importedModel(request, settings, model, {
@@ -77,11 +78,11 @@ export const registerUpstream =
         audit:
           changed === 0
             ? null
-            : {
+            : auditsOfModels(names, {
                 type: 'upstream_registered',
                 target: { type: 'upstream', id: request.baseUrl.slice(0, targetLengthMax) },
-                after: { base_url: request.baseUrl, models: names },
-              },
+                after: { base_url: request.baseUrl },
+              }),
       };
     });
     const registered = new Set(names);
@@ -183,10 +184,13 @@ function giveSecret({ secretReference }: DeploymentSettings, deployments: readon
   return without.length;
 }
 
+/** In one statement: the ORM would send thousands of models in as many parts. */
 async function noteRegistration(em: SqlEntityManager, names: readonly string[], baseUrl: string): Promise<void> {
-  for (const row of await em.find(ModelEntity, { name: { $in: [...names] }, deletedAt: null })) {
-    if (!isRegisteredFrom(row, baseUrl)) row.registeredFrom = [...row.registeredFrom, baseUrl];
-  }
+  await em.execute(
+    `update models set registered_from = array_append(registered_from, ?)
+     where deleted_at is null and name in (select json_array_elements_text(?::json)) and not registered_from && array[?, ?]`,
+    [baseUrl, JSON.stringify(names), ...baseUrlSpellings(baseUrl)],
+  );
 }
 
 const isRegisteredFrom = ({ registeredFrom }: ModelRow, baseUrl: string): boolean =>

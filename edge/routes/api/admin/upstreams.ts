@@ -13,6 +13,9 @@ import {
   secretReferenceSchema,
 } from './catalog-fields.ts';
 
+/** In milliseconds; once an upstream has listed its models, which may take it 8 s, thousands may have to be stored. */
+export const registrationTimeoutMs = 60_000;
+
 export const registeredSchema = Type.Object({
   models: Type.Array(platformModelSchema),
   deployments_created: Type.Integer(),
@@ -46,7 +49,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
           dialect: dialectNamed(dialect),
           operations: operationsNamed(operations),
         },
-        asCaller(request),
+        { ...asCaller(request), timeoutMs: registrationTimeoutMs },
       );
       return { models: answer.models.map(platformModelJson), deployments_created: answer.deploymentsCreated };
     },
