@@ -5,6 +5,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import type { Subject } from '../domain/subject.ts';
+import { bucketedSums } from './bucketed-sums.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
@@ -32,8 +33,9 @@ export function pageOfEvents(
     const { total, startMs, endMs } = await countEvents(client, query);
     // No more than there are: those of a rare model are searched for no longer than until the last one is found.
     const limit = Math.min(query.limit, total - query.offset);
-    const rows = limit > 0 ? await listEvents(client, { ...query, startMs, endMs, limit }) : [];
-    return { rows, total };
+    if (limit <= 0) return { rows: [], total };
+    const around = await aroundPage(client, { ...query, startMs, endMs, limit });
+    return { rows: await listEvents(client, { ...query, ...around, limit }), total };
   };
   return sqlTransaction(database, page, { isolationLevel: IsolationLevel.REPEATABLE_READ });
 }
@@ -128,6 +130,57 @@ async function countEvents(
     // The longest roll-ups are those of weeks.
     endMs: Math.min(endMs, Math.max(...times(({ last }) => last)) + weekMs),
   };
+}
+
+/** How far in pages are found by reading past the events before them, which is cheaper than to ask for sums. */
+const readPastMax = 500;
+
+const skippedWidthsMs = [weekMs, 86_400_000, 900_000];
+
+/** The most buckets whose sums are read to skip some. */
+const bucketsMax = 1_000;
+
+/**
+ * The part of a range in which a page lies, and its offset there: the weeks, days and quarter hours around it are left out by their sums. To
+ * read past a million events, which a filter may pick from many more, would take longer than a statement may.
+ */
+async function aroundPage(
+  client: Client,
+  query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
+): Promise<{ startMs: number; endMs: number; offset: number }> {
+  const { subject, filter, success, limit } = query;
+  let { startMs, endMs, offset } = query;
+  if (query.requestId || offset <= readPastMax) return { startMs, endMs, offset };
+  for (const widthMs of skippedWidthsMs) {
+    if ((endMs - startMs) / widthMs > bucketsMax) break;
+    const startsMs = [startMs, ...mondayAligned(startMs, endMs, widthMs)];
+    const sums = await bucketedSums(client, { subject, filter, startsMs, endMs });
+    /** How many events lie after the bucket, and how many after the page's end of time. */
+    let later = 0;
+    let skipped = 0;
+    for (const { bucket, requests, successful_requests: succeeded } of sums.sort((a, b) => b.bucket - a.bucket)) {
+      const count = Number(success === undefined ? requests : success ? succeeded : requests - succeeded);
+      startMs = startsMs[bucket]!;
+      if (later + count <= offset) {
+        endMs = startMs;
+        skipped = later + count;
+      } else if (later + count >= offset + limit) {
+        break;
+      }
+      later += count;
+    }
+    offset -= skipped;
+  }
+  return { startMs, endMs, offset };
+}
+
+/** The starts of the weeks from Monday on, or of parts of them, between two moments. */
+function mondayAligned(afterMs: number, beforeMs: number, widthMs: number): number[] {
+  const mondayMs = Date.UTC(1970, 0, 5);
+  const starts: number[] = [];
+  for (let ms = mondayMs + (Math.floor((afterMs - mondayMs) / widthMs) + 1) * widthMs; ms < beforeMs; ms += widthMs)
+    starts.push(ms);
+  return starts;
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */

@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ExportEventsRequestSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
@@ -118,10 +119,8 @@ test('a call is found by its request id without reading any other', async () => 
   expect(plan).not.toContain('Seq Scan');
 });
 
-test('a model’s events are read only where it was used, and none of a model that was not', async () => {
-  const [before, newest] = [testNowMs - 12 * 86_400_000, testNowMs - 10 * 86_400_000];
-  const events = [before, newest, newest].map((ms) => testEvent(ms, { model: 'rare' }));
-  await usage.client.record({ events }, asService());
+/** A page of the history, and how many events it reads. */
+async function readPage(query: Partial<Parameters<typeof pageOfEvents>[1]>) {
   const database = await openDatabase();
   let read = 0;
   const connect = async () => {
@@ -135,32 +134,73 @@ test('a model’s events are read only where it was used, and none of a model th
     };
     return { query, release: () => connection.release() };
   };
-  const page = (model: string) =>
-    pageOfEvents(
-      { pool: { connect } as never },
-      {
-        subject: { tenantId, userId: null },
-        filter: { model },
-        startMs: null,
-        endMs: null,
-        success: undefined,
-        limit: 50,
-        offset: 0,
-      },
-    );
-  expect(await page('unused')).toEqual({ rows: [], total: 0 });
-  expect(read).toBe(0);
-  const { rows, total } = await page('rare');
-  expect([rows.map(({ id }) => id), total]).toEqual([
-    events
-      .map(({ id }) => id)
-      .sort()
-      .reverse(),
-    3,
-  ]);
+  const all = { subject: { tenantId, userId: null }, filter: {}, startMs: null, endMs: null, success: undefined };
+  const page = await pageOfEvents({ pool: { connect } as never }, { ...all, limit: 50, offset: 0, ...query });
   await database.close();
+  return { ids: page.rows.map(({ id }) => id), total: page.total, read };
+}
+
+const newestFirst = (events: readonly { id: string }[]) =>
+  events
+    .map(({ id }) => id)
+    .sort()
+    .reverse();
+
+test('a model’s events are read only where it was used, and none of a model that was not', async () => {
+  const [before, newest] = [testNowMs - 12 * 86_400_000, testNowMs - 10 * 86_400_000];
+  const events = [before, newest, newest].map((ms) => testEvent(ms, { model: 'rare' }));
+  await usage.client.record({ events }, asService());
+  expect(await readPage({ filter: { model: 'unused' } })).toEqual({ ids: [], total: 0, read: 0 });
+  const { ids, total, read } = await readPage({ filter: { model: 'rare' } });
+  expect([ids, total]).toEqual([newestFirst(events), 3]);
   // Between the two days of use and a week after: the organization has 500 in all, 18 a day.
   expect(read).toBeLessThan(10 * 18);
+});
+
+test('a page far back reads no more than the events of a quarter hour besides its own', async () => {
+  const subject = { tenantId: testId(50), userId: null };
+  const events = Array.from({ length: 3_000 }, (_, place) =>
+    testEvent(testNowMs - Math.floor(place / 10) * 2_700_000 - (place % 7) * 1_000, {
+      tenantId: subject.tenantId,
+      model: place % 3 === 0 ? 'often' : 'seldom',
+      success: place % 5 !== 0,
+    }),
+  );
+  for (let from = 0; from < events.length; from += 1_000) {
+    await usage.client.record({ events: events.slice(from, from + 1_000) }, asService());
+    // The last ones are in the sums of no day.
+    if (from === 1_000) await usage.gatherDays();
+  }
+  await client.query('vacuum analyze');
+  const ofFilter = (model: string, success?: boolean) =>
+    newestFirst(
+      events.filter((event) => (model === '' || event.model === model) && event.success === (success ?? event.success)),
+    );
+  for (const [model, success] of [
+    ['', undefined],
+    ['often', undefined],
+    ['seldom', true],
+    ['', false],
+  ] as const) {
+    const expected = ofFilter(model, success);
+    for (const offset of [501, 550, 577]) {
+      const page = await readPage({ subject, filter: { model }, success, offset });
+      expect(page, `${model} ${success} ${offset}`).toMatchObject({
+        ids: expected.slice(offset, offset + 50),
+        total: expected.length,
+      });
+    }
+  }
+  // Ten events a quarter hour: 50 of `often` are in fifteen of them.
+  for (const offset of [600, 937])
+    expect((await readPage({ subject, filter: { model: 'often' }, offset })).read).toBeLessThan(200);
+  // A range in a time zone, of whose first and last days some hours count.
+  const [startMs, endMs] = [testNowMs - 6 * 86_400_000 - 19_800_000, testNowMs - 86_400_000 - 19_800_000];
+  const within = newestFirst(
+    events.filter(({ occurredAt }) => timestampMs(occurredAt!) >= startMs && timestampMs(occurredAt!) < endMs),
+  );
+  const page = await readPage({ subject, startMs, endMs, offset: 1_234 });
+  expect(page).toMatchObject({ ids: within.slice(1_234, 1_284), total: within.length });
 });
 
 /** The calls of an export of the whole range, and how many rows of a table it reads. */
