@@ -48,8 +48,11 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
  */
 export const dueStatement = (shiftMs: number) => ({
   text: `select
-      exists (select 1 from jobs.jobs where status = ${JobStatus.QUEUED}
-        and ${hasComeSql('available_at', 1, backoffMsMax)}) as is_queued,
+      -- In the order of their index, so that it is read: by their number the planner expects to meet one soon in the table, where those that
+      -- have ended may come first.
+      exists (select 1 from (
+          select available_at from jobs.jobs where status = ${JobStatus.QUEUED} order by tenant_id, subject_id, model, id offset 0
+        ) as waiting where ${hasComeSql('available_at', 1, backoffMsMax)}) as is_queued,
       exists (select 1 from jobs.jobs where status = ${JobStatus.IN_PROGRESS}
         and ${hasComeSql('lease_expires_at', 1, leaseMs)}) as is_lapsed`,
   values: [shiftMs],

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { jobsRead, openJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
+import { dueStatement } from './leases.ts';
 import { takeJobs } from './take-jobs.ts';
 
 test('a look into the queue finds out what waits of only as many organizations as it takes jobs from, and of more while models are busy', async () => {
@@ -51,4 +53,26 @@ test('a look into the queue finds out what waits of only as many organizations a
   });
   const { result } = await take(1, 2);
   expect(result).toEqual([another.tenantId]);
+});
+
+test('the question whether a job waits, asked once a second, reads none of those that ended before it', async () => {
+  await using made = await createTestDatabase();
+  const { url } = made;
+  const database = await openJobsDatabase(url);
+  const ended = { tenantId: uuidv7(), userId: uuidv7() };
+  await queueJobs(database, 8_000, ended);
+  await database.pool.query(
+    `update jobs set status = ${JobStatus.COMPLETED}, ended_at = now(), expires_at = now() + interval '1 day', request = null`,
+  );
+  await rowsOf(url, 'vacuum full jobs.jobs');
+  await queueJobs(database, 4_000, ended);
+  // Of many organizations, whose jobs lie in the table as they came.
+  await database.pool.query('update jobs set tenant_id = gen_random_uuid() where status = 1');
+  await rowsOf(url, 'vacuum analyze jobs.jobs');
+  await database.close();
+  const before = await jobsRead(url);
+  const asking = await openJobsDatabase(url);
+  expect((await asking.query(dueStatement(0))).rows).toEqual([{ is_queued: true, is_lapsed: false }]);
+  await asking.close();
+  expect((await jobsRead(url)) - before).toBeLessThan(10);
 });
