@@ -148,6 +148,7 @@ export async function startInference(options: {
     async close() {
       await untilEnded(journal);
       await tools.audioLengths.close();
+      await tools.largeEmbeddings.close();
       await health.close();
       await following.close();
       await shipping.close();

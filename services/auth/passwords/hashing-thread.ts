@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { getPriority, setPriority } from 'node:os';
-import { parentPort } from 'node:worker_threads';
 import { hashSync, verifySync } from '@node-rs/argon2';
 
 /** To hash a password, or to check one against a hash, which is absent for an unknown user. */
@@ -20,7 +19,8 @@ const nobodysHash = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${
 // first, and still leave two thirds of another thread's share: sign-ins finish in time even on a very busy machine.
 if (process.platform === 'linux') setPriority(Math.min(getPriority() + 2, 19));
 
-function carryOut(task: HashingTask): string | boolean {
+/** The hash, or whether the password matches. */
+export default function hashOrVerify(task: HashingTask): string | boolean {
   // Keyboards differ in whether an accent comes with its letter or after it (NIST SP 800-63B, Password Verifiers).
   const password = task.password.normalize('NFC');
   if (task.work === 'hash') return hashSync(password, cost);
@@ -28,12 +28,3 @@ function carryOut(task: HashingTask): string | boolean {
   // Older hashes are of passwords as they were typed.
   return verifySync(hash, password) || (password !== task.password && verifySync(hash, task.password));
 }
-
-parentPort!.on('message', (task: HashingTask) => {
-  try {
-    parentPort!.postMessage(carryOut(task));
-  } catch (error) {
-    // An unreadable hash fails only its caller; the others' work goes on.
-    parentPort!.postMessage(error);
-  }
-});

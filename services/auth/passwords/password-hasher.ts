@@ -1,6 +1,6 @@
-import { Worker } from 'node:worker_threads';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { createOneThread } from '#shared/one-thread.ts';
 import type { HashingTask } from './hashing-thread.ts';
 
 /**
@@ -20,62 +20,25 @@ const waitingMax = 64;
 /** The queue is slower on a busy machine: after this long a caller is refused, before the deadline of its call. */
 const waitMsMax = 5_000;
 
-type Waiting = PromiseWithResolvers<unknown> & { task: HashingTask; sinceMs: number };
-
-/** The thread starts with the first password, since many processes never get one. */
 export function createPasswordHasher(clock: Clock): PasswordHasher {
-  let thread: Worker | undefined;
-  let served: Waiting | undefined;
-  let line: Waiting[] = [];
+  const thread = createOneThread(new URL('./hashing-thread.ts', import.meta.url));
 
-  function startThread(): Worker {
-    const started = new Worker(new URL('./hashing-thread.ts', import.meta.url));
-    started.on('message', (answer) => {
-      if (answer instanceof Error) served!.reject(answer);
-      else served!.resolve(answer);
-      serveNext();
+  async function ask<Answer>(task: HashingTask): Promise<Answer> {
+    if (thread.waiting >= waitingMax) throw tooMany();
+    const sinceMs = clock.monotonic();
+    return thread.inTurn(async (run) => {
+      if (clock.monotonic() - sinceMs > waitMsMax) throw tooMany();
+      return run<Answer>(task);
     });
-    let failure = new Error('the thread that hashes passwords has ended');
-    started.on('error', (error) => {
-      failure = error as Error;
-    });
-    started.on('exit', () => {
-      for (const caller of [...(served === undefined ? [] : [served]), ...line]) caller.reject(failure);
-      thread = undefined;
-      served = undefined;
-      line = [];
-    });
-    return started;
-  }
-
-  function serveNext(): void {
-    served = line.shift();
-    while (served !== undefined && clock.monotonic() - served.sinceMs > waitMsMax) {
-      served.reject(tooMany());
-      served = line.shift();
-    }
-    if (served === undefined) return;
-    thread ??= startThread();
-    thread.postMessage(served.task);
-  }
-
-  function ask<Answer>(task: HashingTask): Promise<Answer> {
-    if (line.length >= waitingMax) throw tooMany();
-    const caller: Waiting = { ...Promise.withResolvers<unknown>(), task, sinceMs: clock.monotonic() };
-    line.push(caller);
-    if (served === undefined) serveNext();
-    return caller.promise as Promise<Answer>;
   }
 
   return {
-    hash: async (password) => ask<string>({ work: 'hash', password }),
+    hash: (password) => ask({ work: 'hash', password }),
     async verify(passwordHash, password) {
       const right = await ask<boolean>({ work: 'verify', password, passwordHash });
       return right && passwordHash !== undefined;
     },
-    async close() {
-      await thread?.terminate();
-    },
+    close: () => thread.close(),
   };
 }
 

@@ -1,4 +1,6 @@
-import { type ResourceLimits, Worker } from 'node:worker_threads';
+import type { ResourceLimits } from 'node:worker_threads';
+import { messageOf } from '#shared/message-of.ts';
+import { createOneThread } from '#shared/one-thread.ts';
 import type { EmbeddingFormat, Embeddings } from './embeddings-answer.ts';
 import type { ReadingTask } from './embeddings-thread.ts';
 import { upstreamFailed } from './upstream-errors.ts';
@@ -10,50 +12,22 @@ import { upstreamFailed } from './upstream-errors.ts';
 export type LargeEmbeddings = {
   /** As `readEmbeddings`. Takes the body's memory away. @throws GatewayError UPSTREAM_ERROR when it does not fit into the thread's memory. */
   read(body: Buffer, format: EmbeddingFormat): Promise<Embeddings | null>;
+  /** Ends the thread; what is not read by then fails. */
+  close(): Promise<void>;
 };
 
-type Waiting = PromiseWithResolvers<Embeddings | null> & { task: ReadingTask };
-
-/** The thread starts with the first body, since many processes never get one, and keeps no process alive. Its limits are Node's by default. */
+/** The thread's limits are Node's by default. */
 export function createLargeEmbeddings(resourceLimits?: ResourceLimits): LargeEmbeddings {
-  let thread: Worker | undefined;
-  /** The only one that the thread has: if it ends of that, the others are read by the next. */
-  let served: Waiting | undefined;
-  const line: Waiting[] = [];
-
-  function startThread(): Worker {
-    const started = new Worker(new URL('./embeddings-thread.ts', import.meta.url), { resourceLimits });
-    started.unref();
-    started.on('message', (read: Embeddings | null) => {
-      served!.resolve(read);
-      serveNext();
-    });
-    let failure = 'their thread has ended';
-    // 'exit' follows.
-    started.on('error', (error) => {
-      failure = (error as Error).message;
-    });
-    started.on('exit', () => {
-      thread = undefined;
-      served?.reject(upstreamFailed(`the embeddings could not be read: ${failure}`));
-      serveNext();
-    });
-    return started;
-  }
-
-  function serveNext(): void {
-    served = line.shift();
-    if (served === undefined) return;
-    thread ??= startThread();
-    thread.postMessage(served.task, [served.task.body.buffer as ArrayBuffer]);
-  }
-
+  const thread = createOneThread(new URL('./embeddings-thread.ts', import.meta.url), resourceLimits);
   return {
-    read(body, format) {
-      const reading = { ...Promise.withResolvers<Embeddings | null>(), task: { body, format } };
-      line.push(reading);
-      if (served === undefined) serveNext();
-      return reading.promise;
+    async read(body, format) {
+      const task: ReadingTask = { body, format };
+      try {
+        return await thread.inTurn((run) => run(task, { transferList: [body.buffer] }));
+      } catch (error) {
+        throw upstreamFailed(`the embeddings could not be read: ${messageOf(error)}`);
+      }
     },
+    close: () => thread.close(),
   };
 }
