@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
-import { silentLogger } from '../../test/support/keys.ts';
+import { silentLogger } from '../../test/support/silent-logger.ts';
 import { ClientEvents } from './client-events.ts';
 import { carrySession, type WebSocketLike } from './client-socket.ts';
 

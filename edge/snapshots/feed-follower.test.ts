@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { systemClock } from '#shared/clock.ts';
-import { createLogger } from '#shared/logger.ts';
+import { silentLogger } from '../../test/support/silent-logger.ts';
 import { followFeed } from './feed-follower.ts';
 
 /**
@@ -31,7 +31,7 @@ function followed(answers: readonly PromiseWithResolvers<void>[]) {
       },
       apply: () => {},
     },
-    { clock: systemClock, logger: createLogger({ level: 'silent', name: 'test' }) },
+    { clock: systemClock, logger: silentLogger },
   );
   return { follower, order, allAsked: allAsked.promise };
 }

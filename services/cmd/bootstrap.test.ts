@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { startTestGateway } from '../../test/support/gateway.ts';
-import { silentLogger } from '../../test/support/keys.ts';
 import { rowsOf } from '../../test/support/postgres.ts';
+import { silentLogger } from '../../test/support/silent-logger.ts';
 import { bootstrap } from './bootstrap.ts';
 import type { Switchboard } from './switchboard.ts';
 

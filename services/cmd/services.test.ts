@@ -10,6 +10,7 @@ import { createLogger } from '#shared/logger.ts';
 import { serviceNames } from '#shared/service-names.ts';
 import { sessionOf } from '../../test/support/keys.ts';
 import { createEmptyDatabase, createTestDatabase, rowsOf } from '../../test/support/postgres.ts';
+import { silentLogger } from '../../test/support/silent-logger.ts';
 import { openBase } from './base.ts';
 import { closeAll } from './close-all.ts';
 import { startServices } from './services.ts';
@@ -30,7 +31,7 @@ test.each(['auth', 'models', 'billing'] as const)(
   async (name) => {
     await using database = await createEmptyDatabase();
     const dataDir = mkdtempSync(join(tmpdir(), 'services-'));
-    const base = openBase(readEnv({ DATA_DIR: dataDir }), createLogger({ level: 'silent', name: 'test' }));
+    const base = openBase(readEnv({ DATA_DIR: dataDir }), silentLogger);
     const admin = new pg.Client({ connectionString: database.url });
     await admin.connect();
     try {

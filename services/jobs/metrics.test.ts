@@ -1,7 +1,8 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
-import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, silent } from './fixtures/test-queue.ts';
+import { silentLogger } from '../../test/support/silent-logger.ts';
+import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs } from './fixtures/test-queue.ts';
 import { showQueue } from './metrics.ts';
 
 const { url } = await ownJobsDatabase();
@@ -19,7 +20,7 @@ test('a scrape tells how many jobs wait and run, and since when, and reads none 
 
   const scraping = await openJobsDatabase(url);
   const registry = new Registry();
-  showQueue(registry, scraping, silent);
+  showQueue(registry, scraping, silentLogger);
   const shown = await registry.metrics();
   await scraping.close();
   expect(shown).toContain('gateway_jobs{status="queued"} 3\n');

@@ -1,11 +1,10 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { createLogger } from './logger.ts';
+import { silentLogger as logger } from '../../test/support/silent-logger.ts';
 import { showOutbox, type Waiting } from './outbox-metrics.ts';
 
 test('a database that does not answer holds up no scrape, is asked once, and its last answer is kept', async () => {
   const registry = new Registry();
-  const logger = createLogger({ level: 'silent', name: 'test' });
   const reads: PromiseWithResolvers<Waiting>[] = [];
   const read = () => {
     reads.push(Promise.withResolvers());

@@ -4,8 +4,8 @@ import { ErrorReason } from '#shared/errors.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { silentLogger } from '../support/keys.ts';
 import { rowsOf } from '../support/postgres.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 
 let gateway: TestGateway;

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type GatewayParts, startGateway } from '../../services/cmd/gateway.ts';
 import { freePort } from '../support/free-port.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
-import { silentLogger } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { rawRequest } from '../support/raw-request.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;

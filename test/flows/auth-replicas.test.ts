@@ -5,7 +5,6 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createLogger } from '#shared/logger.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createSessionCredentials } from '../../edge/snapshots/sessions.ts';
 import { tidyUp } from '../../services/auth/workers/housekeeping.ts';
@@ -22,9 +21,9 @@ import { ClockAhead } from '../support/clock-ahead.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { asTableOwner, operatorOf } from '../support/people.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { silentLogger as logger } from '../support/silent-logger.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 const login = async ({ auth }: TestAuth) =>
   (await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous())).tokens!;
 /** What the housekeeping of Auth is given. */

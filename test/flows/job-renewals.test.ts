@@ -6,10 +6,11 @@ import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { openJobsDatabase, silent } from '../../services/jobs/fixtures/test-queue.ts';
+import { openJobsDatabase } from '../../services/jobs/fixtures/test-queue.ts';
 import { renewHolds } from '../../services/jobs/workers/housekeeping.ts';
 import { startJobWorker } from '../../services/jobs/workers/start.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** At one o'clock of a day to come, and can be moved ahead: no cap's day ends during the test. */
@@ -113,7 +114,7 @@ test('a job whose lapsed room went to another fails without a call; one for whic
     registry: new Registry(),
     drainMs: 1_000,
     clock,
-    logger: silent,
+    logger: silentLogger,
   });
   const job = async (id: string) => (await gateway.call('GET', `/api/v1/jobs/${id}`, bench.session)).json;
   await waitFor(async () => (await job(given.jobId)).status === 'failed', { description: 'the end of the first' });

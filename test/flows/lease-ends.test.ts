@@ -10,8 +10,8 @@ import { lateMs, rememberedMs } from '../../services/billing/leasing/lapse.ts';
 import { tidyLeases } from '../../services/billing/workers/tidy-leases.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import { timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
-import { silentLogger } from '../support/keys.ts';
 import { rowsOf } from '../support/postgres.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 
 const costMax = 1_000_000n;
 const someone = () => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() });

@@ -4,9 +4,9 @@ import { ErrorReason, GatewayError, gatewayError, hasReason } from '#shared/erro
 import { lateMs } from '../../services/billing/leasing/lapse.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import { timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
-import { silentLogger } from '../support/keys.ts';
 import { SeededRandom, VirtualTime } from '../support/leases/schedule.ts';
 import { SimulatedBilling } from '../support/leases/simulated-billing.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 
 /** The full size, 10,000, is `LEASE_SCHEDULES=10000`; this many run before every merge. */
 const schedules = Number(process.env.LEASE_SCHEDULES ?? 1_000);

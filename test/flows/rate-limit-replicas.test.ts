@@ -10,8 +10,8 @@ import type { RateLimits } from '#shared/rate-limits.ts';
 import { grantReportMs, RateLimitGrants } from '../../services/models/limits/rate-limit-grants.ts';
 import { type RateAdmission, RateLimiter } from '../../services/models/limits/rate-limiter.ts';
 import { emptyBuckets, grantDemand, minuteMs } from '../../services/usage/domain/rate-limit-bucket.ts';
-import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 
 const key = { apiKeyId: '0190c8a0-0000-7000-8000-000000000001', userId: '' };
 

@@ -6,7 +6,6 @@ import { parseItem } from 'structured-headers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startGateway } from '../../services/cmd/gateway.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
-import { silentLogger } from '../support/keys.ts';
 import {
   dayMs,
   iso,
@@ -19,6 +18,7 @@ import {
   sunsetMs,
   surfaces,
 } from '../support/retirements.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 

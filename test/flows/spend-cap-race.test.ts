@@ -17,8 +17,8 @@ import {
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import type { Hold } from '../../services/models/limits/hold.ts';
 import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
-import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const costMax = 1_000_000n;

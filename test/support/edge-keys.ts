@@ -4,7 +4,8 @@ import { type Clock, systemClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createKeyCredentials, type KeyCredentials } from '../../edge/snapshots/keys.ts';
-import { silentLogger, testPeppers } from './keys.ts';
+import { testPeppers } from './keys.ts';
+import { silentLogger } from './silent-logger.ts';
 import { waitFor } from './wait-for.ts';
 
 export type TestEdge = KeyCredentials & {

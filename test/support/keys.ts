@@ -9,16 +9,15 @@ import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest } from '#shared/key-secret.ts';
-import { createLogger, type Logger } from '#shared/logger.ts';
+import type { Logger } from '#shared/logger.ts';
 import { asService, type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { startKeys } from '../../services/keys/start.ts';
 import { localClient } from './local-client.ts';
 import { ManualClock } from './manual-clock.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
+import { silentLogger } from './silent-logger.ts';
 
 export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a pepper for tests, long enough to be one' }];
-
-export const silentLogger: Logger = createLogger({ level: 'silent', name: 'test' });
 
 /** The part of Auth that takes over audit events. */
 type AuditTaker = Parameters<typeof startKeys>[0]['auth'];

@@ -8,9 +8,9 @@ import { findPostgresBinaries } from '#shared/db/embedded/binaries.ts';
 import { openDataFolder, ownerOfData, postgresEnvironment, superuser } from '#shared/db/embedded/data-folder.ts';
 import { databaseUser, nobody } from '#shared/db/embedded/database-user.ts';
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
-import { createLogger } from '#shared/logger.ts';
 import { startFaultProxy } from './fault-proxy.ts';
 import { rowsOf } from './postgres.ts';
+import { silentLogger as logger } from './silent-logger.ts';
 import { waitFor } from './wait-for.ts';
 
 const socketName = '.s.PGSQL.5432';
@@ -34,7 +34,6 @@ export async function startPostgresPair(): Promise<PostgresPair> {
   const directory = mkdtempSync(join(tmpdir(), 'pg-pair-'));
   starting.defer(() => rmSync(directory, { recursive: true, force: true }));
   const folders = { primary: join(directory, 'primary'), standby: join(directory, 'standby') };
-  const logger = createLogger({ level: 'silent', name: 'test' });
   const empty = await startEmbeddedPostgres({ dataDir: folders.primary, logger });
   await empty.stop();
   const primaryHome = openDataFolder(folders.primary).home;

@@ -9,7 +9,7 @@ import type { EdgeDeps } from '../../edge/deps.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { createEdge } from '../../edge/server.ts';
 import { testSecrets } from './gateway.ts';
-import { silentLogger } from './keys.ts';
+import { silentLogger } from './silent-logger.ts';
 
 /** What can be seen of an edge that takes no requests. */
 async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<Seen> {

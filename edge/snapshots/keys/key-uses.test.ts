@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest';
-import { createLogger } from '#shared/logger.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import type { CachedKey } from './key-cache.ts';
 import { KeyUses } from './key-uses.ts';
-
-const logger = createLogger({ level: 'silent', name: 'test' });
 
 const usedKey = (keyId: string) =>
   ({ principal: { tenantId: 'a tenant', keyId }, uses: 0, lastUsedMs: 0 }) as unknown as CachedKey;

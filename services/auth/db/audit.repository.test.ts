@@ -4,9 +4,9 @@ import { expect, test } from 'vitest';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { pageRows } from '#shared/page.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { readSoFar } from '../../../test/support/read-so-far.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { pageOfAuditEvents } from './audit.repository.ts';
 
 const organizations = [uuidv7(), uuidv7()];

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { createLogger } from '#shared/logger.ts';
 import { asTableOwner } from '../../../test/support/people.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { entities } from './entities.ts';
 import { claimDueMails, withdrawMails } from './mail.repository.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 const now = new Date('2030-01-01T00:00:00Z');
 
 /** Mails of a kind in the outbox, due one second after another from a moment on. */

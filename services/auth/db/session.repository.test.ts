@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { readSoFar } from '../../../test/support/read-so-far.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { SessionEntity } from './session.entity.ts';
 import { endAllSessions, endUserSessions, hasSignedInFrom } from './session.repository.ts';
 

@@ -2,13 +2,12 @@ import { expect, test } from 'vitest';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
-import { createLogger } from '#shared/logger.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { tidyUp } from './housekeeping.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 const dayMs = 86_400_000;
 
 async function start() {

@@ -6,8 +6,8 @@ import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import {
   as,

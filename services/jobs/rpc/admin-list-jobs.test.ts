@@ -7,17 +7,18 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { publicJobId } from '../domain/job-id.ts';
-import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 
 const { database, url } = await ownJobsDatabase();
 
 test("only operators see others' jobs, of one organization if they name it, and never what was requested", async () => {
   const billing = { lease: null, settle: null, releaseHold: null } as never;
-  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silentLogger };
   const started = await startJobs(options);
-  const jobs = localClient(JobsService, started.implementation, silent);
+  const jobs = localClient(JobsService, started.implementation, silentLogger);
   const person = { tenantId: uuidv7(), userId: uuidv7() };
   const as = (caller: object) => ({
     contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, role: Role.OWNER, ...caller })),

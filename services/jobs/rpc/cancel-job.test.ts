@@ -15,11 +15,12 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { publicJobId } from '../domain/job-id.ts';
-import { ownJobsDatabase, queueJobs, silent, workerDeps } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 import { renewHolds, returnHolds } from '../workers/housekeeping.ts';
 import { JobWorker, workerDefaults } from '../workers/job-worker.ts';
@@ -39,9 +40,9 @@ const billing: HoldingBilling = {
 };
 
 async function startedJobs() {
-  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silentLogger };
   const started = await startJobs(options);
-  return Object.assign(localClient(JobsService, started.implementation, silent), {
+  return Object.assign(localClient(JobsService, started.implementation, silentLogger), {
     [Symbol.asyncDispose]: started.close,
   });
 }

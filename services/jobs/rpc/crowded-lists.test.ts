@@ -9,8 +9,9 @@ import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { publicJobId } from '../domain/job-id.ts';
-import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 
 const { url } = await ownJobsDatabase();
@@ -32,9 +33,9 @@ test('lists and counts of jobs read the jobs of their page and those that wait, 
 
   const before = await jobsRead(url);
   const billing = { lease: null, settle: null, releaseHold: null } as never;
-  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silentLogger };
   const started = await startJobs(options);
-  const jobs = localClient(JobsService, started.implementation, silent);
+  const jobs = localClient(JobsService, started.implementation, silentLogger);
   const as = (caller: object) => ({
     contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, role: Role.OWNER, ...caller })),
   });

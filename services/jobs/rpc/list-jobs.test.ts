@@ -7,7 +7,8 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
-import { ownJobsDatabase, silent } from '../fixtures/test-queue.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
+import { ownJobsDatabase } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 
 const { url } = await ownJobsDatabase();
@@ -16,9 +17,9 @@ test.each(['listJobs', 'getJobStats'] as const)(
   'of the calls of %s by one organization two run at a time and fifty wait, so that submissions and workers have connections',
   async (read) => {
     const billing = { lease: null, settle: null, releaseHold: null } as never;
-    const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+    const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silentLogger };
     const started = await startJobs(options);
-    const jobs = localClient(JobsService, started.implementation, silent);
+    const jobs = localClient(JobsService, started.implementation, silentLogger);
     const caller = { kind: CallerKind.SESSION, role: Role.OWNER, tenantId: uuidv7(), userId: uuidv7() };
     const as = { contextValues: callerContext(create(CallerSchema, caller)) };
     const reads = await Promise.allSettled(Array.from({ length: 60 }, () => jobs[read]({}, as)));

@@ -9,10 +9,11 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
-import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 import { renewHolds } from '../workers/housekeeping.ts';
 
@@ -30,9 +31,9 @@ async function jobsWith(
     billing,
     registry: new Registry(),
     clock: systemClock,
-    logger: silent,
+    logger: silentLogger,
   });
-  return Object.assign(localClient(JobsService, started.implementation, silent), {
+  return Object.assign(localClient(JobsService, started.implementation, silentLogger), {
     [Symbol.asyncDispose]: started.close,
   });
 }

@@ -4,8 +4,9 @@ import { ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { takeJobs } from '../db/take-jobs.ts';
-import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { createEndBatches } from './end-batches.ts';
 
 test('an answer is given up once its lease has long lapsed, so that a worker can stop even if the database stays away', async () => {
@@ -18,7 +19,7 @@ test('an answer is given up once its lease has long lapsed, so that a worker can
   const ends = createEndBatches({
     database: { query: away, pool: {} as never },
     shiftMs: () => 0,
-    logger: silent,
+    logger: silentLogger,
     delay: async (ms) => {
       waitedMs += ms;
     },
@@ -37,7 +38,7 @@ test('an ending that the database refuses holds up none of the others in its bat
   await database.pool.query(
     `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, lease_expires_at = now()`,
   );
-  const ends = createEndBatches({ database, shiftMs: () => 0, logger: silent });
+  const ends = createEndBatches({ database, shiftMs: () => 0, logger: silentLogger });
   const wereEnded = ids.map((id, place) => {
     const contentType = place === 1 ? '\0' : 'text/plain';
     const answer = { status: JobStatus.COMPLETED, contentType, body: Buffer.from('an answer') } as const;
@@ -66,7 +67,7 @@ test('no statement deletes more requests than it can in its time', async () => {
     batches.push(result.rowCount!);
     return result;
   };
-  const ends = createEndBatches({ database: { ...database, query }, shiftMs: () => 0, logger: silent });
+  const ends = createEndBatches({ database: { ...database, query }, shiftMs: () => 0, logger: silentLogger });
   const failed = { status: JobStatus.FAILED, error: create(ErrorDetailSchema) } as const;
   const inOrder = jobs.toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
   expect(await Promise.all(inOrder.map((job) => ends.end(job, failed)))).toEqual(ids.map(() => true));

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { test } from 'vitest';
-import { silentLogger } from '../../../test/support/keys.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { ownJobsDatabase } from '../fixtures/test-queue.ts';
 import { channels } from './channels.ts';

@@ -3,8 +3,8 @@ import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { KeyDigestSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { createDigestLookUp } from './digest-look-up.ts';
 
 let testDatabase: TestDatabase;

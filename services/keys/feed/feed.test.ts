@@ -5,18 +5,11 @@ import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService, Role } from '#shared/rpc/caller.ts';
-import {
-  as,
-  digestsOf,
-  reasonOf,
-  sessionOf,
-  silentLogger,
-  startTestKeys,
-  type TestKeys,
-} from '../../../test/support/keys.ts';
+import { as, digestsOf, reasonOf, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { keepHouse } from '../workers/housekeeping.ts';
 import { openLeaseKeeper } from './lease-keeper.ts';

@@ -8,8 +8,8 @@ import {
   ReportDeploymentHealthRequestSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { watchHealth } from './watch-health.ts';

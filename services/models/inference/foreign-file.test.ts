@@ -14,8 +14,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
 import { startTestGateway, type TestGateway } from '../../../test/support/gateway.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { type Carrier, carry } from '../../../test/support/rpc-carriers.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { type StartedInference, startInference } from '../start-inference.ts';
 import { connectUpstream } from '../upstream/connect.ts';
 

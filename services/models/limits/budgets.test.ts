@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { Budgets, type BudgetsDeps } from './budgets.ts';
 
 type Lease = BudgetsDeps['billing']['lease'];

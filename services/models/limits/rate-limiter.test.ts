@@ -5,13 +5,12 @@ import { type QuotaDemand, QuotaShareSchema } from '#gen/modelgateway/usage/v1/r
 import { QuotaRequestSchema, QuotaResponseSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createLogger } from '#shared/logger.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { RateLimitGrants } from './rate-limit-grants.ts';
 import { type RateAdmission, RateLimiter } from './rate-limiter.ts';
 
 const validator = createValidator();
-const silentLogger = createLogger({ level: 'silent', name: 'test' });
 const key = { apiKeyId: uuidv7(), userId: uuidv7() };
 const limits: RateLimits = { requestsPerMinute: 60, tokensPerMinute: 6_000, concurrentRequests: 1_000 };
 

@@ -3,9 +3,9 @@ import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/remin
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { recallMails } from './recall-mails.ts';
 import { type RecipientDeps, recipients } from './recipients.ts';

@@ -8,8 +8,8 @@ import {
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { modelEntities } from '../db/catalog.entities.ts';
 import { listReminders } from './list-reminders.ts';
 import { listRetirements } from './list-retirements.ts';

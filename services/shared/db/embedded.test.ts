@@ -18,11 +18,11 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { findPostgresBinaries } from './embedded/binaries.ts';
 import { findProcess } from './embedded/processes.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 const program = join(import.meta.dirname, '../../../test/support/embedded-gateway.ts');
 const patience = { timeout: 60_000, interval: 20 };
 

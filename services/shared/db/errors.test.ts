@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
-import { createLogger } from '#shared/logger.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { checkReachable } from './connection.ts';
 import { databaseError } from './errors.ts';
 import { openServiceDatabase } from './orm.ts';
@@ -11,7 +11,6 @@ test('a server whose name has several addresses is unreachable if all of them re
   const connection = `postgresql://somebody@${severalAddresses}:1/database`;
   await expect(checkReachable(connection)).rejects.toThrow(bothRefused);
 
-  const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({ service: 'keys', connection, entities: [], logger });
   const outOfReach = { reason: ErrorReason.OVERLOADED, details: { internal: expect.stringMatching(bothRefused) } };
   await expect(database.query({ text: 'select 1' })).rejects.toMatchObject(outOfReach);

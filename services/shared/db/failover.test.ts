@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { createLogger } from '#shared/logger.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
 import { startPostgresPair } from '../../../test/support/postgres-pair.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { failoverNotice } from './failover.ts';
 import { openServiceDatabase } from './orm.ts';
@@ -17,7 +17,6 @@ test('a failover is noticed even by who met the new server while it was still a 
       grant usage on schema noted to modelgateway_app;
       grant select, update on noted.feed to modelgateway_app`,
   );
-  const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({ service: 'noted', connection: pair.url, entities: [], logger });
   const notice = failoverNotice({ database, table: 'feed', columns: ['version'], channel: 'noted', logger });
   const version = async () => (await database.pool.query('select version from feed')).rows[0].version;

@@ -2,11 +2,11 @@ import { setImmediate } from 'node:timers/promises';
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { withDatabase } from '../../../test/support/with-database.ts';
 import { checkReachable, unsuitability } from './connection.ts';
@@ -73,7 +73,6 @@ const other: ServiceMigrations = {
   migrations: [{ name: '0001-create-notes', class: CreateNotes }],
 };
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 let testDatabase: TestDatabase;
 let admin: pg.Client;
 let opened: ServiceDatabase | undefined;

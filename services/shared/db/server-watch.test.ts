@@ -7,8 +7,8 @@ import pg from 'pg';
 import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
-import { createLogger } from '#shared/logger.ts';
 import { signalPostgres } from '../../../test/support/signal-postgres.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 import { migrateAll } from './migrate.ts';
@@ -21,7 +21,6 @@ class CreateWritten extends Migration {
   }
 }
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 const overloaded = { reason: ErrorReason.OVERLOADED };
 let folder: string;
 let server: EmbeddedPostgres;

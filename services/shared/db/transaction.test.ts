@@ -2,9 +2,9 @@ import { defineEntity, IsolationLevel, LockMode } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
-import { createLogger } from '#shared/logger.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { migrateAll } from './migrate.ts';
@@ -17,7 +17,6 @@ const Account = defineEntity({
   properties: (p) => ({ id: p.integer().primary(), balanceNanoUsd: p.bigint('bigint') }),
 });
 
-const logger = createLogger({ level: 'silent', name: 'test' });
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
 

@@ -7,10 +7,11 @@ import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { reclaimLapsed } from '../../../services/jobs/db/leases.ts';
 import { leaseMs } from '../../../services/jobs/db/take-jobs.ts';
-import { openJobsDatabase, silent } from '../../../services/jobs/fixtures/test-queue.ts';
+import { openJobsDatabase } from '../../../services/jobs/fixtures/test-queue.ts';
 import { startJobWorker } from '../../../services/jobs/workers/start.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner, type TestGateway } from '../gateway.ts';
+import { silentLogger } from '../silent-logger.ts';
 import type { Behaviour } from '../simulator/behaviour.ts';
 import { startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 import { startUpstreamSimulator, type TruthEntry, type UpstreamSimulator } from '../upstream-simulator.ts';
@@ -413,6 +414,6 @@ function startWorker({ env, gateway: { switchboard } }: TestGateway): Promise<Wo
     registry: new Registry(),
     drainMs: 0,
     clock: env.clock,
-    logger: silent,
+    logger: silentLogger,
   });
 }

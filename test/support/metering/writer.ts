@@ -6,17 +6,16 @@
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { systemClock } from '#shared/clock.ts';
-import { createLogger } from '#shared/logger.ts';
 import { openJournal } from '../../../services/models/metering/journal.ts';
 import { type MeteredEvent, meteredEventCodec } from '../../../services/models/metering/metered-event.ts';
 import { adoptOrphans } from '../../../services/models/metering/orphans.ts';
 import { createShipper } from '../../../services/models/metering/shipper.ts';
+import { silentLogger as logger } from '../silent-logger.ts';
 import { eventOf } from './truth.ts';
 
 const directory = process.argv[2]!;
 const name = process.argv[3]!;
 const clock = systemClock;
-const logger = createLogger({ level: 'silent', name });
 
 const answers = new Map<number, PromiseWithResolvers<void>>();
 let calls = 0;

@@ -5,9 +5,9 @@ import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.
 import { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../../test/support/keys.ts';
 import { localClient } from '../../../../test/support/local-client.ts';
 import { ManualClock } from '../../../../test/support/manual-clock.ts';
+import { silentLogger } from '../../../../test/support/silent-logger.ts';
 import { startStopwatch } from '../../../../test/support/stopwatch.ts';
 import { budgetsOf } from './key-budgets.ts';
 

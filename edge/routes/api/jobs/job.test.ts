@@ -10,10 +10,10 @@ import { CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_s
 import { systemClock } from '#shared/clock.ts';
 import { notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createLogger } from '#shared/logger.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../../test/support/local-client.ts';
 import { startRouteEdge } from '../../../../test/support/route-edge.ts';
+import { silentLogger as logger } from '../../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import { ResultRoom } from '../../../guards/result-room.ts';
 import { jobRoutesById } from './job.ts';
@@ -27,7 +27,6 @@ let port: number;
 /** Awaited before a large result is read. */
 let whileReading = async (_signal: AbortSignal): Promise<void> => {};
 beforeAll(async () => {
-  const logger = createLogger({ level: 'silent', name: 'edge' });
   const jobs = localClient(
     JobsService,
     {

@@ -3,7 +3,7 @@ import { billingEntities } from '../../../../services/billing/db/entities.ts';
 import { databaseNow } from '../../../../services/billing/db/sql.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import type { TestGateway } from '../../../support/gateway.ts';
-import { silentLogger } from '../../../support/keys.ts';
+import { silentLogger } from '../../../support/silent-logger.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { ok, type People } from './people.ts';
 
