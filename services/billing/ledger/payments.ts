@@ -10,11 +10,17 @@ import { type Booked, giveCredit } from './credit.ts';
 import { takeCredit } from './take-credit.ts';
 
 /** A payment, as its provider names it. */
-export type PaymentName = { provider: string; paymentId: string };
+type PaymentName = { provider: string; paymentId: string };
 
 /** Whoever books a payment, or what went back of it, does so one after another, until the end of the transaction: neither may miss the other. */
-export const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
+const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
   takeTurn(sql, `payment ${provider} ${paymentId}`);
+
+/** How a payment was booked; null when it was not, and nobody else books it before the end of the transaction. */
+export async function findPaymentInTurn(sql: Sql, name: PaymentName): Promise<BookedPayment | null> {
+  await takeTurnOfPayment(sql, name);
+  return findPayment(sql, name);
+}
 
 /** The payment of an operator's request, by the id that they gave; null: none. INVALID_REQUEST for what no provider calls a payment. */
 export function namedPayment(paymentId: string): PaymentName | null {
@@ -86,8 +92,24 @@ export async function savePayment(
   await settleReturns(sql, { provider, paymentId }, nowMs);
 }
 
-/** Remembers what went back to a payer. What was undone stays so, in whichever order its events come. */
-export async function noteReturn(sql: Sql, provider: string, returned: PaymentReturn, nowMs: number): Promise<void> {
+/**
+ * Books what went back to a payer, as far as its payment is booked. Returns the last transaction; null when nothing was to be done, as before
+ * the payment is booked, or where all was undone before any was taken.
+ */
+export async function bookReturn(
+  sql: Sql,
+  provider: string,
+  returned: PaymentReturn,
+  nowMs: number,
+): Promise<string | null> {
+  const name = { provider, paymentId: returned.paymentId };
+  await takeTurnOfPayment(sql, name);
+  await noteReturn(sql, provider, returned, nowMs);
+  return settleReturns(sql, name, nowMs);
+}
+
+/** Remembers it. What was undone stays so, in whichever order its events come. */
+async function noteReturn(sql: Sql, provider: string, returned: PaymentReturn, nowMs: number): Promise<void> {
   const { id, paymentId, amountNanoUsd, description, undoneNanoUsd } = returned;
   await sql.query({
     text: `
@@ -107,11 +129,8 @@ type ReturnRow = {
   taken_by: string | null;
 };
 
-/**
- * Takes credit for whatever went back of a payment, and gives again what was undone of that; each once. Returns the last transaction; null
- * when nothing was to be done, as before the payment is booked, or where all was undone before any was taken.
- */
-export async function settleReturns(sql: Sql, name: PaymentName, nowMs: number): Promise<string | null> {
+/** Takes credit for whatever went back of a payment, and gives again what was undone of that; each once. Returns the last transaction. */
+async function settleReturns(sql: Sql, name: PaymentName, nowMs: number): Promise<string | null> {
   const { provider, paymentId } = name;
   const payment = await findPayment(sql, name);
   if (payment === null) return null;

@@ -13,14 +13,7 @@ import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit, typeOfCredit } from '../ledger/credit.ts';
-import {
-  findPayment,
-  namedPayment,
-  paymentBooked,
-  paymentText,
-  savePayment,
-  takeTurnOfPayment,
-} from '../ledger/payments.ts';
+import { findPaymentInTurn, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
@@ -43,11 +36,10 @@ export const grantCredit =
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: GrantCreditRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
-        if (payment !== null) await takeTurnOfPayment(sql, payment);
+        const booked = payment && (await findPaymentInTurn(sql, payment));
         const account = await lockAccount(sql, tenantId);
         const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
         const earlier = await findRequest(sql, tenantId, movement);
-        const booked = payment && (await findPayment(sql, payment));
         if (earlier !== null) {
           if (payment !== null && booked?.transactionId !== earlier.transactionId) throw idempotencyKeyReused();
           return earlier.itemId!;

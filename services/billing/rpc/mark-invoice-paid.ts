@@ -8,14 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import {
-  findPayment,
-  namedPayment,
-  paymentBooked,
-  paymentText,
-  savePayment,
-  takeTurnOfPayment,
-} from '../ledger/payments.ts';
+import { findPaymentInTurn, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
 
 /** How far an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;
@@ -28,13 +21,12 @@ export const markInvoicePaid =
     const tenantId = request.tenantId.toLowerCase();
     const name = namedPayment(request.paymentId);
     const nowMs = await sqlTransaction(database, async (sql) => {
-      if (name !== null) await takeTurnOfPayment(sql, name);
+      const earlier = name && (await findPaymentInTurn(sql, name));
       const account = await lockAccount(sql, tenantId);
       const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
       const nowMs = await databaseNow(sql);
       const paidAtMs = request.paidAt === undefined ? nowMs : timestampMs(request.paidAt);
       if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
-      const earlier = name && (await findPayment(sql, name));
       if (name !== null && earlier !== null) {
         if (earlier.tenantId === tenantId && earlier.invoiceMonth === invoice.month) return nowMs;
         throw paymentBooked(name);

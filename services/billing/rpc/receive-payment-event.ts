@@ -8,14 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { type Booked, buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import {
-  findPayment,
-  noteReturn,
-  paymentText,
-  savePayment,
-  settleReturns,
-  takeTurnOfPayment,
-} from '../ledger/payments.ts';
+import { bookReturn, findPayment, findPaymentInTurn, paymentText, savePayment } from '../ledger/payments.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
@@ -71,15 +64,11 @@ export const receivePaymentEvent =
         }
       }
       if (event.returned !== null) {
-        const payment = { provider: name, paymentId: event.returned.paymentId };
-        await takeTurnOfPayment(sql, payment);
-        await noteReturn(sql, name, event.returned, nowMs);
-        return { duplicate: false, transactionId: (await settleReturns(sql, payment, nowMs)) ?? '' };
+        return { duplicate: false, transactionId: (await bookReturn(sql, name, event.returned, nowMs)) ?? '' };
       }
       if (event.payment === null) return { duplicate: false, transactionId: '' };
       const payment = { provider: name, paymentId: event.payment.id };
-      await takeTurnOfPayment(sql, payment);
-      const earlier = await findPayment(sql, payment);
+      const earlier = await findPaymentInTurn(sql, payment);
       if (earlier !== null) {
         const { tenantId, amountNanoUsd } = event.payment;
         // What an operator has booked may be mistaken; the provider knows.
