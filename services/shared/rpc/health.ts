@@ -1,5 +1,7 @@
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
+import { timerMsMax } from '../clock.ts';
 import { notFound } from '../errors.ts';
+import { Signal } from '../signal.ts';
 import { type RpcService, rpcService } from './rpc-service.ts';
 
 /** The state of this process's services in the standard protocol grpc.health.v1, open to everybody. */
@@ -13,11 +15,7 @@ export type RpcHealth = {
 
 export function createHealth(names: readonly string[]): RpcHealth {
   const statuses = new Map<string, Status>(['', ...names].map((name) => [name, Status.SERVING]));
-  const watchers = new Set<() => void>();
-
-  function changed() {
-    for (const wake of watchers) wake();
-  }
+  const changed = new Signal();
 
   const rpc = rpcService(
     Health,
@@ -31,27 +29,13 @@ export function createHealth(names: readonly string[]): RpcHealth {
         statuses: Object.fromEntries([...statuses].map(([name, status]) => [name, { status }])),
       }),
       async *watch({ service }, { signal }) {
-        let wake = () => {};
-        const onChange = () => wake();
-        watchers.add(onChange);
-        signal.addEventListener('abort', onChange);
-        try {
-          let told: Status | undefined;
-          while (!signal.aborted) {
-            const change = new Promise<void>((resolve) => {
-              wake = resolve;
-            });
-            const status = statuses.get(service) ?? Status.SERVICE_UNKNOWN;
-            if (status === told) {
-              await change;
-              continue;
-            }
+        let told: Status | undefined;
+        while (!signal.aborted) {
+          const status = statuses.get(service) ?? Status.SERVICE_UNKNOWN;
+          if (status !== told) {
             told = status;
             yield { status };
-          }
-        } finally {
-          watchers.delete(onChange);
-          signal.removeEventListener('abort', onChange);
+          } else await changed.next(timerMsMax, signal);
         }
       },
     },
@@ -62,11 +46,11 @@ export function createHealth(names: readonly string[]): RpcHealth {
     rpc,
     set(name, serving) {
       statuses.set(name, serving ? Status.SERVING : Status.NOT_SERVING);
-      changed();
+      changed.raise();
     },
     stopServing() {
       for (const name of statuses.keys()) statuses.set(name, Status.NOT_SERVING);
-      changed();
+      changed.raise();
     },
   };
 }
