@@ -14,7 +14,7 @@ const toolsMax = 128;
 /** In how much of the user's text tools are looked for by name. */
 const namingLengthMax = 20_000;
 
-export type Tool = { type: ToolCall['type']; name: string; schema: unknown };
+type Tool = { type: ToolCall['type']; name: string; schema: unknown };
 
 /** The request's tools; where it has none, its `functions`. */
 export function readTools(json: JsonObject): Tool[] {

@@ -8,7 +8,7 @@ import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
 export type Turn = Message & { note?: string };
 
 /** What the fields beside the conversation say; empty where they say nothing. */
-export type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
+type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
 
 /** How long a growing answer waits until it is drawn again, in milliseconds: each time all of it is read as Markdown. */
 const drawnAgainMs = 100;
