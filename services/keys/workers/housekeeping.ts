@@ -17,11 +17,14 @@ const overForMs = 24 * 3_600_000;
 /** As many as a statement deletes in a few milliseconds. */
 const removedAtOnce = 1_000;
 
-/** Deletes what is no longer needed. */
-export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
+/** Deletes what is no longer needed, however much there is, until `signal` aborts. */
+export async function keepHouse(
+  { database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>,
+  signal?: AbortSignal,
+): Promise<void> {
   // From then on nobody can derive the secrets made under these keys again.
-  while (await forgetExpired(database.pool, clock.now()));
-  await removeSecretsThatAreOver(database, clock.now());
+  while (!signal?.aborted && (await forgetExpired(database.pool, clock.now())));
+  await removeSecretsThatAreOver(database, clock.now(), signal);
   // An edge that was away for longer starts with an empty cache. The last change is kept: it tells an edge that knows it that nothing was
   // missed.
   await database.query({
@@ -41,16 +44,25 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
 }
 
 /** The edges need not be told: they refuse these secrets by their expiry. */
-async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>, nowMs: number): Promise<void> {
+async function removeSecretsThatAreOver(
+  database: Pick<ServiceDatabase, 'query'>,
+  nowMs: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const over = {
     text: `delete from digests where (tenant_id, digest) in (
       select tenant_id, digest from digests where expires_at <= $1 order by expires_at
       limit ${removedAtOnce} for update skip locked)`,
     values: [new Date(nowMs - overForMs)],
   };
-  await removeInBatches(database, over);
+  await removeInBatches(database, over, signal);
 }
 
 /** Runs the housekeeping every minute; several processes doing so do no harm. */
 export const startHousekeeping = (deps: HousekeepingDeps): RecurringWork =>
-  startRecurringWork({ name: 'the housekeeping of Keys', everyMs, round: () => keepHouse(deps), logger: deps.logger });
+  startRecurringWork({
+    name: 'the housekeeping of Keys',
+    everyMs,
+    round: (signal) => keepHouse(deps, signal),
+    logger: deps.logger,
+  });
