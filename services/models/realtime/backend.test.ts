@@ -9,7 +9,7 @@ import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import { BackendContext, type SessionDeps } from './backend.ts';
-import { Outbox } from './outbox.ts';
+import { ServerEvents } from './server-events.ts';
 
 const capped = (spendCapNanoUsd: bigint): CallerConstraints => create(CallerConstraintsSchema, { spendCapNanoUsd });
 
@@ -44,7 +44,7 @@ function contextNearItsLimit() {
     caller: {} as Caller,
     constraints: capped(1n),
     modelName: 'transcriber',
-    outbox: new Outbox(),
+    events: new ServerEvents(),
     signal: new AbortController().signal,
     sayUpdated: () => {},
   });

@@ -7,7 +7,7 @@ import { allowedModel, cannotMeter } from '../inference/admission.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
 import type { HeardRoom } from './heard-room.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
-import type { Outbox } from './outbox.ts';
+import type { ServerEvents } from './server-events.ts';
 import type { SessionConfig } from './session-config.ts';
 
 export type SessionDeps = MeteringDeps & { catalog: Catalog; heardRoom: HeardRoom };
@@ -49,7 +49,7 @@ export type Backend = {
 export class BackendContext {
   readonly deps: SessionDeps;
   readonly caller: Caller;
-  readonly outbox: Outbox;
+  readonly events: ServerEvents;
   /** Aborted when the session is over. */
   readonly signal: AbortSignal;
   /** The number of tokens used by all utterances so far. */
@@ -71,13 +71,13 @@ export class BackendContext {
     constraints: CallerConstraints | undefined;
     /** The name of a model that was just admitted. */
     modelName: string;
-    outbox: Outbox;
+    events: ServerEvents;
     signal: AbortSignal;
     sayUpdated(): void;
   }) {
     this.deps = options.deps;
     this.caller = options.caller;
-    this.outbox = options.outbox;
+    this.events = options.events;
     this.signal = options.signal;
     this.#constraints = options.constraints;
     this.#modelName = options.modelName;

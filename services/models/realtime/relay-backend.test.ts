@@ -4,8 +4,8 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { DeploymentRuntime, Run } from '../catalog/deployment-runtime.ts';
 import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
-import { Outbox } from './outbox.ts';
 import { RelayBackend } from './relay-backend.ts';
+import { ServerEvents } from './server-events.ts';
 import { initialConfig } from './session-config.ts';
 
 /** A relayed session whose next utterance finds no room in its budget before `prepared`. */
@@ -19,17 +19,17 @@ async function relayThatWaits(prepared: Promise<void>) {
   };
   const ends: unknown[] = [];
   const run = { answered() {}, end: (verdict: unknown) => ends.push(verdict) } as unknown as Run;
-  const outbox = new Outbox();
-  const context = { prepare: () => prepared, isRefused: false, outbox } as unknown as BackendContext;
+  const events = new ServerEvents();
+  const context = { prepare: () => prepared, isRefused: false, events } as unknown as BackendContext;
   const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
   await RelayBackend.connect(context, deployment, run, initialConfig);
-  return { say: (text: string) => handler.onText(text), ends, outbox };
+  return { say: (text: string) => handler.onText(text), ends, events };
 }
 
-const heard = async (outbox: Outbox): Promise<{ count: number; error: unknown }> => {
+const heard = async (events: ServerEvents): Promise<{ count: number; error: unknown }> => {
   let count = 0;
   try {
-    for await (const _ of outbox) count += 1;
+    for await (const _ of events) count += 1;
   } catch (error) {
     return { count, error };
   }
@@ -42,26 +42,26 @@ test('an upstream is left once 4 MiB of its events, or 10,000, wait for a budget
     ['{}', 10_000],
   ] as const) {
     const prepared = Promise.withResolvers<void>();
-    const { say, ends, outbox } = await relayThatWaits(prepared.promise);
+    const { say, ends, events } = await relayThatWaits(prepared.promise);
     for (let said = 0; said < waitingMax - 1; said += 1) say(event);
     await nextTurn();
     expect(ends).toEqual([]);
     for (let said = 0; said < 2; said += 1) say(event);
     expect(ends).toEqual([{ kind: 'none' }]);
     prepared.resolve();
-    expect((await heard(outbox)).error).toMatchObject({ details: { internal: 'it says more than can be relayed' } });
+    expect((await heard(events)).error).toMatchObject({ details: { internal: 'it says more than can be relayed' } });
   }
 });
 
 test('any number of events are relayed to a client that keeps up', async () => {
-  const { say, ends, outbox } = await relayThatWaits(Promise.resolve());
-  const hearing = heard(outbox);
+  const { say, ends, events } = await relayThatWaits(Promise.resolve());
+  const hearing = heard(events);
   for (let said = 0; said < 15_000; said += 1) {
     say('{}');
     if (said % 100 === 0) await nextTurn();
   }
   await nextTurn();
-  outbox.close();
+  events.close();
   expect(await hearing).toEqual({ count: 15_000, error: null });
   expect(ends).toEqual([]);
 });
@@ -110,7 +110,7 @@ test('what a transcript may use is bounded by a prompt that its session had, tho
   const context = {
     prepare: async () => {},
     signal: new AbortController().signal,
-    outbox: new Outbox(),
+    events: new ServerEvents(),
     newItem: () => ({ call: {}, complete }),
   } as unknown as BackendContext;
   const run = { answered() {}, end() {} } as unknown as Run;

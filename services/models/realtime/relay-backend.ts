@@ -7,9 +7,9 @@ import { canTranscriptUse, measuresOf } from '../inference/usage-bound.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
-import { waitingLengthMax, waitingMax } from './outbox.ts';
 import { sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { RelayedAudio } from './relayed-audio.ts';
+import { waitingLengthMax, waitingMax } from './server-events.ts';
 import { gaSession, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
@@ -176,7 +176,7 @@ export class RelayBackend implements Backend {
     this.#waitingLength += text.length;
     this.#taking = this.#taking
       .then(() => (this.#closed ? undefined : this.#relay(text)))
-      .catch((error) => this.#context.outbox.fail(error))
+      .catch((error) => this.#context.events.fail(error))
       .finally(() => {
         this.#waiting -= 1;
         this.#waitingLength -= text.length;
@@ -192,7 +192,7 @@ export class RelayBackend implements Backend {
     this.#end(verdict);
     this.#taking = this.#taking.then(async () => {
       await this.#failItems(error);
-      this.#context.outbox.fail(error);
+      this.#context.events.fail(error);
     });
   }
 
@@ -290,7 +290,7 @@ export class RelayBackend implements Backend {
     const json = JSON.stringify(event, (name, value) =>
       typeof value !== 'string' || (name === words && value === said) ? value : redact(value),
     );
-    this.#context.outbox.pass(json);
+    this.#context.events.pass(json);
   }
 
   /** Why the upstream did not transcribe an item, as of a call that was answered with success and an error. */

@@ -8,7 +8,7 @@ export const waitingLengthMax = 4 * 1024 * 1024;
 export const waitingMax = 10_000;
 
 /** The events for the client of a session, in order; they are read as fast as it can take them. */
-export class Outbox implements AsyncIterable<TranscribeResponse> {
+export class ServerEvents implements AsyncIterable<TranscribeResponse> {
   readonly #waiting: string[] = [];
   #waitingLength = 0;
   #end: { error: unknown } | 'over' | null = null;

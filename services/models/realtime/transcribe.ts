@@ -6,7 +6,7 @@ import { cannotMeter } from '../inference/admission.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateLimiter } from '../limits/rate-limiter.ts';
 import type { SessionDeps } from './backend.ts';
-import { Outbox } from './outbox.ts';
+import { ServerEvents } from './server-events.ts';
 import { TranscriptionSession } from './transcription-session.ts';
 
 export type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
@@ -31,10 +31,10 @@ export const transcribe = (deps: TranscribeDeps) =>
     // Otherwise a session that names its model later would open, and break at its first event.
     deps.catalog.requireSnapshot();
 
-    const outbox = new Outbox();
+    const events = new ServerEvents();
     const over = new AbortController();
     const signal = AbortSignal.any([context.signal, over.signal]);
-    const session = new TranscriptionSession({ deps, caller, start, outbox, signal });
+    const session = new TranscriptionSession({ deps, caller, start, events, signal });
     // A session is one request; what it uses is known at its end.
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, start.constraints), 0);
     try {
@@ -45,12 +45,12 @@ export const transcribe = (deps: TranscribeDeps) =>
       rate.release(0);
       throw refusal;
     }
-    const hearing = hear(reader, session, outbox);
-    const onAbort = (): void => outbox.fail(gatewayError(ErrorReason.CANCELLED, 'The session was ended.'));
+    const hearing = hear(reader, session, events);
+    const onAbort = (): void => events.fail(gatewayError(ErrorReason.CANCELLED, 'The session was ended.'));
     context.signal.addEventListener('abort', onAbort, { once: true });
     try {
-      outbox.emit(session.created());
-      yield* outbox;
+      events.emit(session.created());
+      yield* events;
     } finally {
       context.signal.removeEventListener('abort', onAbort);
       over.abort();
@@ -65,7 +65,7 @@ export const transcribe = (deps: TranscribeDeps) =>
 async function hear(
   reader: AsyncIterator<TranscribeRequest>,
   session: TranscriptionSession,
-  outbox: Outbox,
+  events: ServerEvents,
 ): Promise<void> {
   try {
     for (;;) {
@@ -76,8 +76,8 @@ async function hear(
       else if (message.case === 'constraints') await session.constrain(message.value);
     }
     await session.finish();
-    outbox.close();
+    events.close();
   } catch (error) {
-    outbox.fail(error);
+    events.fail(error);
   }
 }

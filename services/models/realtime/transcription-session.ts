@@ -7,8 +7,8 @@ import { admitModel } from '../inference/admission.ts';
 import { type Backend, BackendContext, type SessionDeps } from './backend.ts';
 import { type ClientEvent, eventIdOf, parseEvent, readClientEvent } from './client-event.ts';
 import { openBackend } from './open-backend.ts';
-import type { Outbox } from './outbox.ts';
 import { errorEvent, newSessionId, type ServerEvent } from './server-event.ts';
+import type { ServerEvents } from './server-events.ts';
 import { betaSession, gaSession, initialConfig, modelOf, type SessionConfig, updatedConfig } from './session-config.ts';
 
 /** How long a session lasts, in seconds (openai-contract.md section 5). */
@@ -19,7 +19,7 @@ export class TranscriptionSession {
   readonly #deps: SessionDeps;
   readonly #caller: Caller;
   #constraints: CallerConstraints | undefined;
-  readonly #outbox: Outbox;
+  readonly #events: ServerEvents;
   readonly #signal: AbortSignal;
   readonly #id = newSessionId();
   readonly #expiresAtSeconds: number;
@@ -35,13 +35,13 @@ export class TranscriptionSession {
     deps: SessionDeps;
     caller: Caller;
     start: TranscribeStart;
-    outbox: Outbox;
+    events: ServerEvents;
     signal: AbortSignal;
   }) {
     this.#deps = options.deps;
     this.#caller = options.caller;
     this.#constraints = options.start.constraints;
-    this.#outbox = options.outbox;
+    this.#events = options.events;
     this.#signal = options.signal;
     this.#expiresAtSeconds = Math.floor(options.deps.clock.now() / 1000) + sessionSeconds;
     this.#config = startConfig(options.start);
@@ -54,7 +54,7 @@ export class TranscriptionSession {
 
   /** The first event of every session. */
   created(): ServerEvent {
-    return { type: 'session.created', session: this.#gaSession() };
+    return { type: 'session.created', session: this.#described(gaSession(this.#config)) };
   }
 
   /** Handles a client's event. One that cannot be read is answered with an error; rejects when the session cannot go on. */
@@ -70,7 +70,7 @@ export class TranscriptionSession {
       if (this.#backend?.hasUncommitted && isHeardOtherwise(this.#config, config)) throw bufferInUse();
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      this.#outbox.emit(errorEvent(error, eventIdOf(json)));
+      this.#events.emit(errorEvent(error, eventIdOf(json)));
       return;
     }
     if (modelOf(config) !== modelOf(this.#config)) {
@@ -124,7 +124,7 @@ export class TranscriptionSession {
       caller: this.#caller,
       constraints: this.#constraints,
       modelName: modelOf(this.#config),
-      outbox: this.#outbox,
+      events: this.#events,
       signal: this.#signal,
       sayUpdated: () => this.#sayUpdated(),
     });
@@ -154,27 +154,20 @@ export class TranscriptionSession {
   }
 
   #sayUpdated(): void {
-    this.#outbox.emit(
+    this.#events.emit(
       this.#shape === 'ga'
-        ? { type: 'session.updated', session: this.#gaSession() }
-        : {
-            type: 'transcription_session.updated',
-            session: {
-              id: this.#id,
-              object: 'realtime.transcription_session',
-              expires_at: this.#expiresAtSeconds,
-              ...betaSession(this.#config),
-            },
-          },
+        ? { type: 'session.updated', session: this.#described(gaSession(this.#config)) }
+        : { type: 'transcription_session.updated', session: this.#described(betaSession(this.#config)) },
     );
   }
 
-  #gaSession(): object {
+  /** The session as clients see it, with its configuration in one of the two shapes. */
+  #described(config: object): object {
     return {
       id: this.#id,
       object: 'realtime.transcription_session',
       expires_at: this.#expiresAtSeconds,
-      ...gaSession(this.#config),
+      ...config,
     };
   }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import type { BackendContext } from './backend.ts';
 import { HeardRoom } from './heard-room.ts';
-import { Outbox } from './outbox.ts';
+import { ServerEvents } from './server-events.ts';
 import { initialConfig } from './session-config.ts';
 import type { Transcriber, Transcript, UtteranceOptions } from './transcriber.ts';
 import { UtteranceBackend } from './utterance-backend.ts';
@@ -32,7 +32,7 @@ function sessionsOf(heardRoom: HeardRoom, { takes, finish }: { takes: number; fi
     caller: { userId: 'one' },
     prepare: async () => {},
     signal: new AbortController().signal,
-    outbox: { emit() {} },
+    events: { emit() {} },
     newItem: () => ({ complete: async () => true, fail: async () => {} }),
   } as unknown as BackendContext;
   const begin = () => ({
@@ -85,13 +85,13 @@ test.each([
   ['4 MiB', 'a'.repeat(mebibyte), 4],
 ])('no more of a transcript than %s waits for the journal, however much its upstream says', async (_, piece, most) => {
   const written = Promise.withResolvers<void>();
-  const outbox = new Outbox();
+  const events = new ServerEvents();
   const context = {
     deps: { heardRoom: new HeardRoom(8 * mebibyte, expect.unreachable) },
     caller: { userId: 'one' },
     prepare: async () => {},
     signal: new AbortController().signal,
-    outbox,
+    events,
     newItem: () => ({ delta: () => written.promise }),
   } as unknown as BackendContext;
   let say!: UtteranceOptions['onDelta'];
@@ -104,7 +104,7 @@ test.each([
   for (let said = 0; said < most; said += 1) expect(say(piece)).toBe(true);
   expect(say(piece)).toBe(false);
   written.resolve();
-  for await (const _event of outbox) break;
+  for await (const _event of events) break;
   expect(say(piece)).toBe(true);
 });
 
@@ -116,7 +116,7 @@ test('what a transcript may use is bounded by the prompt that its utterance was 
     caller: { userId: 'one' },
     prepare: async () => {},
     signal: new AbortController().signal,
-    outbox: { emit() {} },
+    events: { emit() {} },
     sayUpdated() {},
     newItem: () => ({ complete }),
   } as unknown as BackendContext;

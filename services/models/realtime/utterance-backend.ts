@@ -2,9 +2,9 @@ import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } f
 import { inTurns } from '#shared/in-turns.ts';
 import { type Backend, type BackendContext, utteranceMsMax, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
-import { waitingLengthMax, waitingMax } from './outbox.ts';
 import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf, samplesMs } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
+import { waitingLengthMax, waitingMax } from './server-events.ts';
 import { promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage, type Transcriber, type Utterance } from './transcriber.ts';
 import { speechMsMin, VoiceActivity } from './voice-activity.ts';
@@ -127,7 +127,7 @@ export class UtteranceBackend implements Backend {
   clear(): void {
     this.#drop();
     this.#startAfresh();
-    this.#context.outbox.emit({ type: 'input_audio_buffer.cleared' });
+    this.#context.events.emit({ type: 'input_audio_buffer.cleared' });
   }
 
   get hasUncommitted(): boolean {
@@ -222,7 +222,7 @@ export class UtteranceBackend implements Backend {
 
   #startSpeech(spoken: Spoken): void {
     spoken.isSpeech = true;
-    this.#context.outbox.emit({
+    this.#context.events.emit({
       type: 'input_audio_buffer.speech_started',
       audio_start_ms: Math.round(spoken.startMs),
       item_id: spoken.itemId,
@@ -230,7 +230,7 @@ export class UtteranceBackend implements Backend {
   }
 
   #stopSpeech(spoken: Spoken, sample: number): void {
-    this.#context.outbox.emit({
+    this.#context.events.emit({
       type: 'input_audio_buffer.speech_stopped',
       audio_end_ms: Math.round(this.#msAt(sample)),
       item_id: spoken.itemId,
@@ -240,7 +240,7 @@ export class UtteranceBackend implements Backend {
 
   /** An utterance begins at a sample of the present format. */
   #begin(sample: number): Spoken {
-    const { outbox } = this.#context;
+    const { events } = this.#context;
     const itemId = newItemId();
     const item = this.#context.newItem();
     const spoken: Spoken = {
@@ -265,7 +265,7 @@ export class UtteranceBackend implements Backend {
             await item.delta();
             spoken.waiting -= 1;
             spoken.waitingLength -= text.length;
-            outbox.emit(deltaEvent(itemId, text));
+            events.emit(deltaEvent(itemId, text));
           });
           return true;
         },
@@ -284,7 +284,7 @@ export class UtteranceBackend implements Backend {
 
   #commit(spoken: Spoken): void {
     this.#current = null;
-    for (const event of itemEvents(spoken.itemId, this.#previousItemId)) this.#context.outbox.emit(event);
+    for (const event of itemEvents(spoken.itemId, this.#previousItemId)) this.#context.events.emit(event);
     this.#previousItemId = spoken.itemId;
     const pending = this.#transcribe(spoken).finally(() => {
       this.#pending.delete(pending);
@@ -299,11 +299,11 @@ export class UtteranceBackend implements Backend {
       const { text, usage, reported } = await utterance.finish();
       await spoken.delivered;
       const isBelieved = await item.complete(reported, audioMs, spoken.promptBytes);
-      this.#context.outbox.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
+      this.#context.events.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
       await item.fail(error, audioMs);
-      if (error.reason !== ErrorReason.CANCELLED) this.#context.outbox.emit(failedEvent(itemId, error));
+      if (error.reason !== ErrorReason.CANCELLED) this.#context.events.emit(failedEvent(itemId, error));
     } finally {
       this.#hold(spoken, 0);
     }
@@ -336,7 +336,7 @@ export class UtteranceBackend implements Backend {
   }
 
   #refuse(error: GatewayError, causeId: string | null): void {
-    this.#context.outbox.emit(errorEvent(error, causeId));
+    this.#context.events.emit(errorEvent(error, causeId));
   }
 
   /** When a sample of the present format was heard, in milliseconds of the session. */
