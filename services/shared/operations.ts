@@ -55,12 +55,19 @@ export const operationsByPath = <What extends Sent>(
       .map(([operation, row]) => [row[0], Number(operation) as OperationSending<What>]),
   );
 
-const names = new Map<Operation, string>(
-  Object.entries(Operation).map(([name, operation]) => [operation, name.toLowerCase()]),
-);
-
-/** An operation's name in the public API. */
+/** An operation's name in the public API: that of its enum value in lower case, e.g. `chat_completions`. */
 export type OperationName = Lowercase<Exclude<keyof typeof Operation, 'UNSPECIFIED'>>;
 
-/** An operation's name in the public API: that of its enum value in lower case, e.g. `chat_completions`. */
+/** The operations by their names in the public API. */
+export const operationsByName = Object.fromEntries(
+  Object.entries(Operation)
+    .filter(([, operation]) => operation !== Operation.UNSPECIFIED)
+    .map(([name, operation]) => [name.toLowerCase(), operation]),
+) as Readonly<Record<OperationName, KnownOperation>>;
+
+const names = new Map<Operation, string>(
+  Object.entries(operationsByName).map(([name, operation]) => [operation, name]),
+);
+
+/** The name of an operation. */
 export const operationName = (operation: Operation): string => names.get(operation) ?? 'unspecified';

@@ -89,8 +89,18 @@ export function choice<Name extends string>(
   names: readonly Name[],
 ): Name | undefined {
   const text = textOption(args, option);
+  return text === '' ? undefined : oneOf(names, text, option);
+}
+
+/** A named argument that lists some of several names, with commas between them; empty if it was not given. */
+export function choices<Name extends string>(args: AdminArguments, option: string, names: readonly Name[]): Name[] {
+  const text = textOption(args, option);
+  return text === '' ? [] : text.split(',').map((one) => oneOf(names, one, option));
+}
+
+function oneOf<Name extends string>(names: readonly Name[], text: string, option: string): Name {
   const name = names.find((one) => one === text);
-  if (text !== '' && name === undefined) throw new UsageError(`--${option} must be one of ${names.join(', ')}`);
+  if (name === undefined) throw new UsageError(`--${option} must be one of ${names.join(', ')}`);
   return name;
 }
 

@@ -257,10 +257,15 @@ test('an upstream is registered, its deployment stopped and started, its model g
   expect(await json('upstreams', 'register', baseUrl, '--operations', 'chat_completions,completions')).toMatchObject([
     { id: 'acme-chat', operations: ['chat_completions', 'completions'] },
   ]);
-  expect(await refusal('upstreams', 'register', baseUrl, '--dialect', 'x')).toEqual([
-    1,
-    expect.stringContaining('vllm'),
-  ]);
+  for (const [option, wrong, allowed] of [
+    ['--dialect', 'x', 'openai, vllm'],
+    ['--operations', 'embeddings,chat', 'chat_completions, completions, embeddings'],
+  ] as const) {
+    expect(await refusal('upstreams', 'register', baseUrl, option, wrong)).toEqual([
+      2,
+      expect.stringContaining(`${option} must be one of ${allowed}`),
+    ]);
+  }
   const [deployment] = await json('deployments', 'list', '--model', 'acme-chat');
   expect(deployment).toMatchObject({ base_url: baseUrl, enabled: true });
   expect(await json('deployments', 'stop', deployment.id)).toMatchObject({ status: 'Stopped', enabled: false });

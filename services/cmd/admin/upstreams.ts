@@ -1,7 +1,7 @@
-import { dialectNamed, operationsNamed } from '../../../edge/routes/api/admin/catalog-fields.ts';
+import { dialects, operations, operationsNamed } from '../../../edge/routes/api/admin/catalog-fields.ts';
 import { registrationTimeoutMs } from '../../../edge/routes/api/admin/upstreams.ts';
 import { platformModelJson } from '../../../edge/routes/v1/models.ts';
-import { type AdminCommand, argument, textOption } from './command.ts';
+import { type AdminCommand, argument, choice, choices, textOption } from './command.ts';
 
 export const upstreamCommands: readonly AdminCommand[] = [
   {
@@ -14,14 +14,12 @@ export const upstreamCommands: readonly AdminCommand[] = [
       operations: { type: 'string' },
     },
     async run({ models, asOperator }, args) {
-      const dialect = textOption(args, 'dialect');
-      const operations = textOption(args, 'operations');
       const answer = await models.registerUpstream(
         {
           baseUrl: argument(args, 0, 'the base URL'),
           secretReference: textOption(args, 'secret-reference'),
-          dialect: dialectNamed(dialect === '' ? undefined : dialect),
-          operations: operationsNamed(operations === '' ? undefined : operations.split(',')),
+          dialect: dialects.value(choice(args, 'dialect', dialects.names)),
+          operations: operationsNamed(choices(args, 'operations', operations.names)),
         },
         { ...asOperator, timeoutMs: registrationTimeoutMs },
       );

@@ -3,8 +3,10 @@ import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { type OperationName, operationsByName } from '#shared/operations.ts';
+import { spelling } from '../../../http/spelling.ts';
 
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 export const baseUrlSchema = Type.String({
@@ -19,45 +21,21 @@ export const secretReferenceSchema = Type.Optional(
   }),
 );
 
-/** Operations and dialects are spelled as their enum values in lower case. */
-const spelled = <Value extends number>(values: Readonly<Record<string, Value>>): ReadonlyMap<string, Value> =>
-  new Map(
-    Object.entries(values)
-      .filter(([, value]) => value !== 0)
-      .map(([name, value]) => [name.toLowerCase(), value]),
-  );
+export const operations = spelling(operationsByName);
+export const operationsSchema = Type.Array(operations.schema, { minItems: 1, maxItems: operations.names.length });
 
-const operations = spelled<Operation>(Operation);
-const dialects = spelled<UpstreamDialect>(UpstreamDialect);
+/** The operations with these names, each once. */
+export const operationsNamed = (names: readonly OperationName[] = []): Operation[] =>
+  [...new Set(names)].map((name) => operations.value(name));
 
-export const operationsSchema = Type.Array(Type.Enum([...operations.keys()]), {
-  minItems: 1,
-  maxItems: operations.size,
-});
-export const dialectSchema = Type.Enum([...dialects.keys()]);
-
-export const operationsNamed = (names: readonly string[] | undefined): Operation[] => [
-  ...new Set((names ?? []).map((name) => named(operations, name, 'operations'))),
-];
-
-export const dialectNamed = (name: string | undefined): UpstreamDialect =>
-  name === undefined ? UpstreamDialect.UNSPECIFIED : named(dialects, name, 'dialect');
-
-/** The public spelling of a dialect; OpenAI's when nobody chose one. */
-export const dialectName = (dialect: UpstreamDialect | undefined): string =>
-  [...dialects].find(([, value]) => value === dialect)?.[0] ?? 'openai';
-
-function named<Value>(values: ReadonlyMap<string, Value>, name: string, param: string): Value {
-  const value = values.get(name);
-  if (value === undefined) {
-    throw invalidRequest(
-      param,
-      `Invalid value for \`${param}\`: expected ${[...values.keys()].join(', ')}.`,
-      'invalid_value',
-    );
-  }
-  return value;
-}
+export const dialects = spelling({
+  openai: UpstreamDialect.OPENAI,
+  vllm: UpstreamDialect.VLLM,
+  llama_cpp: UpstreamDialect.LLAMA_CPP,
+  ollama: UpstreamDialect.OLLAMA,
+  local_ai: UpstreamDialect.LOCAL_AI,
+  sandbox: UpstreamDialect.SANDBOX,
+} satisfies Record<Lowercase<Exclude<keyof typeof UpstreamDialect, 'UNSPECIFIED'>>, UpstreamDialect>);
 
 type Models = Client<typeof ModelsService>;
 

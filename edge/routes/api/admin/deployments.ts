@@ -14,15 +14,7 @@ import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageOfItems, pageQuer
 import { orNull } from '../../../http/nullable.ts';
 import { deploymentStatuses } from '../../v1/models.ts';
 import { idInPath } from '../id-in-path.ts';
-import {
-  baseUrlSchema,
-  catalogModels,
-  dialectName,
-  dialectNamed,
-  dialectSchema,
-  modelNameSchema,
-  secretReferenceSchema,
-} from './catalog-fields.ts';
+import { baseUrlSchema, catalogModels, dialects, modelNameSchema, secretReferenceSchema } from './catalog-fields.ts';
 
 const timeoutSchema = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000, description }));
@@ -63,7 +55,7 @@ const settings = {
   first_byte_timeout_ms: timeoutSchema('To the first byte of the response; 600,000 by default.'),
   idle_timeout_ms: timeoutSchema('Between two chunks of the response; 300,000 by default.'),
   total_timeout_ms: timeoutSchema('For the whole call; 600,000 by default.'),
-  dialect: Type.Optional(dialectSchema),
+  dialect: Type.Optional(dialects.schema),
   enabled: Type.Optional(Type.Boolean({ description: '`false` stops the deployment.' })),
   sandbox: Type.Optional(
     Type.Object(
@@ -188,7 +180,7 @@ const deploymentSettings = (
   firstByteTimeoutMs: fields.first_byte_timeout_ms,
   idleTimeoutMs: fields.idle_timeout_ms,
   totalTimeoutMs: fields.total_timeout_ms,
-  dialect: dialectNamed(fields.dialect),
+  dialect: dialects.value(fields.dialect),
   enabled: fields.enabled,
   sandbox:
     fields.sandbox === undefined
@@ -218,7 +210,7 @@ export const deploymentSchema = Type.Object(
     first_byte_timeout_ms: Type.Integer(),
     idle_timeout_ms: Type.Integer(),
     total_timeout_ms: Type.Integer(),
-    dialect: dialectSchema,
+    dialect: dialects.schema,
     sandbox: orNull(
       Type.Object({
         latency_ms: Type.Integer(),
@@ -250,7 +242,8 @@ export function adminDeploymentJson(deployment: Deployment): Static<typeof deplo
     first_byte_timeout_ms: settings.firstByteTimeoutMs!,
     idle_timeout_ms: settings.idleTimeoutMs!,
     total_timeout_ms: settings.totalTimeoutMs!,
-    dialect: dialectName(settings.dialect),
+    // OpenAI's when nobody chose one.
+    dialect: dialects.name(settings.dialect || UpstreamDialect.OPENAI),
     sandbox:
       settings.sandbox === undefined
         ? null

@@ -4,14 +4,7 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
-import {
-  baseUrlSchema,
-  dialectNamed,
-  dialectSchema,
-  operationsNamed,
-  operationsSchema,
-  secretReferenceSchema,
-} from './catalog-fields.ts';
+import { baseUrlSchema, dialects, operationsNamed, operationsSchema, secretReferenceSchema } from './catalog-fields.ts';
 
 /** In milliseconds; once an upstream has listed its models, which may take it 8 s, thousands may have to be stored. */
 export const registrationTimeoutMs = 60_000;
@@ -35,7 +28,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
         body: onlyFields({
           base_url: baseUrlSchema,
           secret_reference: secretReferenceSchema,
-          dialect: Type.Optional(dialectSchema),
+          dialect: Type.Optional(dialects.schema),
           operations: Type.Optional(operationsSchema),
         }),
       },
@@ -46,7 +39,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
         {
           baseUrl,
           secretReference,
-          dialect: dialectNamed(dialect),
+          dialect: dialects.value(dialect),
           operations: operationsNamed(operations),
         },
         { ...asCaller(request), timeoutMs: registrationTimeoutMs },

@@ -28,7 +28,7 @@ export function DeploymentDialog({
   const [weight, setWeight] = useState(String(deployment?.weight ?? 1));
   const [priority, setPriority] = useState(String(deployment?.priority ?? 0));
   const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? ''));
-  const [dialect, setDialect] = useState(deployment?.dialect ?? 'openai');
+  const [dialect, setDialect] = useState<string>(deployment?.dialect ?? 'openai');
   const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
   const [removing, setRemoving] = useState(false);
   const done = (text: string) => () => {
