@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { loadTokenizer } from '../../services/models/bytes/tokens.ts';
 import type { TestGateway } from '../support/gateway.ts';
 import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../support/several-addresses.ts';
@@ -278,6 +279,19 @@ test('a stream whose client stops reading waits for it, and is metered with 499 
   leaving.destroy();
   expect(await lastEvent('client_closed_request')).toMatchObject({ success: false, status: 499 });
   await waitFor(() => asked.outcome === 'client-left', { description: 'the upstream to be let go' });
+});
+
+test('a stream whose client leaves before its usage is charged the words that it brought, however many came in one event', async () => {
+  // Some upstreams send a paragraph per event.
+  simulator.next({ paddingBytes: 8_000, fault: { kind: 'hang', afterChunks: 16 } });
+  const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+  let words = '';
+  for await (const { choices } of answer) {
+    words += choices[0]?.delta.content ?? '';
+    if (words.length > 8_000) break;
+  }
+  const { output_tokens } = await lastEvent('client_closed_request');
+  expect(Number(output_tokens)).toBeGreaterThanOrEqual(await (await loadTokenizer()).count(words));
 });
 
 describe('a stream that breaks', () => {

@@ -12,6 +12,13 @@ const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>>
   upstream_error: 'the upstream sent an error in its stream',
 };
 
+/**
+ * A stream that broke off is charged one token per delta: no more than was generated, whatever the upstream's vocabulary. Where the gateway
+ * counts more than this many for each, the upstream sends many tokens in one delta, and whoever has read them could leave for next to
+ * nothing before the usage comes: then its text is charged as counted.
+ */
+const tokensPerDeltaMax = 4;
+
 /** Passes a stream of chat or text completions on (openai-contract.md section 3). */
 export class ChatStreamReader implements AnswerReader {
   readonly contentType = eventStreamType;
@@ -63,7 +70,7 @@ export class ChatStreamReader implements AnswerReader {
       told = {
         ...usage,
         inputTokens: usage.inputTokens || null,
-        outputTokens: Math.max(atLeast, this.#stream.deltas),
+        outputTokens: atLeast === 0 || isUsageStale ? null : Math.max(atLeast, this.#stream.deltas),
       };
     } else if (usage !== null && isComplete && isUsageStale) {
       told = { ...usage, inputTokens: usage.inputTokens || null, outputTokens: null };
@@ -76,10 +83,12 @@ export class ChatStreamReader implements AnswerReader {
         : undefined,
       ...textUsed(told, {
         countInputTokens: this.#countInputTokens,
-        // A stream that broke off is charged one token per delta: never more than was generated, whatever the upstream's vocabulary, and
-        // never less than was delivered. A complete one is counted as the upstream would have reported it.
-        countOutputTokens: async () =>
-          isComplete ? Math.max(atLeast, await this.#countOutputTokens()) : this.#stream.deltas,
+        // A complete stream is counted as the upstream would have reported it.
+        countOutputTokens: async () => {
+          const counted = await this.#countOutputTokens();
+          const isPacked = counted > this.#stream.deltas * tokensPerDeltaMax;
+          return Math.max(atLeast, isComplete || isPacked ? counted : this.#stream.deltas);
+        },
       }),
       failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
       said,
