@@ -8,14 +8,15 @@ import { deleteJob } from './rpc/delete-job.ts';
 import { getJob } from './rpc/get-job.ts';
 import { getJobStats } from './rpc/get-job-stats.ts';
 import { listJobs } from './rpc/list-jobs.ts';
-import { findSubmitted, submit } from './rpc/submit.ts';
+import { findSubmitted, submissionTurns, submit } from './rpc/submit.ts';
 
 /** Background jobs, from their owners' point of view. start.ts makes the dependencies; workers/ runs the jobs. */
 export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => {
   const inTurn = readInTurn(createReadTurns());
+  const turns = submissionTurns();
   return {
-    submit: submit(deps),
-    findSubmitted: findSubmitted(deps),
+    submit: submit(deps, turns),
+    findSubmitted: findSubmitted(deps, turns),
     getJob: getJob(deps),
     listJobs: inTurn(listJobs(deps)),
     getJobStats: inTurn(getJobStats(deps)),

@@ -53,6 +53,27 @@ const as = (person: ReturnType<typeof somebody>) => ({
   contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, ...person })),
 });
 
+test('a repeat that is not admitted while its submission is under way is answered with the job that this becomes', async () => {
+  const caller = as(somebody());
+  const submission = { ...chat, idempotencyKey: 'under way' };
+  const isAsked = Promise.withResolvers<void>();
+  const mayGoOn = Promise.withResolvers<void>();
+  await using jobs = await jobsWith(async () => {
+    isAsked.resolve();
+    await mayGoOn.promise;
+    return leasing();
+  });
+  const submitting = jobs.submit(submission, caller);
+  await isAsked.promise;
+  const { model: _, costMaxNanoUsd: __, ...repeat } = submission;
+  const finding = jobs.findSubmitted(repeat, caller);
+  // A look for another one tells that this one could have been over.
+  expect((await jobs.findSubmitted({ ...repeat, idempotencyKey: 'another' }, caller)).job).toBeUndefined();
+  mayGoOn.resolve();
+  const { job } = await submitting;
+  expect((await finding).job?.id).toBe(job!.id);
+});
+
 test("a repeat at another process that is refused the first one's room, queued meanwhile, is answered with its job", async () => {
   const caller = as(somebody());
   const submission = { ...chat, idempotencyKey: 'twice' };

@@ -17,25 +17,32 @@ import { requestHash } from '../domain/request-hash.ts';
 import { ownerOf } from './caller.ts';
 import { readJob } from './get-job.ts';
 
-/** Queues an admitted call, with its cost held in its caller's budgets. */
-export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
-  const turns = turnsByName(1);
-  return async (request, context) => {
-    const submission = { request, ...senderOf(context) };
-    if (request.idempotencyKey === '') return submitJob(deps, submission);
-    // A repeat that asked for room in parallel with the first could be refused, although its job is queued.
-    const { caller, subjectId, signal } = submission;
-    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, signal, () =>
-      submitJob(deps, submission),
-    );
-  };
-};
+/** What concerns one Idempotency-Key of a sender is done one after the other. */
+type SubmissionTurns = { inTurn<Result>(repeat: Repeat, work: () => Promise<Result>): Promise<Result> };
 
-/** The job of an earlier submission, if there is one: the answer to a repeat that is not admitted any more. */
+export function submissionTurns(): SubmissionTurns {
+  const turns = turnsByName(1);
+  return {
+    inTurn: ({ request: { idempotencyKey }, caller, subjectId, signal }, work) =>
+      idempotencyKey === '' ? work() : turns.run(`${caller.tenantId} ${subjectId} ${idempotencyKey}`, signal, work),
+  };
+}
+
+/** Queues an admitted call, with its cost held in its caller's budgets. */
+export const submit =
+  (deps: JobsDeps, { inTurn }: SubmissionTurns): JobsRpc<'submit'> =>
+  (request, context) => {
+    const submission = { request, ...senderOf(context) };
+    // A repeat that asked for room in parallel with the first could be refused, although its job is queued.
+    return inTurn(submission, () => submitJob(deps, submission));
+  };
+
+/** The job of an earlier submission, also of one under way, if there is one: the answer to a repeat that is not admitted any more. */
 export const findSubmitted =
-  (deps: JobsDeps): JobsRpc<'findSubmitted'> =>
+  (deps: JobsDeps, { inTurn }: SubmissionTurns): JobsRpc<'findSubmitted'> =>
   async (request, context) => {
-    const found = await replayed(deps, { request, ...senderOf(context) }, requestHash(request));
+    const repeat = { request, ...senderOf(context) };
+    const found = await inTurn(repeat, () => replayed(deps, repeat, requestHash(request)));
     return { job: found?.job };
   };
 
