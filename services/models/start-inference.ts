@@ -84,10 +84,17 @@ export async function startInference(options: {
   /** The journal can no longer keep its promises: the process must end. */
   onFatal(error: Error): void;
 }): Promise<StartedInference> {
-  const { models, usage, clock, logger, registry } = options;
-
+  const { models, usage, billing, clock, logger, registry } = options;
+  // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
+  await using opened = new AsyncDisposableStack();
+  const catalog = new Catalog({
+    openUpstream: (deployment) => options.connectUpstream(deployment.settings!),
+    metricsOf: upstreamMetrics(registry),
+    clock,
+    logger,
+  });
+  opened.defer(() => catalog.close());
   const directory = join(options.dataDir, 'journal');
-  // First, while nothing else would have to be closed again.
   const journal = inDataDir(options.dataDir, () =>
     openJournal({
       directory,
@@ -98,24 +105,30 @@ export async function startInference(options: {
       onFatal: options.onFatal,
     }),
   );
+  opened.defer(() => journal.close());
+  const budgets = new Budgets({ billing, clock, logger });
+  opened.defer(() => budgets.close());
+  const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
+  opened.defer(() => clearInterval(settling));
 
-  const catalog = new Catalog({
-    openUpstream: (deployment) => options.connectUpstream(deployment.settings!),
-    metricsOf: upstreamMetrics(registry),
-    clock,
-    logger,
-  });
-  catalogMetrics(registry, catalog);
-  const following = followCatalog({ catalog, models, logger });
-  const health = watchHealth({ catalog, models, clock, logger });
-
-  const shipping = startShipping({ journal, directory, usage, clock, logger, registry });
-  const limiter = new RateLimiter(clock.monotonic);
   const rateLimits = new RateLimitBook();
-  const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
-  feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
+  const followingLimits = followRateLimits({ book: rateLimits, billing, logger });
+  opened.defer(() => followingLimits.close());
+  const limiter = new RateLimiter(clock.monotonic);
   const grants = new RateLimitGrants({ limiter, usage, logger });
   const granting = setInterval(() => void grants.tick(), grantReportMs);
+  opened.defer(() => clearInterval(granting));
+
+  const shipping = startShipping({ journal, directory, usage, clock, logger, registry });
+  opened.defer(() => shipping.close());
+  const following = followCatalog({ catalog, models, logger });
+  opened.defer(() => following.close());
+  const health = watchHealth({ catalog, models, clock, logger });
+  opened.defer(() => health.close());
+  catalogMetrics(registry, catalog);
+  feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
+  meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
+
   let isPrepared = false;
   const prepared = following.first
     // Neither is worth failing a start: without them the platform's limits hold, unshared.
@@ -124,10 +137,10 @@ export async function startInference(options: {
       isPrepared = true;
     });
   await within(catalogWaitMs, prepared);
-  const budgets = new Budgets({ billing: options.billing, clock, logger });
-  meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
-  const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
   const tools = createCallTools(clock);
+  opened.defer(() => tools.close());
+  opened.defer(() => untilEnded(journal));
+  const closing = opened.move();
   return {
     implementation: inferenceService({
       catalog,
@@ -145,20 +158,7 @@ export async function startInference(options: {
     prepared,
     isPrepared: () => isPrepared,
     takesCalls: () => journal.healthy,
-    async close() {
-      await untilEnded(journal);
-      await tools.audioLengths.close();
-      await tools.largeEmbeddings.close();
-      await health.close();
-      await following.close();
-      await shipping.close();
-      clearInterval(settling);
-      clearInterval(granting);
-      await followingLimits.close();
-      await budgets.close();
-      await journal.close();
-      await catalog.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }
 

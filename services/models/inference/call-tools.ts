@@ -11,17 +11,25 @@ export type CallTools = {
   /** Reads lengths of audio where an upstream did not tell them. */
   audioLengths: AudioLengthReader;
   largeEmbeddings: LargeEmbeddings;
+  /** Ends their threads. */
+  close(): Promise<void>;
 };
 
 export function createCallTools(clock: Clock): CallTools {
   let tokenizer: Promise<Tokenizer> | undefined;
+  const audioLengths = createAudioLengthReader();
+  const largeEmbeddings = createLargeEmbeddings();
   return {
     clock,
-    audioLengths: createAudioLengthReader(),
-    largeEmbeddings: createLargeEmbeddings(),
+    audioLengths,
+    largeEmbeddings,
     tokenizer: () => {
       tokenizer ??= loadTokenizer();
       return tokenizer;
+    },
+    async close() {
+      await audioLengths.close();
+      await largeEmbeddings.close();
     },
   };
 }
