@@ -111,6 +111,35 @@ test('one round renews the room of all waiting jobs, however many', async () => 
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(201);
 });
 
+test('a process that stops renews and returns no more than the hundred under way; the next one does the rest', async () => {
+  const ids = await queueJobs(database, 201, tenant);
+  await database.pool.query('update jobs set hold_expires_at = now()');
+  let stopping = new AbortController();
+  const settle = async () => {
+    stopping.abort();
+    return create(SettleResponseSchema);
+  };
+  const renewing = { database, billing: { settle } as never, clock: later(0) };
+  expect(await renewHolds(renewing, stopping.signal)).toBe(100);
+  expect(await renewHolds(renewing)).toBe(101);
+
+  for (const id of ids) {
+    const hold = create(JobHoldSchema, { holderId: id, leases: [{ leaseId: uuidv7(), fencingToken: 1n }] });
+    await database.pool.query(
+      `update jobs set status = 4, ended_at = now(), expires_at = now() + interval '1 day', hold = $1, hold_expires_at = now() where id = $2`,
+      [Buffer.from(toBinary(JobHoldSchema, hold)), id],
+    );
+  }
+  stopping = new AbortController();
+  const releaseHold = async () => {
+    stopping.abort();
+    return create(ReleaseHoldResponseSchema);
+  };
+  const returning = { database, billing: { releaseHold } as never, clock: later(0) };
+  expect(await returnHolds(returning, stopping.signal)).toBe(100);
+  expect(await returnHolds(returning)).toBe(101);
+});
+
 test('room whose renewal failed is renewed in the next round, as new room lapses in minutes, and holds up no other', async () => {
   await queueJobs(database, 101, tenant);
   await database.pool.query(`update jobs set hold_expires_at = now() + interval '5 minutes'`);

@@ -20,7 +20,7 @@ const renewLeftMs = holdMs - 600_000;
 
 /**
  * Removes expired jobs, renews the holds of waiting ones and gives back those of ended ones, each minute and each by itself, so that none
- * waits for another. Several processes may do it at once.
+ * waits for another. Several processes may do it at once; what one leaves as it stops, the next one does.
  */
 export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
   const { logger } = deps;
@@ -31,8 +31,18 @@ export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
       round: (signal) => removeExpired(deps, signal),
       logger,
     }),
-    startRecurringWork({ name: "the renewal of waiting jobs' room", everyMs, round: () => renewHolds(deps), logger }),
-    startRecurringWork({ name: "the return of ended jobs' room", everyMs, round: () => returnHolds(deps), logger }),
+    startRecurringWork({
+      name: "the renewal of waiting jobs' room",
+      everyMs,
+      round: (signal) => renewHolds(deps, signal),
+      logger,
+    }),
+    startRecurringWork({
+      name: "the return of ended jobs' room",
+      everyMs,
+      round: (signal) => returnHolds(deps, signal),
+      logger,
+    }),
   ];
   return {
     close: async () => {
@@ -74,10 +84,13 @@ type HeldRow = { tenant_id: string; id: string; hold: Buffer };
 const holdOf = ({ hold }: HeldRow): JobHold => fromBinary(JobHoldSchema, hold);
 
 /** Renews the room of jobs that have not ended. Room that Billing no longer holds is requested anew when the job runs. */
-export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logger'>): Promise<number> {
+export async function renewHolds(
+  { database, billing, clock }: Omit<Deps, 'logger'>,
+  signal?: AbortSignal,
+): Promise<number> {
   const shiftMs = clockShiftMs(clock);
   let renewed = 0;
-  for (;;) {
+  while (!signal?.aborted) {
     // Recorded first, so that no other process renews it, too.
     const { rows } = await database.query<HeldRow>({
       name: 'jobs-renew-holds',
@@ -94,8 +107,9 @@ export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logge
     if (failed.length > 0) await renewNextRound(database, failed, shiftMs);
     for (const renewal of renewals) if (renewal.status === 'rejected') throw renewal.reason;
     renewed += rows.length;
-    if (rows.length < heldAtOnce) return renewed;
+    if (rows.length < heldAtOnce) break;
   }
+  return renewed;
 }
 
 /** Room that could not be renewed is due again in the next round, after all other: in an hour, new room would long have lapsed. */
@@ -113,9 +127,9 @@ async function renewNextRound(database: Deps['database'], rows: readonly HeldRow
  * Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. A round ends with the
  * first hundred of which some could not be returned: those are tried again in the next one, after all other.
  */
-export async function returnHolds(deps: Omit<Deps, 'logger'>): Promise<number> {
+export async function returnHolds(deps: Omit<Deps, 'logger'>, signal?: AbortSignal): Promise<number> {
   let returned = 0;
-  for (;;) {
+  while (!signal?.aborted) {
     const { rows } = await deps.database.query<HeldRow>({
       name: 'jobs-held-after-their-end',
       text: `select tenant_id, id, hold from jobs
@@ -129,8 +143,9 @@ export async function returnHolds(deps: Omit<Deps, 'logger'>): Promise<number> {
     returned += told.filter(Boolean).length;
     const failed = rows.filter((_, place) => !told[place]);
     if (failed.length > 0) await returnNextRound(deps, failed);
-    if (rows.length < heldAtOnce || failed.length > 0) return returned;
+    if (rows.length < heldAtOnce || failed.length > 0) break;
   }
+  return returned;
 }
 
 async function returnNextRound({ database, clock }: Omit<Deps, 'logger'>, rows: readonly HeldRow[]): Promise<void> {
