@@ -36,6 +36,7 @@ const longest = [
   'test/browser/addresses.test.ts',
   'test/browser/playground.test.ts',
   'test/browser/playground-speech.test.ts',
+  'test/browser/jobs.test.ts',
   'services/auth/mail/sender.test.ts',
   'test/faults/backup.test.ts',
   'test/browser/roles.test.ts',
