@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { loadTokenizer } from '../../services/models/bytes/tokens.ts';
 import { type InferenceBench, renewAfterSuccess, startInferenceBench } from '../support/inference.ts';
 import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
 
@@ -94,6 +95,32 @@ describe('usage', () => {
       else expect(last?.choices[0]?.finish_reason).toBe('stop');
     }
   });
+
+  test.each([
+    ['ends', [{ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, '[DONE]'], true],
+    ['breaks off', [{ error: 'lost' }], false],
+  ])(
+    'nor is usage that long events followed whose words it cannot contain: a stream that %s pays for them',
+    async (_how, rest, success) => {
+      const paragraph = 'So many words to be said. '.repeat(40);
+      const early = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
+      const events = [
+        { choices: [{ index: 0, delta: { role: 'assistant', content: '' } }], usage: early },
+        ...[paragraph, paragraph].map((content) => ({ choices: [{ index: 0, delta: { content } }] })),
+        ...rest,
+      ];
+      const body = events
+        .map((event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`)
+        .join('');
+      simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+      const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+      const reading = Array.fromAsync(answer);
+      if (success) await reading;
+      else await expect(reading).rejects.toThrow();
+      const output_tokens = await (await loadTokenizer()).count(paragraph + paragraph);
+      expect(await bench.event({ success })).toMatchObject({ input_tokens: 9, output_tokens });
+    },
+  );
 
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',

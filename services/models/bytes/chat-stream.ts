@@ -57,6 +57,8 @@ export type ChatStreamEnd = {
  * have, since 1,000 open streams keep 1,000 times as much. A first delta is kept whole even if it is longer.
  */
 const textBytesMax = 256 * 1024;
+/** How many bytes the tokens of a text have at most, on average, even where each letter is escaped. */
+const tokenBytesMax = 32;
 export const doneFrame = Buffer.from('data: [DONE]\n\n');
 /** How many shapes each chunk is compared with: a few choices have one each. */
 const shapesMax = 4;
@@ -142,7 +144,8 @@ export class ChatStream {
     if (this.state === 'open' && !cut) this.#splitter.end();
     const outcome = this.#outcome(cut);
     const usage = this.#usage;
-    const isUsageStale = usage !== null && this.#hasOutrunUsage && (usage.outputTokens ?? 0) < this.deltas;
+    const fewestTokens = Math.max(this.deltas, this.textBytes / tokenBytesMax);
+    const isUsageStale = usage !== null && this.#hasOutrunUsage && (usage.outputTokens ?? 0) < fewestTokens;
     if (outcome === 'complete') {
       if (this.#options.includeUsage && usage !== null && !isUsageStale) {
         this.#send(this.#usageFrame ?? this.usageChunk(this.#usageJson!.toString()));
