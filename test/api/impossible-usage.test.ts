@@ -393,6 +393,20 @@ test.each([
 );
 
 test.each([
+  ['events', { type: 'transcript.text.delta', delta: longText }],
+  ['chunks', { object: 'transcription.chunk', choices: [{ delta: { content: longText }, finish_reason: null }] }],
+])(
+  'so is one whose transcript broke off after more words than the sound that it states can have, streamed in long %s',
+  async (_form, delta) => {
+    bench.simulator.next({ instead: events(delta)({}) });
+    const file = await toFile(chained, 'speech.ogg');
+    const answer = await bench.client.audio.transcriptions.create({ file, model: 'sim-transcribe', stream: true });
+    await expect(Array.fromAsync(answer)).rejects.toThrow();
+    await bench.event({ success: false, audio_seconds: 7.918 });
+  },
+);
+
+test.each([
   ['a chat', '/chat/completions', false],
   ['a streamed chat', '/chat/completions', true],
   ['a text completion', '/completions', false],

@@ -15,8 +15,8 @@ type EventStreamSeen = {
   lastEvents: number;
   /** Events with a piece of the answer. */
   deltas: number;
-  /** How long the text of the event that completes the answer is, in characters; 0 without a text. */
-  lastText: number;
+  /** How long the text is, in characters: that of all pieces, or of the event that completes the answer if it has more. */
+  textLength: number;
 };
 
 type EventStreamRules = {
@@ -38,7 +38,7 @@ type EventStreamRules = {
 /** Of one stream. */
 export type EventsOfChunks = {
   /** The event that corresponds to the choices of a chunk; null: none. */
-  delta(choices: unknown): object | null;
+  delta(choices: unknown): { type: string; delta: string } | null;
   /** The event that completes the answer; null when its chunks did not. */
   last(usage: ReportedUsage | null): object | null;
 };
@@ -49,7 +49,7 @@ export const isEventStream = (head: UpstreamHead): boolean =>
 /** The Content-Type of event streams, as clients get them. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices', 'text');
+const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices', 'text', 'delta');
 
 /**
  * Passes on the events of images, transcripts and speech unchanged (openai-contract.md section 4), except for those that break clients, and
@@ -61,7 +61,7 @@ export class EventStreamReader implements AnswerReader {
   readonly #rules: EventStreamRules;
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
-  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, lastText: 0 };
+  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, textLength: 0 };
   #forward: Uint8Array[] = [];
   /** Whether an event was passed on. */
   #hasBegun = false;
@@ -148,18 +148,23 @@ export class EventStreamReader implements AnswerReader {
     const type = scan.string('type');
     if (type === this.#rules.lastEvent) {
       this.#seen.lastEvents += 1;
-      this.#seen.lastText = scan.string('text')?.length ?? 0;
+      this.#seen.textLength = Math.max(this.#seen.textLength, scan.string('text')?.length ?? 0);
     }
-    if (type === this.#rules.deltaEvent) this.#seen.deltas += 1;
+    if (type === this.#rules.deltaEvent) this.#seeDelta(scan.string('delta'));
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
     if (delta !== null) {
-      this.#seen.deltas += 1;
+      this.#seeDelta(delta.delta);
       this.#forwardEvent(delta);
     }
     return false;
+  }
+
+  #seeDelta(text = ''): void {
+    this.#seen.deltas += 1;
+    this.#seen.textLength += text.length;
   }
 
   /** Ends with an error of the upstream, in its own words. */

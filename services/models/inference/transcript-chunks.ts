@@ -12,7 +12,7 @@ export class TranscriptChunks implements EventsOfChunks {
   #text = '';
   #isFinished = false;
 
-  delta(choices: unknown): object | null {
+  delta(choices: unknown): { type: string; delta: string } | null {
     const choice = Array.isArray(choices) ? choices[0] : undefined;
     if (!isObject(choice)) return null;
     this.#isFinished = typeof choice.finish_reason === 'string';

@@ -53,8 +53,8 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
     deltaEvent: 'transcript.text.delta',
     chunks: new TranscriptChunks(),
     measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
-    async counted({ usage, deltas, lastText }) {
-      const writtenTokens = Math.max(deltas, fewestTokens(lastText));
+    async counted({ usage, deltas, textLength }) {
+      const writtenTokens = Math.max(deltas, fewestTokens(textLength));
       const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? { outputTokens: deltas };
       return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs({ writtenTokens })) };
     },
