@@ -122,6 +122,25 @@ describe('usage', () => {
     },
   );
 
+  test('reasoning that comes under its old name and its new one, as from vLLM, is charged once', async () => {
+    const thought = (text: string) => ({ reasoning: text, reasoning_content: text });
+    const words = ['Let', ' me', ' think', ' about', ' this', ' some', ' more', '.'];
+    const events = [...words.map((word) => ({ choices: [{ index: 0, delta: thought(word) }] })), { error: 'lost' }];
+    const body = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(answer)).rejects.toThrow();
+    expect(await lastEvent('upstream_error')).toMatchObject({ output_tokens: words.length });
+
+    await bench.renew();
+    const message = { role: 'assistant', content: null, ...thought(words.join('')) };
+    const whole = { choices: [{ index: 0, message, finish_reason: 'stop' }] };
+    simulator.next({ instead: { status: 200, body: whole } });
+    await bench.client.chat.completions.create({ model: 'sim-chat', messages });
+    const output_tokens = await (await loadTokenizer()).count(words.join(''));
+    expect(await lastEvent(null)).toMatchObject({ output_tokens });
+  });
+
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
     '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',

@@ -26,7 +26,6 @@ const deltaFields = fieldSet(
   'function_call',
   'audio',
 );
-const textFields = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const;
 
 type ChoiceField = (typeof choiceFields.names)[number];
 export type ChunkField = (typeof chunkFields.names)[number];
@@ -57,8 +56,11 @@ export class ChoicesReader {
   readonly #choicesMax: number;
   readonly #choice = new ObjectScan(choiceFields);
   readonly #delta = new ObjectScan(deltaFields);
-  /** Whether the last reading met a new choice: its first chunk declares the role, which later ones do not repeat. */
-  metNewChoice = false;
+  /**
+   * Whether no other chunk differs from the one read last in a single text: it has the first of a choice, which declares its role, or
+   * reasoning under two names.
+   */
+  isUnlikeOthers = false;
   /** Whether a choice reported that it broke off. */
   hasBroken = false;
   /** By index. */
@@ -76,7 +78,7 @@ export class ChoicesReader {
    * choices in it, or -1 when it is no array of choices.
    */
   read(bytes: Buffer, start: number, end: number, splices: Splice[]): number {
-    this.metNewChoice = false;
+    this.isUnlikeOthers = false;
     let position = skipSpace(bytes, start + 1, end);
     let ordinal = 0;
     while (bytes[position] !== closeBracket) {
@@ -99,7 +101,7 @@ export class ChoicesReader {
       if (this.choices.size >= this.#choicesMax) return false;
       state = { hasRole: false, isFinished: false, callIndex: -1, callId: null };
       this.choices.set(index, state);
-      this.metNewChoice = true;
+      this.isUnlikeOthers = true;
     }
     const edits: MemberEdit<ChoiceField>[] = [];
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
@@ -128,7 +130,11 @@ export class ChoicesReader {
     } else if (role === undefined || role === '') {
       splices.push(...memberSplices(scan, [['role', '"assistant"']]));
     }
-    for (const name of textFields) this.#readText(scan, name);
+    this.#readText(scan, 'content');
+    // vLLM writes it under its old name as well.
+    if (hasText(scan, 'reasoning') && hasText(scan, 'reasoning_content')) this.isUnlikeOthers = true;
+    this.#readText(scan, hasText(scan, 'reasoning') ? 'reasoning' : 'reasoning_content');
+    this.#readText(scan, 'refusal');
     if (scan.kind('tool_calls') === 'array') {
       const calls = scan.json('tool_calls') as unknown[];
       this.#readCalls(calls);
@@ -141,11 +147,9 @@ export class ChoicesReader {
   }
 
   #readText<Name extends string>(scan: ObjectScan<Name>, name: Name): void {
-    const member = scan.member(name);
-    // Longer than the two quotes of an empty string.
-    if (member !== undefined && scan.kind(name) === 'string' && member.valueEnd - member.valueStart > 2) {
-      this.#takeText(scan.bytes, member.valueStart + 1, member.valueEnd - 1);
-    }
+    if (!hasText(scan, name)) return;
+    const { valueStart, valueEnd } = scan.member(name)!;
+    this.#takeText(scan.bytes, valueStart + 1, valueEnd - 1);
   }
 
   /** Names and arguments of tool calls are tokens that the model wrote. */
@@ -169,6 +173,10 @@ export class ChoicesReader {
     this.#takeText(bytes, 1, bytes.length - 1);
   }
 }
+
+/** Whether a member is a string longer than the two quotes of an empty one. */
+const hasText = <Name extends string>(scan: ObjectScan<Name>, name: Name): boolean =>
+  scan.kind(name) === 'string' && scan.valueBytes(name) > 2;
 
 /**
  * Adds the index that some upstreams leave out of tool calls: clients join the pieces of a call by it. A new id starts a new call, or a

@@ -228,7 +228,7 @@ export class ChatStream {
     const { data, dataStart, dataEnd } = frame;
     const text = this.#lastText;
     // A stream whose chunks differ in more than the text makes shapes in vain, so it stops soon.
-    if (text === null || this.#choices.metNewChoice || this.#shapesMade > this.#shapesUsed + shapesMadeInVainMax)
+    if (text === null || this.#choices.isUnlikeOthers || this.#shapesMade > this.#shapesUsed + shapesMadeInVainMax)
       return;
     if (data !== frame.bytes || frame.event !== '') return;
     const others: Hole[] = [];

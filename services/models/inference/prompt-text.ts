@@ -41,7 +41,9 @@ export function outputText(body: Uint8Array): string {
 
 /** What a message says and which tools it calls with what, but nothing of the media in it. */
 function collectMessage(message: Record<string, unknown>, words: Words): void {
-  for (const part of [message.content, message.reasoning_content, message.reasoning, message.refusal]) {
+  // vLLM writes reasoning under its old name as well.
+  const reasoning = message.reasoning || message.reasoning_content;
+  for (const part of [message.content, reasoning, message.refusal]) {
     collectContent(part, words);
   }
   for (const call of [message.tool_calls, { function: message.function_call }].flat()) {
