@@ -209,6 +209,13 @@ describe('usage', () => {
     });
   });
 
+  test('comments that are not passed on are no first byte of an answer', async () => {
+    const body = ': processing\n\n: processing\n\ndata: {"error":{"code":502,"message":"No provider."}}\n\n';
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    await expect(client.chat.completions.create({ model: 'sim-chat', messages, stream: true })).rejects.toThrow();
+    expect(await bench.event({ success: false })).toMatchObject({ ttft_ms: null, cost_usd: 0 });
+  });
+
   test('a stream that broke off after comments, before its first words, is free', async () => {
     const body = ': processing\n\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n';
     simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });

@@ -150,10 +150,10 @@ export class Delivery {
           return this.#part(keepAlive);
         }
       } else if (event.kind === 'data') {
-        this.#metered.firstByte();
         const piece = oneBuffer(this.#read(event.chunk));
         this.#room.hold(this.#share, this.#reader.heldBytes + piece.byteLength);
         if (piece.byteLength === 0) continue;
+        this.#metered.firstByte();
         await this.#metered.progress(this.#reader.outputTokensSoFar);
         this.#sentMs = this.#clock.monotonic();
         return this.#part(piece);
@@ -181,6 +181,7 @@ export class Delivery {
     const isFree = error !== null && (nothingSent || (end.reported === null && this.#reader.outputTokensSoFar === 0));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
     const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
+    if (error === null) this.#metered.firstByte();
     await this.#metered.end({ ...outcome, status: error !== null && nothingSent ? statusOf(error) : statusOk, used });
     // Before the first byte a failure still has a status of its own. After it, raw bytes cannot say that something failed: the connection
     // must break, so that nobody takes them for a complete answer.
