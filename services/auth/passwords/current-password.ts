@@ -22,7 +22,7 @@ export async function userWithPassword(
   const knownAddress = await hasSignedInFrom(database, { email: user.email, ip: caller.ip });
   const attempt = { email: user.email, ip: caller.ip, knownAddress };
   await throttle.begin(attempt);
-  const right = await passwords.verify(user.passwordHash, currentPassword).catch(async (error) => {
+  const right = await passwords.verify(user.email, user.passwordHash, currentPassword).catch(async (error) => {
     await throttle.takeBack(attempt);
     throw error;
   });

@@ -39,7 +39,7 @@ export const acceptInvitation =
       );
     }
     requireStrongPassword(request.password, 'password');
-    const passwordHash = await passwords.hash(request.password);
+    const passwordHash = await passwords.hash(invitation.email, request.password);
 
     return transaction(database, async (em) => {
       await takeTurnOfAddress(em, invitation.email);

@@ -25,7 +25,7 @@ export const bootstrap =
     if (existing !== null) return answer(existing, existing.id === request.userId);
 
     requireStrongPassword(request.password, 'password');
-    const passwordHash = await passwords.hash(request.password);
+    const passwordHash = await passwords.hash(request.email, request.password);
     return transaction(database, async (em) => {
       await takeTurn(em, 'the first operator');
       const meanwhile = await findOperator(em);

@@ -16,13 +16,14 @@ export const changePassword =
     const { database, passwords, feed } = deps;
     const caller = sessionCaller(context);
     requireStrongPassword(request.newPassword, 'new_password');
-    const { id, tenantId, passwordHash: currentHash } = await userWithPassword(caller, request.currentPassword, deps);
-    const passwordHash = await passwords.hash(request.newPassword);
+    const user = await userWithPassword(caller, request.currentPassword, deps);
+    const { id, tenantId } = user;
+    const passwordHash = await passwords.hash(user.email, request.newPassword);
 
     const turn = { tenantId, signal: context.signal };
     const version = await transactionInTurn(database, turn, async (em) => {
       const locked = await lockUser(em, { id, tenantId });
-      if (locked.passwordHash !== currentHash) throw wrongPassword();
+      if (locked.passwordHash !== user.passwordHash) throw wrongPassword();
       return setPassword(em, locked, { passwordHash, type: 'password_changed', actor: actorOf(caller) }, deps);
     });
     await feed.knownEverywhere(version);

@@ -2,7 +2,14 @@ import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import {
+  anonymous,
+  ownerEmail,
+  ownerPassword,
+  session,
+  startTestAuth,
+  type TestAuth,
+} from '../../../test/support/auth.ts';
 import { onDatabase, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 type Change = (fixture: TestAuth, n: number) => Promise<unknown>;
@@ -53,6 +60,24 @@ test.each(changes)(
     });
   },
 );
+
+test('while one account signs in at once from many addresses of its owner, people of others can sign in', async () => {
+  await using fixture = await startTestAuth();
+  const signIn = (ip: string) => fixture.auth.login({ email: ownerEmail, password: ownerPassword }, anonymous(ip));
+  const addresses = Array.from({ length: 20 }, (_, n) => `198.51.100.${n}`);
+  for (const ip of addresses) await signIn(ip);
+  const flood = Promise.allSettled(addresses.flatMap((ip) => Array.from({ length: 5 }, () => signIn(ip))));
+  // Nobody's address costs the same work as anybody's.
+  const stranger = { email: 'stranger@example.com', password: strongPassword };
+  for (const ip of ['203.0.113.1', '203.0.113.2', '203.0.113.3']) {
+    await expect(fixture.auth.login(stranger, anonymous(ip))).rejects.toMatchObject({
+      reason: ErrorReason.INVALID_CREDENTIALS,
+    });
+  }
+  for (const one of await flood) {
+    if (one.status === 'rejected') expect(one.reason).toMatchObject({ reason: ErrorReason.RATE_LIMITED });
+  }
+});
 
 test('while one organization requests many pages of the audit trail at once, people of others can sign in', async () => {
   await using fixture = await startTestAuth();

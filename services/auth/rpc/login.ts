@@ -38,7 +38,7 @@ async function signIn(
 ): Promise<SessionTokens> {
   const { database, clock, passwords } = deps;
   const found = await findUserByEmail(database.em(), request.email);
-  const right = await passwords.verify(found?.passwordHash, request.password);
+  const right = await passwords.verify(request.email, found?.passwordHash, request.password);
   if (!right || found === null) throw wrongCredentials();
 
   return transaction(database, async (em) => {

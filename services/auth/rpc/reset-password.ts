@@ -22,7 +22,7 @@ export const resetPassword =
     const reset = await database.em().findOne(PasswordResetEntity, usable());
     if (reset === null) throw invalidCode();
     requireStrongPassword(request.newPassword, 'new_password');
-    const passwordHash = await passwords.hash(request.newPassword);
+    const passwordHash = await passwords.hash(reset.userId, request.newPassword);
 
     const { version, email } = await transaction(database, async (em) => {
       const user = await lockUser(em, { id: reset.userId });
