@@ -4,6 +4,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type DeploymentSettings, type PriceRates, PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { type ImportedModel, PriceChangesSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { inTurns } from '#shared/in-turns.ts';
 import {
   DeploymentEntity,
   type DeploymentRow,
@@ -24,9 +25,12 @@ export type ImportCounts = {
   pricesCreated: number;
 };
 
+/** As many as are written in some ten milliseconds of work: a file, or an upstream, may name ten thousand. */
+const modelsPerTurn = 250;
+
 /**
  * Adds and changes models, deployments and prices; anything the import does not name stays. No model or deployment may be named twice.
- * `statusOf` determines the status of a new deployment.
+ * `statusOf` determines the status of a new deployment. Flushes the unit of work and empties it.
  */
 export async function importModels(
   em: SqlEntityManager,
@@ -41,7 +45,20 @@ export async function importModels(
     deploymentsUpdated: 0,
     pricesCreated: 0,
   };
-  const work = { em, now, counts };
+  for await (const slice of inTurns(models, modelsPerTurn)) {
+    await importSlice({ em, now, counts }, slice, statusOf);
+    // Each flush compares all that the unit of work knows, in one turn of the event loop.
+    em.clear();
+  }
+  return counts;
+}
+
+async function importSlice(
+  work: Import,
+  models: readonly ImportedModel[],
+  statusOf: (settings: DeploymentSettings) => Judged,
+): Promise<void> {
+  const { em, now } = work;
   const known = await whatIsKnown(em, models, now);
   const imports = models.map((imported) => ({
     imported,
@@ -59,7 +76,6 @@ export async function importModels(
     importPrice(work, model, known.prices.get(model.id) ?? null, imported);
   }
   await em.flush();
-  return counts;
 }
 
 /** A running import; each step adds to its counts. */
