@@ -25,7 +25,7 @@ export type ImportCounts = {
   pricesCreated: number;
 };
 
-/** As many as are written in some ten milliseconds of work: a file, or an upstream, may name ten thousand. */
+/** Some tens of milliseconds of work; a file, or an upstream, may name ten thousand models. */
 const modelsPerTurn = 250;
 
 /**
