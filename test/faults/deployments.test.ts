@@ -77,9 +77,8 @@ describe('one deployment', () => {
     expect(retryAfter).toBeLessThanOrEqual(15);
     expect(one.requests).toHaveLength(5);
 
-    await waitFor(async () => (await record()).deployments[0]!.status === 'Failed', {
-      description: 'the status Failed',
-    });
+    const hasFailed = async () => (await outcome()) && (await record()).deployments[0]!.status === 'Failed';
+    await waitFor(hasFailed, { description: 'the status Failed' });
     expect((await record()).is_serviceable).toBe(false);
 
     one.otherwise('plain');
