@@ -7,6 +7,7 @@ import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { pageRows } from '#shared/page.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../../test/support/postgres.ts';
+import { readSoFar } from '../../../../test/support/read-so-far.ts';
 import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { operator, service, startTestBilling, usageEvent } from '../../fixtures/test-billing.ts';
 import { pageOfTransactions } from '../../transactions.ts';
@@ -38,17 +39,9 @@ async function fill({ url }: TestDatabase): Promise<void> {
   await migrateAll(url, [{ service: 'billing', migrations }], logCollector().logger);
 }
 
-/** How many transactions were read so far; the server knows it when those who read are gone. */
-async function rowsRead({ url }: TestDatabase): Promise<number> {
-  const others = `select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-    and backend_type = 'client backend'`;
-  await expect.poll(() => rowsOf(url, others)).toEqual([]);
-  const [row] = await rowsOf(
-    url,
-    "select (idx_tup_fetch + seq_tup_read)::float8 as read from pg_stat_user_tables where relname = 'transactions'",
-  );
-  return row.read;
-}
+/** How many transactions were read so far. */
+const rowsRead = ({ url }: TestDatabase): Promise<number> =>
+  readSoFar(url, "select idx_tup_fetch + seq_tup_read from pg_stat_user_tables where relname = 'transactions'");
 
 test('each page of a list of transactions has its rows and the exact total, and reads no more than its days, however deep it is', async () => {
   await using testDatabase = await createTestDatabase();
