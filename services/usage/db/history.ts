@@ -4,6 +4,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
+import { startsBetween, tiers, weekMs } from '../domain/parts.ts';
 import type { Subject } from '../domain/subject.ts';
 import { bucketedSums } from './bucketed-sums.ts';
 import type { EventRow } from './event-rows.ts';
@@ -88,8 +89,6 @@ function listed(parameters: Parameters, query: EventQuery & { startMs: number; e
 /** A UTC midnight after all events. */
 const farFutureMs = Date.UTC(9_999, 0, 1);
 
-const weekMs = 7 * 86_400_000;
-
 /**
  * The number of events, and a range, to the week, outside which there are none. The roll-ups have both without reading events, as ranges
  * consist of whole days; what was called under a request id they do not know, but it is little.
@@ -135,8 +134,6 @@ async function countEvents(
 /** How far in pages are found by reading past the events before them, which is cheaper than to ask for sums. */
 const readPastMax = 500;
 
-const skippedWidthsMs = [weekMs, 86_400_000, 900_000];
-
 /** The most buckets whose sums are read to skip some. */
 const bucketsMax = 1_000;
 
@@ -151,9 +148,9 @@ async function aroundPage(
   const { subject, filter, success, limit } = query;
   let { startMs, endMs, offset } = query;
   if (query.requestId || offset <= readPastMax) return { startMs, endMs, offset };
-  for (const widthMs of skippedWidthsMs) {
-    if ((endMs - startMs) / widthMs > bucketsMax) break;
-    const startsMs = [startMs, ...mondayAligned(startMs, endMs, widthMs)];
+  for (const tier of tiers.toReversed()) {
+    if ((endMs - startMs) / tier.widthMs > bucketsMax) break;
+    const startsMs = [startMs, ...startsBetween(startMs, endMs, tier)];
     const sums = await bucketedSums(client, { subject, filter, startsMs, endMs });
     /** How many events lie after the bucket, and how many after the page's end of time. */
     let later = 0;
@@ -172,15 +169,6 @@ async function aroundPage(
     offset -= skipped;
   }
   return { startMs, endMs, offset };
-}
-
-/** The starts of the weeks from Monday on, or of parts of them, between two moments. */
-function mondayAligned(afterMs: number, beforeMs: number, widthMs: number): number[] {
-  const mondayMs = Date.UTC(1970, 0, 5);
-  const starts: number[] = [];
-  for (let ms = mondayMs + (Math.floor((afterMs - mondayMs) / widthMs) + 1) * widthMs; ms < beforeMs; ms += widthMs)
-    starts.push(ms);
-  return starts;
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */

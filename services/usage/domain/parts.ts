@@ -1,22 +1,34 @@
 import type { InstantRange } from './time-buckets.ts';
 
 const dayMs = 86_400_000;
+export const weekMs = 7 * dayMs;
+
+/** The tiers of roll-ups, and where their units begin: quarter hours, UTC days, and weeks from Monday. */
+export const tiers = [
+  { tier: 'quarterHour', widthMs: 900_000, anyStartMs: 0 },
+  { tier: 'day', widthMs: dayMs, anyStartMs: 0 },
+  { tier: 'week', widthMs: weekMs, anyStartMs: Date.UTC(1970, 0, 5) },
+] as const;
+type Tier = (typeof tiers)[number];
+
+/** Where units of a tier begin between two moments, without those. */
+export function startsBetween(afterMs: number, beforeMs: number, { widthMs, anyStartMs }: Tier): number[] {
+  const startsMs: number[] = [];
+  const firstMs = anyStartMs + (Math.floor((afterMs - anyStartMs) / widthMs) + 1) * widthMs;
+  for (let ms = firstMs; ms < beforeMs; ms += widthMs) startsMs.push(ms);
+  return startsMs;
+}
 
 /** A stretch of time to be read from one tier of roll-ups; buckets are numbered from 0. */
 export type Part = InstantRange & {
-  tier: 'week' | 'day' | 'quarterHour';
+  tier: Tier['tier'];
   /** The bucket to which it is added. */
   addTo: number | null;
   /** The bucket whose days or weeks include it although it is not part of that bucket. */
   takeFrom: number | null;
 };
 
-/** The tiers above quarter hours, and where their units begin: UTC days, and weeks from Monday. */
-const coarserTiers = [
-  { tier: 'day', widthMs: dayMs, anyStartMs: 0 },
-  { tier: 'week', widthMs: 7 * dayMs, anyStartMs: Date.UTC(1970, 0, 5) },
-] as const;
-type CoarserTier = (typeof coarserTiers)[number];
+const [, ...coarserTiers] = tiers;
 
 /**
  * What to read for the buckets between some cuts. Each cut is moved to the nearest UTC midnight, so that a bucket consists of whole days,
@@ -43,7 +55,7 @@ export function partsOf(cutsMs: readonly number[]): Part[] {
   return parts;
 }
 
-const nearestStartMs = (ms: number, { widthMs, anyStartMs }: CoarserTier): number =>
+const nearestStartMs = (ms: number, { widthMs, anyStartMs }: Tier): number =>
   anyStartMs + Math.round((ms - anyStartMs) / widthMs) * widthMs;
 
 type Edge = Pick<Part, 'tier'> & { fromMs: number; toMs: number; bucket: number };
