@@ -27,36 +27,30 @@ const idleMsMax = 60_000;
  */
 export function createOneThread(file: URL, resourceLimits?: ResourceLimits): OneThread {
   const turns = pLimit(1);
-  let pool: Tinypool | undefined;
   let isClosed = false;
-
-  function startPool(): Tinypool {
-    const started = new Tinypool({
-      filename: file.href,
-      minThreads: 0,
-      maxThreads: 1,
-      idleTimeout: idleMsMax,
-      resourceLimits,
-    });
-    // What fails in a thread after its answer ends it; the next work gets a new one.
-    started.on('error', () => {});
-    return started;
-  }
+  const pool = new Tinypool({
+    filename: file.href,
+    minThreads: 0,
+    maxThreads: 1,
+    idleTimeout: idleMsMax,
+    resourceLimits,
+  });
+  // What fails in a thread after its answer ends it; the next work gets a new one.
+  pool.on('error', () => {});
 
   return {
     inTurn: (work) =>
       turns(() => {
         if (isClosed) throw new Error('the thread for this has ended');
-        pool ??= startPool();
         // The library takes its type of a list from a message port's, which the types of browsers change.
-        return work((task, options) => pool!.run(task, options as object));
+        return work((task, options) => pool.run(task, options as object));
       }),
     get waiting() {
       return turns.pendingCount;
     },
     async close() {
       isClosed = true;
-      await pool?.destroy();
+      await pool.destroy();
     },
   };
 }

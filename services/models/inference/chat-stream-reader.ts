@@ -65,15 +65,13 @@ export class ChatStreamReader implements AnswerReader {
     const usage = this.#bound.believed(reported);
     const atLeast = usage?.outputTokens ?? 0;
     let told = usage;
-    if (usage !== null && !isComplete && !isUsageFinal) {
+    if (usage !== null && (isComplete ? isUsageStale : !isUsageFinal)) {
       // Some upstreams report zeros beside words (openai-contract.md section 3): a stream that broke off used what went by.
       told = {
         ...usage,
         inputTokens: usage.inputTokens || null,
         outputTokens: atLeast === 0 || isUsageStale ? null : Math.max(atLeast, this.#stream.deltas),
       };
-    } else if (usage !== null && isComplete && isUsageStale) {
-      told = { ...usage, inputTokens: usage.inputTokens || null, outputTokens: null };
     }
     const isUntold = this.#includeUsage && isComplete && (reported === null || isUsageStale);
     return {
@@ -90,7 +88,7 @@ export class ChatStreamReader implements AnswerReader {
           return Math.max(atLeast, isComplete || isPacked ? counted : this.#stream.deltas);
         },
       }),
-      failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
+      failure: isComplete ? null : (problem ?? failures[outcome]),
       said,
     };
   }
