@@ -22,15 +22,15 @@ const post = (path: string, body: Body) => () =>
     headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
   }).then((response) => response.text());
-const transcribe = (fields: object) => async () => {
-  const file = await toFile(wav, 'speech.wav');
+const transcribeAs = async (name: string, audio: Parameters<typeof toFile>[0], fields: object) => {
   const answer: unknown = await bench.client.audio.transcriptions.create({
-    file,
+    file: await toFile(audio, name),
     model: 'sim-transcribe',
     ...fields,
   } as never);
   if ('stream' in fields) await Array.fromAsync(answer as AsyncIterable<unknown>);
 };
+const transcribe = (fields: object) => () => transcribeAs('speech.wav', wav, fields);
 
 const messages = [{ role: 'user', content: 'How many tokens is this?' }];
 const chat = { model: 'sim-chat', messages };
@@ -381,13 +381,7 @@ test.each([
   'a file whose transcript is longer than the sound that it states is charged what its upstream %s, or by its size',
   async (_what, fields, instead, charged) => {
     bench.simulator.next({ instead });
-    const file = await toFile(chained, 'speech.ogg');
-    const answer: unknown = await bench.client.audio.transcriptions.create({
-      file,
-      model: 'sim-transcribe',
-      ...fields,
-    } as never);
-    if ('stream' in fields) await Array.fromAsync(answer as AsyncIterable<unknown>);
+    await transcribeAs('speech.ogg', chained, fields);
     await bench.event({ success: true, audio_seconds: charged });
   },
 );
