@@ -118,3 +118,16 @@ test('the first tokens of a text never end within a character', async () => {
     expect(text.startsWith(first.text)).toBe(true);
   }
 });
+
+test('a text is cut, and tokens are decoded, as if none had been cut inside a character before', async () => {
+  const tokens = await loadTokenizer();
+  const text = 'a 🦩🦩 b';
+  const ids = await tokens.encode(text);
+  const cuts = ['', 'a', 'a ', 'a ', 'a 🦩', 'a 🦩', 'a 🦩', 'a 🦩🦩'];
+  for (const [max, cut] of cuts.entries()) {
+    expect(await tokens.first(text, max)).toEqual({ text: cut, tokens: max, whole: false });
+    expect(tokens.decode(ids.slice(0, 2))?.startsWith('a ')).toBe(true);
+    expect(tokens.decode(ids)).toBe(text);
+  }
+  expect(tokens.decode([...ids, 199_998])).toBeNull();
+});
