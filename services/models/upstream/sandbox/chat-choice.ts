@@ -4,6 +4,7 @@ import type { Call } from './call.ts';
 import type { ChatPrompt } from './chat-prompt.ts';
 import type { ToolCall } from './chat-tools.ts';
 import type { JsonObject } from './fields.ts';
+import { checkListed, logprobsOf, type TokenLogprob } from './logprobs.ts';
 import { cutAtStop, excerpt, replyText } from './reply.ts';
 import { valueForSchema } from './schema-value.ts';
 
@@ -14,9 +15,13 @@ export type ChatChoice = {
   toolCalls: ToolCall[];
   finishReason: 'stop' | 'length' | 'tool_calls' | 'function_call';
   tokens: number;
+  /** The tokens of the content; null when they were not asked for, or there is none. */
+  logprobs: TokenLogprob[] | null;
 };
 
 type ChoiceRequest = {
+  /** How many choices the answer has. */
+  n: number;
   prompt: ChatPrompt;
   /** The same in all choices, like `jsonText`: making them anew would take as many times as long. */
   calls: readonly ToolCall[];
@@ -24,18 +29,27 @@ type ChoiceRequest = {
   jsonText: string | null;
   stop: string[];
   tokensMax: number;
+  /** How many candidates to list in the place of each token; null when no tokens are to be listed. */
+  topLogprobs: number | null;
 };
 
 /** Says what the request asks for: tool calls, JSON, or text. */
 export async function makeChoice({ tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {
-  const { prompt, calls, tokensMax } = request;
+  const { prompt, calls, tokensMax, topLogprobs } = request;
   if (calls.length === 0) {
     const full = request.jsonText ?? replyText({ prompt: prompt.lastUserText, toolResult: prompt.toolResult, choice });
     const said = await tokens.first(cutAtStop(full, request.stop), tokensMax);
-    return { content: said.text, toolCalls: [], finishReason: said.whole ? 'stop' : 'length', tokens: said.tokens };
+    if (topLogprobs !== null) checkListed(request.n * said.tokens, topLogprobs, 'top_logprobs');
+    return {
+      content: said.text,
+      toolCalls: [],
+      finishReason: said.whole ? 'stop' : 'length',
+      tokens: said.tokens,
+      logprobs: topLogprobs === null ? null : await logprobsOf(tokens, said.text, topLogprobs),
+    };
   }
   const finishReason = calls[0]?.type === 'function_call' ? 'function_call' : 'tool_calls';
-  const made: ChatChoice = { content: null, toolCalls: [], finishReason, tokens: 0 };
+  const made: ChatChoice = { content: null, toolCalls: [], finishReason, tokens: 0, logprobs: null };
   for (const call of calls) {
     const input = await tokens.first(call.input, tokensMax - made.tokens);
     made.toolCalls.push({ ...call, input: input.text });

@@ -66,6 +66,38 @@ describe('text', () => {
     }
   });
 
+  test.each([{ stream: false }, { stream: true }])('logprobs list the tokens of the text: %j', async ({ stream }) => {
+    const fields = { messages: user('🦩🦩 漢字'), logprobs: true, top_logprobs: 3 };
+    const answer = await chat(fields);
+    const { content } = answer.choices[0].message;
+    const chunks = stream ? (await chatEvents(fields)).slice(0, -1).map((chunk) => chunk.choices[0]) : [];
+    for (const { delta, logprobs } of chunks.slice(1, -1)) {
+      const spelled = logprobs.content.flatMap(({ bytes }: { bytes: number[] }) => bytes);
+      expect(Buffer.from(spelled).toString()).toBe(delta.content);
+    }
+    const listed = stream
+      ? chunks.flatMap(({ logprobs }) => logprobs?.content ?? [])
+      : answer.choices[0].logprobs.content;
+    expect(listed).toHaveLength(answer.usage.completion_tokens);
+    expect(Buffer.from(listed.flatMap(({ bytes }: { bytes: number[] }) => bytes)).toString()).toBe(content);
+    for (const { token, logprob, bytes, top_logprobs } of listed) {
+      expect(top_logprobs[0]).toEqual({ token, logprob, bytes });
+      expect(new Set(top_logprobs.map((candidate: { token: string }) => candidate.token)).size).toBe(3);
+      const probabilities = top_logprobs.map((candidate: { logprob: number }) => Math.exp(candidate.logprob));
+      expect(probabilities).toEqual([...probabilities].sort((a, b) => b - a));
+      expect(probabilities.reduce((sum: number, probability: number) => sum + probability)).toBeLessThan(1);
+    }
+    expect(
+      (await chat({ messages: user('hello'), logprobs: true })).choices[0].logprobs.content[0].top_logprobs,
+    ).toEqual([]);
+  });
+
+  test('more tokens than an answer can list, or candidates without tokens, are a 400', async () => {
+    const { error } = await chat({ messages: user('900 words'), logprobs: true, top_logprobs: 20, n: 9 }, 400);
+    expect(error).toMatchObject({ param: 'top_logprobs', type: 'invalid_request_error' });
+    expect((await chat({ messages: user('hello'), top_logprobs: 2 }, 400)).error.param).toBe('top_logprobs');
+  });
+
   test('stop ends the text before the sequence', async () => {
     const { choices } = await chat({ messages: user('hello'), stop: ['nowhere to be found', 'sandbox'] });
     expect(choices[0]).toMatchObject({ finish_reason: 'stop' });

@@ -1,10 +1,10 @@
-import { type Answer, jsonAnswer, sseContentType, streamAnswer } from './answer.ts';
+import { type Answer, jsonAnswer, Refusal, sseContentType, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
 import { type ChatChoice, jsonTextFor, makeChoice } from './chat-choice.ts';
 import { readChatPrompt } from './chat-prompt.ts';
 import { chatChunks } from './chat-stream.ts';
 import { readTools, toolCallsFor, wireCalls } from './chat-tools.ts';
-import { flagField, includesUsage, integerField, stopField } from './fields.ts';
+import { flagField, includesUsage, integerField, type JsonObject, stopField } from './fields.ts';
 import { checkContext, outputLimit } from './text-limits.ts';
 import { textUsage } from './text-usage.ts';
 
@@ -14,6 +14,7 @@ export async function chatCompletions(call: Call): Promise<Answer> {
   const stream = flagField(json, 'stream');
   const n = integerField(json, 'n', 1, 128) ?? 1;
   const stop = stopField(json);
+  const topLogprobs = readTopLogprobs(json);
   const tools = readTools(json);
   const limitField = json.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens';
   const asked = integerField(json, limitField, 1, Number.MAX_SAFE_INTEGER);
@@ -25,7 +26,7 @@ export async function chatCompletions(call: Call): Promise<Answer> {
   const jsonText = calls.length === 0 ? jsonTextFor(json, prompt) : null;
   const choices: ChatChoice[] = [];
   while (choices.length < n) {
-    choices.push(await makeChoice(call, { prompt, calls, jsonText, stop, tokensMax }, choices.length));
+    choices.push(await makeChoice(call, { n, prompt, calls, jsonText, stop, tokensMax, topLogprobs }, choices.length));
   }
   const usage = textUsage(
     prompt.tokens,
@@ -52,6 +53,13 @@ const wholeChoice = (choice: ChatChoice, index: number, id: string) => ({
     refusal: null,
     ...wireCalls(choice.toolCalls, id, index),
   },
-  logprobs: null,
+  logprobs: choice.logprobs && { content: choice.logprobs, refusal: null },
   finish_reason: choice.finishReason,
 });
+
+function readTopLogprobs(json: JsonObject): number | null {
+  const top = integerField(json, 'top_logprobs', 0, 20);
+  if (flagField(json, 'logprobs')) return top ?? 0;
+  if (top === undefined) return null;
+  throw new Refusal("'top_logprobs' needs 'logprobs' to be true.", { param: 'top_logprobs', code: 'invalid_value' });
+}

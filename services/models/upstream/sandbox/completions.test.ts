@@ -32,6 +32,31 @@ test('several prompts with n return their choices in order', async () => {
   expect(texts(nested)).toEqual(texts(answer));
 });
 
+test('logprobs list the tokens of an echoed prompt and of the answer, streamed or not', async () => {
+  const fields = { prompt: 'Once 🦩 upon', echo: true, logprobs: 2, max_tokens: 5 };
+  const { choices, usage } = await complete(fields);
+  const { tokens, token_logprobs, top_logprobs, text_offset } = choices[0].logprobs;
+  expect(tokens).toHaveLength(usage.total_tokens);
+  expect(tokens.slice(0, 4)).toEqual(['Once', ' \\xf0\\x9f', '\\xa6', '\\xa9']);
+  expect([token_logprobs[0], top_logprobs[0]]).toEqual([null, null]);
+  for (const [i, top] of top_logprobs.entries()) {
+    if (i === 0) continue;
+    expect(Object.keys(top)).toHaveLength(2);
+    expect(top[tokens[i]]).toBe(token_logprobs[i]);
+    expect(token_logprobs[i]).toBeLessThan(0);
+  }
+  const { text } = choices[0];
+  expect(text.slice(text_offset.at(-1))).toBe(tokens.at(-1));
+  const events = await askEvents(Operation.COMPLETIONS, { model: 'sandbox-chat', ...fields, stream: true });
+  const streamed = events.slice(0, -1).flatMap((chunk) => chunk.choices[0].logprobs ?? []);
+  expect(streamed.flatMap((logprobs) => logprobs.tokens)).toEqual(tokens);
+  expect(streamed.flatMap((logprobs) => logprobs.token_logprobs)).toEqual(token_logprobs);
+  expect(streamed.flatMap((logprobs) => logprobs.text_offset)).toEqual(text_offset);
+  expect((await complete({ ...fields, prompt: Array(128).fill('word '.repeat(500)) }, 400)).error.param).toBe(
+    'logprobs',
+  );
+});
+
 test.each([{ stream: false }, { stream: true }])(
   'a small request cannot ask for gigabytes of echoes: %j',
   async (how) => {

@@ -2,6 +2,7 @@ import { type Answer, jsonAnswer, Refusal, sseContentType, sseFrame, streamAnswe
 import type { Call } from './call.ts';
 import { flagField, includesUsage, integerField, stopField } from './fields.ts';
 import { readInputs } from './inputs.ts';
+import { checkListed, logprobsOf, type TextDelta, type TokenLogprob, tokenDeltas } from './logprobs.ts';
 import { cutAtStop, deltasOf, replyText } from './reply.ts';
 import { checkContext, countWithin, outputLimit } from './text-limits.ts';
 import { type TextUsage, textUsage } from './text-usage.ts';
@@ -12,7 +13,13 @@ const promptsMax = 128;
 /** How many characters of its prompts an answer may repeat: each of `n` choices does. The gateway reads no answers of more than 16 MiB. */
 const echoedLengthMax = 2_000_000;
 
-type Choice = { text: string; tokens: number; finishReason: 'stop' | 'length' };
+type Choice = {
+  text: string;
+  tokens: number;
+  finishReason: 'stop' | 'length';
+  /** The tokens of the text; null when they were not asked for. */
+  listed: TokenLogprob[] | null;
+};
 
 /** POST /completions: one answer for each prompt and each of `n`, in that order. */
 export async function textCompletions(call: Call): Promise<Answer> {
@@ -24,6 +31,7 @@ export async function textCompletions(call: Call): Promise<Answer> {
     throw new Refusal("'best_of' must be at least 'n'.", { param: 'best_of', code: 'invalid_value' });
   }
   const stop = stopField(json);
+  const top = integerField(json, 'logprobs', 0, 20);
   const asked = integerField(json, 'max_tokens', 0, Number.MAX_SAFE_INTEGER) ?? tokensMaxDefault;
   const tokensMax = outputLimit(asked, model.outputTokensMax, 'max_tokens');
 
@@ -42,14 +50,21 @@ export async function textCompletions(call: Call): Promise<Answer> {
     );
   }
   const choices: Choice[] = [];
+  let listed = echo ? n * promptTokens : 0;
+  if (top !== undefined) checkListed(listed, top, 'logprobs');
   for (const { text: prompt } of prompts) {
+    const prefix = echo ? prompt : '';
+    const prefixTokens = top === undefined ? [] : await logprobsOf(tokens, prefix, top);
     for (let choice = 0; choice < n; choice++) {
       const full = replyText({ prompt, toolResult: '', choice });
       const said = await tokens.first(cutAtStop(full, stop), tokensMax);
+      listed += said.tokens;
+      if (top !== undefined) checkListed(listed, top, 'logprobs');
       choices.push({
-        text: echo ? prompt + said.text : said.text,
+        text: prefix + said.text,
         tokens: said.tokens,
         finishReason: said.whole ? 'stop' : 'length',
+        listed: top === undefined ? null : [...prefixTokens, ...(await logprobsOf(tokens, said.text, top))],
       });
     }
   }
@@ -58,31 +73,69 @@ export async function textCompletions(call: Call): Promise<Answer> {
     choices.reduce((sum, choice) => sum + choice.tokens, 0),
   );
   const head = { id: `cmpl-${call.id}`, object: 'text_completion', created: call.created, model: model.id };
-  if (stream) return streamAnswer(sseContentType, completionChunks(head, choices, includesUsage(json) ? usage : null));
+  if (stream) {
+    return streamAnswer(sseContentType, completionChunks(head, choices, echo, includesUsage(json) ? usage : null));
+  }
   const whole = choices.map((choice, index) => ({
     text: choice.text,
     index,
-    logprobs: null,
+    logprobs: choice.listed && textLogprobs(choiceDeltas(choice), 0, echo),
     finish_reason: choice.finishReason,
   }));
   return jsonAnswer({ ...head, choices: whole, usage });
 }
 
-function* completionChunks(head: object, choices: readonly Choice[], usage: TextUsage | null): Generator<Uint8Array> {
+function* completionChunks(
+  head: object,
+  choices: readonly Choice[],
+  echo: boolean,
+  usage: TextUsage | null,
+): Generator<Uint8Array> {
   const start = JSON.stringify(head).slice(0, -1);
   const tail = usage === null ? '}' : ',"usage":null}';
-  const frame = (index: number, text: string, finishReason: string) =>
+  const frame = (index: number, text: string, logprobs: object | null, finishReason: string) =>
     sseFrame(
-      `${start},"choices":[{"text":${JSON.stringify(text)},"index":${index},"logprobs":null,"finish_reason":${finishReason}}]${tail}`,
+      `${start},"choices":[{"text":${JSON.stringify(text)},"index":${index},"logprobs":${JSON.stringify(logprobs)},"finish_reason":${finishReason}}]${tail}`,
     );
-  const deltas = choices.map((choice) => deltasOf(choice.text));
-  const longest = Math.max(...deltas.map((list) => list.length));
+  const open = choices.map((choice) => ({ deltas: choiceDeltas(choice), offset: 0, listed: choice.listed }));
+  const longest = Math.max(...open.map(({ deltas }) => deltas.length));
   for (let i = 0; i < longest; i++) {
-    for (const [index, list] of deltas.entries()) {
-      if (i < list.length) yield frame(index, list[i]!, 'null');
+    for (const [index, choice] of open.entries()) {
+      const delta = choice.deltas[i];
+      if (delta === undefined) continue;
+      const logprobs = choice.listed && textLogprobs([delta], choice.offset, echo && i === 0);
+      yield frame(index, delta.text, logprobs, 'null');
+      choice.offset += delta.text.length;
     }
   }
-  for (const [index, choice] of choices.entries()) yield frame(index, '', `"${choice.finishReason}"`);
+  for (const [index, choice] of choices.entries()) yield frame(index, '', null, `"${choice.finishReason}"`);
   if (usage !== null) yield sseFrame(`${start},"choices":[],"usage":${JSON.stringify(usage)}}`);
   yield sseFrame('[DONE]');
+}
+
+const choiceDeltas = ({ text, listed }: Choice): TextDelta[] =>
+  listed === null ? deltasOf(text).map((text) => ({ text, logprobs: [] })) : tokenDeltas(listed);
+
+/**
+ * `logprobs` of a text that begins at `offset` of its choice, in characters. The first token of a prompt (`isPrompt`) follows upon nothing,
+ * and has none.
+ */
+function textLogprobs(deltas: readonly TextDelta[], offset: number, isPrompt: boolean) {
+  const listed = deltas.flatMap(({ logprobs }) => logprobs);
+  const offsets: number[] = [];
+  let at = offset;
+  for (const { text, logprobs } of deltas) {
+    offsets.push(...logprobs.map(() => at));
+    at += text.length;
+  }
+  const unlessFirst = <Value>(value: (token: TokenLogprob) => Value) =>
+    listed.map((token, i) => (isPrompt && i === 0 ? null : value(token)));
+  return {
+    tokens: listed.map(({ token }) => token),
+    token_logprobs: unlessFirst(({ logprob }) => logprob),
+    top_logprobs: unlessFirst(({ top_logprobs }) =>
+      Object.fromEntries(top_logprobs.map(({ token, logprob }) => [token, logprob])),
+    ),
+    text_offset: offsets,
+  };
 }
