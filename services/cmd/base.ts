@@ -96,7 +96,7 @@ export function openBase(env: Env, logger: Logger): Base {
       validate: validateMessage,
     },
     upstreamSecret,
-    connectUpstream: connectUpstream({ clock, secret: upstreamSecret }),
+    connectUpstream: connectUpstream({ clock, secret: upstreamSecret, proxy: env.forwardProxy }),
     progress: { closing: false, closeDelayMs: 0, catalogVersionMin: undefined, inference: undefined },
     closers: [allMetrics.close, () => switchboard.close()],
   };

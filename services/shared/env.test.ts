@@ -67,6 +67,19 @@ test.each([
   expect(readEnv({ DATA_DIR: dataDir, PUBLIC_URL: text }).publicUrl).toBe(origin);
 });
 
+test('the proxy to upstreams is the one of other programs, with or without its scheme, lower case first', () => {
+  const proxyOf = (variables: Record<string, string>) => readEnv({ DATA_DIR: dataDir, ...variables }).forwardProxy;
+  expect(proxyOf({ HTTP_PROXY: 'http://other:1', NO_PROXY: 'a.example' })).toBeUndefined();
+  expect(proxyOf({ HTTPS_PROXY: 'http://user:pass@one:3128' })).toEqual({
+    url: 'http://user:pass@one:3128',
+    except: '',
+  });
+  expect(proxyOf({ HTTPS_PROXY: 'http://one:1', https_proxy: 'two:2', NO_PROXY: 'a', no_proxy: '.b,c' })).toEqual({
+    url: 'http://two:2',
+    except: '.b,c',
+  });
+});
+
 test.each([
   ['PUBLIC_URL', 'https://gateway.example/path'],
   ['PUBLIC_URL', 'https://gateway.example/?a=1'],
@@ -77,6 +90,8 @@ test.each([
   ['HOST', 'http://0.0.0.0'],
   ['RPC_HOST', '[::1]'],
   ['BOOTSTRAP_PASSWORD', 'seven77'],
+  ['HTTPS_PROXY', 'socks5://proxy.internal:1080'],
+  ['https_proxy', 'https://proxy.internal'],
   ['SMTP_URL', 'smtp://'],
   ['SMTP_URL', 'smtp://mail.example:25?from=nobody'],
   ['KEY_PEPPER', `1:${secret},1:${secret} and another`],

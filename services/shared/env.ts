@@ -33,6 +33,8 @@ export type Env = {
   upstreamApiKey: string | undefined;
   /** All variables whose names begin with UPSTREAM_: deployments may refer to them as secrets. */
   upstreamSecrets: Readonly<Record<string, string | undefined>>;
+  /** Through which upstreams that speak TLS are reached, and which of them directly; undefined: all directly. */
+  forwardProxy: { url: string; except: string } | undefined;
   smtpUrl: string | undefined;
   /** Signs the payment provider's webhooks; undefined: none are accepted. */
   paymentWebhookSecret: string | undefined;
@@ -105,6 +107,7 @@ export function readEnv(
     upstreamBaseUrl: readUpstreamUrl(source),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
     upstreamSecrets: Object.fromEntries(Object.entries(source).filter(([name]) => name.startsWith('UPSTREAM_'))),
+    forwardProxy: readForwardProxy(source),
     smtpUrl: readSmtpUrl(source),
     paymentWebhookSecret: readWebhookSecret(source),
     keyPeppers: readPeppers(secret('KEY_PEPPER')),
@@ -217,6 +220,18 @@ export const originAt = (host: string, port: number, scheme: 'http' | 'https' = 
 
 const urlHost = (host: string): string =>
   host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
+
+/** The variables that other programs read, in either case. */
+function readForwardProxy(source: Source) {
+  const name = source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY';
+  const text = source[name];
+  if (!text) return undefined;
+  const url = text.includes('://') ? text : `http://${text}`;
+  if (!URL.canParse(url) || new URL(url).protocol !== 'http:') {
+    throw bad(name, 'the URL of a proxy, such as http://proxy.internal:3128');
+  }
+  return { url, except: source.no_proxy || source.NO_PROXY || '' };
+}
 
 function readSmtpUrl(source: Source): string | undefined {
   const text = readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']);

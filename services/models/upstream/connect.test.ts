@@ -1,14 +1,18 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { create } from '@bufbuild/protobuf';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { DeploymentSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { systemClock } from '#shared/clock.ts';
+import { selfSignedCertificate } from '../../../test/support/certificate.ts';
 import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
+import { startForwardProxy } from '../../../test/support/forward-proxy.ts';
 import { memoryGrowth } from '../../../test/support/memory.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { connectUpstream, environmentSecrets } from './connect.ts';
@@ -159,6 +163,53 @@ test('a socket stays open whose upstream answered while the process stood still,
   expect(pings).toBe(2);
   await upstream.close();
   await elsewhere.terminate();
+});
+
+test('everything that an upstream over TLS is asked goes through the proxy', async () => {
+  await using proxy = await startForwardProxy();
+  const certificate = selfSignedCertificate();
+  const trusted = getCACertificates('default');
+  setDefaultCACertificates([...trusted, certificate.ca]);
+  onTestFinished(() => setDefaultCACertificates(trusted));
+  const server = createTlsServer(certificate, (_request, response) => {
+    response.setHeader('content-type', 'application/json').end('{"data":[{"id":"far"}]}');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  let connections = 0;
+  server.on('connection', () => {
+    connections++;
+  });
+  new WebSocketServer({ server }).on('connection', (socket) =>
+    socket.on('message', (text) => socket.send(String(text))),
+  );
+  const target = `localhost:${(server.address() as AddressInfo).port}`;
+  const settings = create(DeploymentSettingsSchema, { baseUrl: `https://${target}/v1` });
+  const connect = connectUpstream({
+    clock: systemClock,
+    secret: () => undefined,
+    proxy: { url: proxy.url, except: '' },
+  });
+  const upstream = connect(settings);
+  const signal = AbortSignal.timeout(60_000);
+  expect(await upstream.listModels(signal)).toMatchObject([{ id: 'far' }]);
+  await upstream.probe(signal);
+  const heard = Promise.withResolvers<string>();
+  const socket = upstream.openSocket!('/realtime', {
+    onOpen: () => socket.send('hello'),
+    onText: heard.resolve,
+    onClose: heard.reject,
+  });
+  expect(await heard.promise).toBe('hello');
+  expect(new Set(proxy.asked.map((one) => one.target))).toEqual(new Set([target]));
+  expect(connections).toBe(proxy.asked.length);
+  proxy.answer = 'HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n';
+  await upstream.close();
+  const refused = connect(settings);
+  await expect(refused.listModels(signal)).rejects.toThrow(/403 Forbidden/);
+  await refused.close();
+  socket.close();
+  server.closeAllConnections();
+  server.close();
 });
 
 test('an upstream that is asked nothing takes a few KiB: a catalog may have thousands of deployments', async () => {

@@ -3,17 +3,20 @@ import type { Clock } from '#shared/clock.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { createHttpUpstream } from './http-upstream.ts';
 import { createSandbox } from './sandbox/sandbox.ts';
+import type { ForwardProxy } from './tls.ts';
 import type { Upstream } from './upstream.ts';
 
 type ConnectDeps = {
   clock: Clock;
   /** Looks up a secret reference; undefined when there is no such secret. */
   secret(reference: string): string | undefined;
+  /** On the way to servers that speak TLS. */
+  proxy?: ForwardProxy | undefined;
 };
 
 /** Connects to what a deployment's settings name: the sandbox, or a server over HTTP. */
 export const connectUpstream =
-  ({ clock, secret }: ConnectDeps) =>
+  ({ clock, secret, proxy }: ConnectDeps) =>
   (chosen: DeploymentSettings): Upstream => {
     const settings = effectiveSettings(chosen);
     if (settings.dialect === UpstreamDialect.SANDBOX) return createSandbox({ clock, knobs: sandboxKnobs(settings) });
@@ -23,6 +26,7 @@ export const connectUpstream =
       baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
       apiKey,
       connectTimeoutMs: settings.connectTimeoutMs,
+      proxy,
     });
     return secretReference && apiKey === undefined ? withoutSecret(upstream, secretReference) : upstream;
   };

@@ -8,6 +8,7 @@ import { errorBytesMax, readErrorBody } from './error-body.ts';
 import { idleMsDefault } from './http1/connection.ts';
 import { Http1Pool } from './http1/http1-pool.ts';
 import { headBytesMax } from './http1/response-parser.ts';
+import { type ForwardProxy, undiciConnector } from './tls.ts';
 import type { ListedModel, Upstream } from './upstream.ts';
 import { openWebSocket, socketUrl } from './web-socket.ts';
 
@@ -17,6 +18,8 @@ type HttpUpstreamOptions = {
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
   connectTimeoutMs: number;
+  /** On the way to servers that speak TLS. */
+  proxy: ForwardProxy | undefined;
 };
 
 /** The longest model list that is read, in MiB; those of the largest hosts, with descriptions, have one or two. */
@@ -27,16 +30,16 @@ const listMibMax = 4;
  * answer like any other.
  */
 export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
-  const { apiKey, connectTimeoutMs } = options;
+  const { apiKey, connectTimeoutMs, proxy } = options;
   const base = new URL(options.baseUrl);
   const basePath = base.pathname === '/' ? '' : base.pathname;
-  const calls = new Http1Pool({ base, apiKey, connectTimeoutMs });
+  const calls = new Http1Pool({ base, apiKey, connectTimeoutMs, proxy });
   // For everything but the calls themselves, which is rare and need not be fast. Of the deployments of a server few ever need it.
   let pool: Pool | undefined;
   let isClosed = false;
   const openPool = () =>
     new Pool(base.origin, {
-      connect: { timeout: connectTimeoutMs },
+      connect: undiciConnector(proxy, connectTimeoutMs),
       pipelining: 1,
       keepAliveTimeout: idleMsDefault,
       maxHeaderSize: headBytesMax,
@@ -62,7 +65,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 
     openSocket: (path, handler) =>
       openWebSocket(
-        { url: socketUrl(base, basePath + path), apiKey, connectTimeoutMs },
+        { url: socketUrl(base, basePath + path), apiKey, connectTimeoutMs, proxy },
         { ...handler, onClose: (reason) => handler.onClose(redact(reason)) },
       ),
 

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
-import { Agent, buildConnector, ping, WebSocket } from 'undici';
+import { Agent, ping, WebSocket } from 'undici';
 import { pingPeer } from '#shared/ping-peer.ts';
 import { frameBytesMax } from '../bytes/sse.ts';
+import { type ForwardProxy, undiciConnector } from './tls.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
 type WebSocketOptions = {
@@ -10,6 +11,8 @@ type WebSocketOptions = {
   apiKey: string | undefined;
   /** How long the connection, and then the upgrade, may take, in milliseconds each. */
   connectTimeoutMs: number;
+  /** On the way to servers that speak TLS. */
+  proxy: ForwardProxy | undefined;
 };
 
 /** An upstream that does not finish the closing handshake is cut off after this, in milliseconds, like a client. */
@@ -24,7 +27,7 @@ export const socketUrl = (base: URL, path: string): string =>
 
 /** Opens a WebSocket to an upstream. Redirects are not followed. */
 export function openWebSocket(options: WebSocketOptions, handler: SocketHandler): UpstreamSocket {
-  const connect = buildConnector({ timeout: options.connectTimeoutMs });
+  const connect = undiciConnector(options.proxy, options.connectTimeoutMs);
   // undici's WebSocket can only be ended by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
   let cutOff: NodeJS.Timeout | undefined;

@@ -71,7 +71,7 @@ export class Connection {
   /** After this, on the same clock, it is used for no further request. */
   readonly #retiresMs: number;
   readonly #owner: ConnectionOwner;
-  readonly #socket: Socket;
+  #socket: Socket;
   readonly #parser = new ResponseParser();
   #phase: 'connecting' | 'ready' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
   #exchange: Exchange;
@@ -82,13 +82,15 @@ export class Connection {
   #paused = false;
   #wakeSender: (() => void) | null = null;
 
-  /** `open` starts the socket, which calls back with what it reads; `readyEvent` is emitted when it can be written to. */
+  /**
+   * `open` starts the socket, and calls back with what it reads, and once with the socket that can be written to: another one if the first only
+   * led to it.
+   */
   constructor(
     owner: ConnectionOwner,
     exchange: Exchange,
     { connectTimeoutMs, lifetimeMs }: { connectTimeoutMs: number; lifetimeMs: number },
-    readyEvent: 'connect' | 'secureConnect',
-    open: (onRead: (bytes: Buffer) => void) => Socket,
+    open: (onRead: (bytes: Buffer) => void, onOpen: (socket: Socket) => void) => Socket,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
@@ -96,16 +98,39 @@ export class Connection {
     const nowMs = performance.now();
     this.deadlineMs = nowMs + connectTimeoutMs;
     this.#retiresMs = nowMs + lifetimeMs;
-    this.#socket = open((bytes) => this.#read(bytes));
-    this.#socket.on(readyEvent, () => {
-      if (this.#phase !== 'connecting') return;
-      this.#phase = 'ready';
-      this.send();
-    });
-    this.#socket.on('drain', () => this.#wake());
-    this.#socket.on('end', () => this.#ended());
-    this.#socket.on('error', (error) => this.#broken(messageOf(error)));
-    this.#socket.on('close', () => this.#broken('the upstream closed the connection'));
+    this.#socket = open(
+      (bytes) => this.#read(bytes),
+      (socket) => {
+        if (this.#phase !== 'connecting') return;
+        if (socket !== this.#socket) this.#listen(socket);
+        this.#phase = 'ready';
+        this.send();
+      },
+    );
+    this.#listen(this.#socket);
+  }
+
+  #listen(socket: Socket): void {
+    this.#socket = socket;
+    const heed = (act: (error?: Error) => void) => (error?: Error) => {
+      if (this.#socket === socket) act(error);
+    };
+    socket.on(
+      'drain',
+      heed(() => this.#wake()),
+    );
+    socket.on(
+      'end',
+      heed(() => this.#ended()),
+    );
+    socket.on(
+      'error',
+      heed((error) => this.#broken(messageOf(error))),
+    );
+    socket.on(
+      'close',
+      heed(() => this.#broken('the upstream closed the connection')),
+    );
   }
 
   /** Whether another exchange may begin. */

@@ -8,8 +8,10 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
+import { startForwardProxy } from '../../../../test/support/forward-proxy.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../../test/support/several-addresses.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
+import type { ForwardProxy } from '../tls.ts';
 import type { BodyPiece, UpstreamExchange, UpstreamFailure } from '../upstream.ts';
 import { Http1Pool } from './http1-pool.ts';
 
@@ -51,7 +53,9 @@ async function serve(
   return served;
 }
 
-function pool(url: string, extra: { connectTimeoutMs?: number; lifetimeMs?: number; apiKey?: string } = {}): Http1Pool {
+type PoolOptions = { connectTimeoutMs?: number; lifetimeMs?: number; apiKey?: string; proxy?: ForwardProxy };
+
+function pool(url: string, extra: PoolOptions = {}): Http1Pool {
   const made = new Http1Pool({ base: new URL(url), apiKey: 'key', connectTimeoutMs: 30_000, ...extra });
   ended.push(() => made.close());
   return made;
@@ -397,11 +401,15 @@ describe('TLS', () => {
   const certificate = selfSignedCertificate();
   const tls = (() => createTlsServer(certificate)) as unknown as typeof createServer;
 
-  test('is used with a server whose certificate is trusted', async () => {
-    const served = await serve((socket) => socket.write(hello), tls);
+  function trust(): void {
     const trusted = getCACertificates('default');
     setDefaultCACertificates([...trusted, certificate.ca]);
     ended.push(() => setDefaultCACertificates(trusted));
+  }
+
+  test('is used with a server whose certificate is trusted', async () => {
+    const served = await serve((socket) => socket.write(hello), tls);
+    trust();
     const client = pool(served.url.replace('http:', 'https:'));
     for (let time = 0; time < 2; time++) expect(await call(client).outcome).toMatchObject({ body: 'hello' });
     expect(served.sockets).toHaveLength(1);
@@ -412,5 +420,80 @@ describe('TLS', () => {
     const client = pool(served.url.replace('http:', 'https:'));
     expect((await call(client).outcome).failure?.kind).toBe('refused');
     expect(served.requests).toHaveLength(0);
+  });
+
+  test('is spoken through a proxy, with everything a connection does', async () => {
+    await using proxy = await startForwardProxy();
+    const large = 'x'.repeat(4_000_000);
+    const served = await serve(
+      (socket) => socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${large.length}\r\n\r\n${large}`),
+      tls,
+    );
+    trust();
+    const url = served.url.replace('http://127.0.0.1', 'https://localhost');
+    const client = pool(url, { proxy: { url: proxy.url.replace('//', '//us%40er:pass@'), except: 'localhost:1' } });
+    for (let time = 0; time < 2; time++) {
+      let pauses = 0;
+      const { outcome } = call(client, {}, (running) => {
+        if (pauses++ > 20) return;
+        running.pause();
+        setImmediate(() => running.resume());
+      });
+      expect((await outcome).body.length).toBe(large.length);
+    }
+    expect(served.sockets).toHaveLength(1);
+    const authorization = `Basic ${Buffer.from('us@er:pass').toString('base64')}`;
+    expect(proxy.asked).toEqual([{ target: new URL(url).host, authorization }]);
+
+    const { exchange, outcome } = call(client, {}, () => exchange.abort());
+    await waitFor(() => served.sockets[0]!.destroyed, { description: 'the aborted call to end its connection' });
+    served.server.close();
+    for (const socket of served.sockets) socket.destroy();
+    expect((await call(client).outcome).failure?.kind).toBe('refused');
+    await expect(Promise.race([outcome, 'nothing'])).resolves.toBe('nothing');
+  });
+
+  test('is spoken directly to the servers that a proxy is not for, and in clear text nothing goes through it', async () => {
+    await using proxy = await startForwardProxy();
+    const served = await serve((socket) => socket.write(hello), tls);
+    const clear = await serve((socket) => socket.write(hello));
+    trust();
+    const around = { url: proxy.url, except: 'example.com, 127.0.0.1' };
+    const clients = [
+      pool(served.url.replace('http:', 'https:'), { proxy: around }),
+      pool(clear.url, { proxy: around }),
+    ];
+    for (const client of clients) {
+      for (let time = 0; time < 2; time++) expect(await call(client).outcome).toMatchObject({ body: 'hello' });
+    }
+    expect([served.sockets, clear.sockets].map((sockets) => sockets.length)).toEqual([1, 1]);
+    expect(proxy.asked).toEqual([]);
+  });
+
+  test.each([
+    ['HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n', /407/],
+    ['', /^no connection in time$/],
+  ])(
+    'is not spoken when a proxy answers %j: the call is refused, and without credentials in what it says',
+    async (answer, said) => {
+      await using proxy = await startForwardProxy();
+      proxy.answer = answer;
+      const client = pool('https://localhost:9/v1', {
+        connectTimeoutMs: answer === '' ? 200 : 30_000,
+        proxy: { url: proxy.url.replace('//', '//user:password@'), except: '' },
+      });
+      const { failure } = await call(client).outcome;
+      expect(failure?.kind).toBe('refused');
+      expect(failure?.message).toMatch(said);
+      expect(failure?.message).not.toContain('password');
+    },
+  );
+
+  test('is not spoken without its proxy: the call is refused', async () => {
+    const client = pool('https://localhost:9/v1', { proxy: { url: 'http://127.0.0.1:9', except: '' } });
+    expect((await call(client).outcome).failure).toMatchObject({
+      kind: 'refused',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
   });
 });

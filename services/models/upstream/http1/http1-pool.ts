@@ -1,6 +1,6 @@
-import { connect as connectTcp, isIP } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTcp } from 'node:net';
 import { EndOfTurn } from '#shared/end-of-turn.ts';
+import { type ForwardProxy, type OpenTls, tlsOpener } from '../tls.ts';
 import type { UpstreamExchange, UpstreamHandler, UpstreamRequest } from '../upstream.ts';
 import { Connection, type ConnectionOwner, Exchange } from './connection.ts';
 
@@ -10,6 +10,8 @@ type Http1PoolOptions = {
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
   connectTimeoutMs: number;
+  /** On the way to a server that speaks TLS. */
+  proxy?: ForwardProxy | undefined;
   /** How long a connection is used for further requests at most, in milliseconds. */
   lifetimeMs?: number;
 };
@@ -48,10 +50,12 @@ export class Http1Pool implements ConnectionOwner {
   });
   readonly #headStarts = new Map<string, string>();
   #sweep: NodeJS.Timeout | undefined;
+  readonly #openTls: OpenTls;
   #tlsSession: Buffer | undefined;
 
   constructor(options: Http1PoolOptions) {
     this.#options = options;
+    this.#openTls = tlsOpener(options.proxy);
   }
 
   /** Starts one exchange. Never throws; no callback comes before this has returned. */
@@ -121,8 +125,7 @@ export class Http1Pool implements ConnectionOwner {
       exchange,
       // Up to a fifth less: those made together, as after a start, are not made anew together.
       { connectTimeoutMs, lifetimeMs: lifetimeMs * (1 - Math.random() / 5) },
-      isTls ? 'secureConnect' : 'connect',
-      (onRead) => {
+      (onRead, onOpen) => {
         const options = {
           host,
           port: Number(base.port) || (isTls ? 443 : 80),
@@ -137,16 +140,19 @@ export class Http1Pool implements ConnectionOwner {
             },
           },
         };
-        if (!isTls) return connectTcp(options);
-        const socket = connectTls({
-          ...options,
-          ...(isIP(host) === 0 && { servername: host }),
-          ALPNProtocols: ['http/1.1'],
-          session: this.#tlsSession,
-        });
-        return socket.on('session', (session) => {
+        if (!isTls) {
+          const socket = connectTcp(options);
+          return socket.once('connect', () => onOpen(socket));
+        }
+        const keepSession = (session: Buffer) => {
           this.#tlsSession = session;
+        };
+        const begun = this.#openTls({ ...options, session: this.#tlsSession }, (socket) => {
+          // What comes through a proxy is not read into the buffer of all.
+          if (socket !== begun) socket.on('session', keepSession).on('data', onRead);
+          onOpen(socket);
         });
+        return begun.on('session', keepSession);
       },
     );
     this.#all.add(connection);

@@ -1,0 +1,59 @@
+import { Agent } from 'node:https';
+import { isIP, type Socket } from 'node:net';
+import { type ConnectionOptions, connect, TLSSocket } from 'node:tls';
+import { buildConnector } from 'undici';
+
+/** A proxy that connects to servers by CONNECT (RFC 9110 section 9.3.6). */
+export type ForwardProxy = {
+  /** With the scheme http. A name and password in it are sent as Basic credentials. */
+  url: string;
+  /** The servers that are reached without it, as NO_PROXY lists them. */
+  except: string;
+};
+
+type ServerOptions = Omit<ConnectionOptions, 'host' | 'port' | 'servername'> & { host: string; port: number };
+
+/**
+ * Begins a connection to a server over TLS and calls back once its handshake is over, with the socket that carries it. Until then the one
+ * that was returned stands for it: destroying it gives the connection up, and its `error` and `close` say that there will be none.
+ */
+export type OpenTls = (options: ServerOptions, onOpen: (socket: Socket) => void) => Socket;
+
+/** Connects directly, or through a proxy. HTTP/1.1 is the only protocol on offer. */
+export function tlsOpener(proxy: ForwardProxy | undefined): OpenTls {
+  const agent = proxy && new Agent({ proxyEnv: { HTTPS_PROXY: proxy.url, NO_PROXY: proxy.except } });
+  return (given, onOpen) => {
+    const servername = isIP(given.host) === 0 ? { servername: given.host } : {};
+    const options = { ...given, ...servername, ALPNProtocols: ['http/1.1'] };
+    const socket =
+      agent === undefined
+        ? connect(options)
+        : (agent.createConnection(options, (error, tunnelled) => {
+            if (error) socket.destroy(error);
+            else onOpen(tunnelled as Socket);
+          }) as Socket);
+    // Of a server that it reaches without the proxy the agent does not call back. Only then does this socket speak TLS.
+    if (socket instanceof TLSSocket) socket.once('secureConnect', () => onOpen(socket));
+    return socket;
+  };
+}
+
+/** How undici connects, within so many milliseconds. */
+export function undiciConnector(proxy: ForwardProxy | undefined, timeoutMs: number): buildConnector.connector {
+  const direct = buildConnector({ timeout: timeoutMs });
+  if (proxy === undefined) return direct;
+  const openTls = tlsOpener(proxy);
+  return (target, callback) => {
+    if (target.protocol !== 'https:') return direct(target, callback);
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+    const socket = openTls({ host: target.hostname, port: Number(target.port) || 443 }, resolve);
+    const timer = setTimeout(() => socket.destroy(new Error('no connection in time')), timeoutMs);
+    socket.on('error', reject).on('close', () => reject(new Error('the proxy closed the connection')));
+    promise
+      .finally(() => clearTimeout(timer))
+      .then(
+        (opened) => callback(null, opened),
+        (error) => callback(error, null),
+      );
+  };
+}
