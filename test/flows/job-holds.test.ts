@@ -166,6 +166,40 @@ test('a job submitted while nothing limited it does not run under a later cap th
   expect(bench.simulator.requests).toHaveLength(1);
 });
 
+test('jobs of a model that was free at their submission run within the caps of their caller, once it has a price', async () => {
+  const rates = (usd: number) =>
+    bench.admin('POST', '/prices', { model: 'sim-chat', output_per_million_tokens_usd: usd });
+  const { deployments } = await bench.admin('GET', '/models/sim-chat');
+  const concurrency = (limit: number) =>
+    bench.admin('PATCH', `/deployments/${deployments[0].id}`, { concurrency_limit: limit });
+  await rates(0);
+  await concurrency(1);
+  const two = () => Promise.all([call(bench.session), call(bench.session)]);
+  await waitFor(async () => (await two()).some(({ status }) => status === 503), { description: 'the limit to hold' });
+  const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
+  const answer = heldUpstream();
+  const other = call(bench.session);
+  await bench.simulator.waitFor(({ operation }) => operation === 'chat', { description: 'the model to be full' });
+  const jobs = [await submit(key), await submit(key), await submit(key)];
+  await rates(10);
+  bench.simulator.next({ instead: { status: 500, body: { error: 'broken' } } });
+  bench.simulator.otherwise({ tokens: 1_000 });
+  answer();
+  expect((await other).status).toBe(200);
+  const ends = jobs.map((jobId) =>
+    waitFor(
+      async () => {
+        const { status, error } = await job(jobId, key);
+        return ['completed', 'failed'].includes(status) && (error?.code ?? status);
+      },
+      { description: `the end of ${jobId}`, timeoutMs: 10_000 },
+    ),
+  );
+  expect((await Promise.all(ends)).toSorted()).toEqual(['completed', 'completed', 'spend_cap_exceeded']);
+  await waitFor(async () => (await spent(id)) === 0.02, { description: 'both jobs to be charged, once each' });
+  await concurrency(0);
+});
+
 test.each<[what: string, path: string, body: object, callsHeld: number]>([
   ['each of several prompts', 'completions', { prompt: ['a', 'b'], max_tokens: 1_000 }, 1],
   ['each of several prompts in tokens', 'completions', { prompt: [[1], [2, 3]], max_tokens: 1_000 }, 1],

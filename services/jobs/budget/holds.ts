@@ -75,6 +75,19 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
   return create(JobHoldSchema, { holderId: job.jobId, leases, costAllowedNanoUsd: answer.costAllowedNanoUsd });
 }
 
+/**
+ * Whether an earlier run of a job without any room was charged: its worker died before it could report its success. Its call then needs no
+ * room, as the event for its success is the same.
+ */
+export async function isCharged(
+  billing: HoldingBilling,
+  { jobId, caller, usageEventId }: Pick<JobCost, 'jobId' | 'caller'> & { usageEventId: string },
+): Promise<boolean> {
+  const { tenantId, userId, requestId } = caller;
+  const asked = { holderId: jobId, tenantId, userId, usageEventId, demands: [] };
+  return (await billing.lease(asked, options(requestId))).isCharged;
+}
+
 /** For a job that nothing limits. */
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 

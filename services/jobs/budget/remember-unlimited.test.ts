@@ -10,6 +10,7 @@ test('that a job was already charged says nothing about the limits of its caller
     { leases: [{ unlimited: true }], isCharged: true },
     { leases: [{ id: 'room' }] },
     { leases: [{ unlimited: true }] },
+    { isCharged: true },
   ].map((answer) => create(LeaseResponseSchema, answer));
   const asked = [...answers];
   const nothing = async () => ({}) as never;
@@ -17,7 +18,9 @@ test('that a job was already charged says nothing about the limits of its caller
     { lease: async () => asked.shift()!, settle: nothing, releaseHold: nothing },
     { monotonic: () => 0 },
   );
-  for (const answer of answers) expect(await billing.lease(request)).toBe(answer);
+  for (const answer of answers.slice(0, 3)) expect(await billing.lease(request)).toBe(answer);
   // Nothing limits them, as was just answered, so nobody asks.
-  expect(await billing.lease(request)).toBe(answers.at(-1));
+  expect(await billing.lease(request)).toBe(answers[2]);
+  // Whether another was charged is still asked.
+  expect(await billing.lease({ ...request, demands: [] })).toBe(answers[3]);
 });

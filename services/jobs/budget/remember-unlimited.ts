@@ -18,6 +18,8 @@ export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'm
     request: MessageInitShape<typeof LeaseRequestSchema>,
     options: Parameters<HoldingBilling['lease']>[1],
   ): Promise<LeaseResponse> => {
+    // It asks only whether an event was charged.
+    if (request.demands?.length === 0) return billing.lease(request, options);
     const caller = `${request.tenantId} ${request.userId} ${request.apiKeyId}`;
     const askedMs = clock.monotonic();
     const earlier = known.get(caller);

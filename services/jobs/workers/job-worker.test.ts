@@ -8,7 +8,7 @@ import {
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { type InvokeRequest, type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -291,6 +291,31 @@ test.each([
   expect(hold!.costAllowedNanoUsd).toBe(allowed);
   expect(isRenewed).toBe(!unlimited);
 });
+
+test.each([
+  { is: 'holds room by itself', isCharged: false },
+  { is: 'needs no room if it was charged', isCharged: true },
+])(
+  'the call of a job that cost nothing at its submission, and runs again after its worker died, $is',
+  async ({ isCharged }) => {
+    const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query('update jobs set started_at = now()');
+    const asked: unknown[] = [];
+    let request: InvokeRequest | undefined;
+    const deps = workerDeps(database, (made) => {
+      request = made;
+    });
+    const lease: (typeof deps)['billing']['lease'] = async ({ usageEventId, demands }) => {
+      asked.push([usageEventId, demands]);
+      return create(LeaseResponseSchema, { isCharged });
+    };
+    const worker = new JobWorker({ ...deps, billing: { ...deps.billing, lease } }, workerDefaults);
+    await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+    await worker.close(1_000);
+    expect(asked).toEqual([[request!.eventId, []]]);
+    expect([request!.jobId, request!.hold?.leases]).toEqual([jobId, isCharged ? [] : undefined]);
+  },
+);
 
 test('a job that has lost a part of its room gives the rest back before it takes all of it anew', async () => {
   const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });

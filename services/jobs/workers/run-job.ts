@@ -16,7 +16,7 @@ import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { releaseHold, renewHold, takeHold } from '../budget/holds.ts';
+import { isCharged, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
 import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
@@ -88,11 +88,11 @@ export async function runJob(
     const caller = await inputs.caller;
     caller.requireScope(job.operation);
     const held = await heldRoom(deps.billing, job, caller, inputs);
-    if (held === null) return { kind: 'left' };
-    hold = held;
+    if (held === 'left') return { kind: 'left' };
+    hold = held ?? job.hold;
     const body = await inputs.body();
     isInvoked = true;
-    return { kind: 'ended', ending: await invoke(deps, job, { caller, hold, body }, signal) };
+    return { kind: 'ended', ending: await invoke(deps, job, { caller, hold: held, body }, signal) };
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
@@ -102,7 +102,9 @@ export async function runJob(
 
 /**
  * The room held since the submission, or new room. That is needed if nobody renewed the first for long, or if nothing limited the job at
- * its submission, since a limit may have been set meanwhile. Null when the worker no longer holds the job.
+ * its submission, since a limit may have been set meanwhile. 'left' when the worker no longer holds the job.
+ *
+ * Undefined for a job that cost nothing then: its model may have a price by now, which only the call knows, so the call holds its room.
  *
  * An earlier run may have succeeded, and its worker died before it could report that. If it used the room up, or was charged without any,
  * this run needs no other: the event for its success is the same, and charged once.
@@ -112,7 +114,13 @@ async function heldRoom(
   job: TakenJob,
   caller: CurrentCaller,
   inputs: JobInputs,
-): Promise<JobHold | null> {
+): Promise<JobHold | 'left' | undefined> {
+  const usageEventId = job.hasStartedBefore ? successEventId(job.id, job.startedMs) : '';
+  if (job.costMaxNanoUsd === 0n) {
+    const wasCharged =
+      usageEventId !== '' && (await isCharged(billing, { jobId: job.id, caller: job.caller, usageEventId }));
+    return wasCharged ? job.hold : undefined;
+  }
   const hadRoom = job.hold.leases.length > 0;
   if (hadRoom) {
     if ((await renewHold(billing, job.hold)) !== 'lost') return job.hold;
@@ -125,7 +133,7 @@ async function heldRoom(
     spendCapNanoUsd: caller.constraints.spendCapNanoUsd,
     costMaxNanoUsd: job.costMaxNanoUsd,
     costMinNanoUsd: job.costMinNanoUsd,
-    usageEventId: job.hasStartedBefore ? successEventId(job.id, job.startedMs) : '',
+    usageEventId,
   });
   if (!hadRoom && anew.leases.length === 0) return job.hold;
   let isSaved = false;
@@ -134,13 +142,13 @@ async function heldRoom(
   } finally {
     if (!isSaved) await releaseHold(billing, anew);
   }
-  return isSaved ? anew : null;
+  return isSaved ? anew : 'left';
 }
 
 async function invoke(
   { inference }: RunJobDeps,
   job: TakenJob,
-  given: { caller: CurrentCaller; hold: JobHold; body: Uint8Array },
+  given: { caller: CurrentCaller; hold: JobHold | undefined; body: Uint8Array },
   signal: AbortSignal,
 ): Promise<Ending> {
   // Not AbortSignal.timeout: in AbortSignal.any it would take memory for the whole 24 hours.

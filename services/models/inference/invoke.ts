@@ -9,7 +9,7 @@ import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, type PriceVersion, priceAt, priceNow } from '../domain/price.ts';
 import type { Budgets } from '../limits/budgets.ts';
-import type { Hold } from '../limits/hold.ts';
+import { freeHold, type Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
 import { failureOf, logBroken, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
@@ -54,7 +54,7 @@ export const invoke = (deps: InvokeDeps) =>
     let model = admitModel(deps.catalog, asked, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const price = priceOf(model, request, nowMs);
-    const admitting = admitCall(deps, request.hold, { caller, constraints, call, model, price });
+    const admitting = admitCall(deps, request, { caller, constraints, call, model, price });
     let admission: Admission;
     if (admitting instanceof Promise) {
       admission = await admitting;
@@ -124,13 +124,11 @@ type Admission = {
 };
 
 /** Admits a call by its caller's rate limits and budgets, without a promise where neither has to ask another service. */
-function admitCall(deps: InvokeDeps, jobHold: JobHold | undefined, asked: HoldAsked): Admission | Promise<Admission> {
-  const { caller, constraints, call, model, price } = asked;
-  if (jobHold !== undefined) {
-    // Room for it has been held since its submission.
-    const hold = deps.budgets.holdOfJob(jobHold);
-    if (price !== null) limitToHold(call, model, price, hold);
-    return { rate: null, hold };
+function admitCall(deps: InvokeDeps, request: InvokeRequest, asked: HoldAsked): Admission | Promise<Admission> {
+  const { caller, constraints, call, model } = asked;
+  if (request.jobId !== '') {
+    const holding = holdForJob(deps, request.hold, asked);
+    return holding instanceof Promise ? holding.then((hold) => ({ rate: null, hold })) : { rate: null, hold: holding };
   }
   const held = (rate: RateAdmission, monotonicMs: number): Admission | Promise<Admission> => {
     const refuse = (refusal: unknown): never => {
@@ -150,6 +148,15 @@ function admitCall(deps: InvokeDeps, jobHold: JobHold | undefined, asked: HoldAs
   if (!(admitting instanceof Promise)) return held(admitting, monotonicMs);
   // The time is read again, since a lease may have run out in the meantime.
   return admitting.then((rate) => held(rate, deps.clock.monotonic()));
+}
+
+/** The room that has been held for a job since its submission, or, if it cost nothing then, room for what it costs now. */
+function holdForJob({ budgets, clock }: InvokeDeps, held: JobHold | undefined, asked: HoldAsked): Hold | Promise<Hold> {
+  const { call, model, price } = asked;
+  if (held === undefined) return price === null ? freeHold : holdBudget(budgets, asked, clock.monotonic());
+  const hold = budgets.holdOfJob(held);
+  if (price !== null) limitToHold(call, model, price, hold);
+  return hold;
 }
 
 const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>

@@ -4,6 +4,8 @@ export type Hold = {
   readonly leaseIds: readonly string[];
   /** The most that the call may cost, if less than was asked for; null: what was asked for. */
   readonly costAllowedNanoUsd: bigint | null;
+  /** Jobs has held it since the job's submission. After a failure it is not settled: Jobs calls again under it, or gives it back. */
+  readonly isOfJob?: true;
   /**
    * Gives back what the call did not cost. Returns a promise only near a limit: it resolves once Billing knows, so that the caller's next
    * request, at whichever edge, is not refused for room that this one no longer needs. It never rejects.

@@ -18,6 +18,7 @@ export function jobHold(
   return {
     leaseIds: leases.map(({ leaseId }) => leaseId),
     costAllowedNanoUsd: costAllowedNanoUsd ?? null,
+    isOfJob: true,
     async settle(usedNanoUsd) {
       if (leases.length === 0) return;
       const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, usedNanoUsd }));

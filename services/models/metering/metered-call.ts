@@ -184,8 +184,7 @@ export class MeteredCall {
     const isServed = outcome.success || Object.values(used).some((measure) => measure > 0);
     this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
-    // The room of a failed job stays with Jobs, which calls again under it or gives it back.
-    const isKept = this.#job !== null && !outcome.success;
+    const isKept = this.#hold.isOfJob === true && !outcome.success;
     if (isKept) this.#event.leaseIds = [];
     const written = this.#write(outcome);
     const settled = isKept ? undefined : this.#hold.settle(this.#event.costNanoUsd);

@@ -79,7 +79,8 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
   /**
    * The room already held for the background job whose call this is. With it neither budgets nor rate limits
    * are checked, since both were when the job was submitted. Success settles it; after a failure it is still
-   * held, for the job to call again or to give it back.
+   * held, for the job to call again or to give it back. A job's call without it, which cost nothing at its
+   * submission, is held for by itself if its model has a price by now.
    *
    * @generated from field: modelgateway.models.v1.JobHold hold = 8;
    */
