@@ -33,6 +33,31 @@ describe('text completions', () => {
     const event = await bench.event({ input_tokens: 5 });
     expect(event.output_tokens).toBeGreaterThan(0);
   });
+
+  test.each([{ stream: false }, { stream: true }])(
+    'prompts that an answer repeats are no output: %o',
+    async ({ stream }) => {
+      const prompts = ['Once upon a time there was a fox.', 'It was a dark and stormy night.'];
+      const choices = prompts.flatMap((prompt, place) =>
+        [' A', ' B'].map((said, turn) => ({
+          index: 2 * place + turn,
+          text: `${prompt}${said}`,
+          logprobs: null,
+          finish_reason: 'stop',
+        })),
+      );
+      const answer = { id: 'cmpl-0123456789abcdef', object: 'text_completion', created: 1, model: 'sim-chat' };
+      const chunks = choices.map((choice) => `data: ${JSON.stringify({ ...answer, choices: [choice] })}\n\n`);
+      bench.simulator.next({
+        instead: stream
+          ? { status: 200, contentType: 'text/event-stream', body: `${chunks.join('')}data: [DONE]\n\n` }
+          : { status: 200, body: { ...answer, choices } },
+      });
+      const asked = { model: 'sim-chat', prompt: prompts, n: 2, echo: true, stream };
+      expect((await bench.gateway.call('POST', '/v1/completions', bench.key.key, asked)).status).toBe(200);
+      expect((await bench.event({ success: true })).output_tokens).toBe(choices.length);
+    },
+  );
 });
 
 describe('embeddings', () => {

@@ -19,6 +19,7 @@ async function countedOf(pieces: readonly string[]): Promise<number> {
     tools: { tokenizer: async () => tokenizer } as CallTools,
     bound: { believed: () => null } as unknown as UsageBound,
     countInputTokens: async () => 0,
+    ownText: (text) => text,
   });
   for (const content of pieces) {
     reader.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`));

@@ -3,7 +3,7 @@ import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import { eventStreamType } from './event-stream-reader.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { textUsed } from './text-answer.ts';
+import { type TextAnswerRules, textUsed } from './text-answer.ts';
 import type { UsageBound } from './usage-bound.ts';
 
 const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>> = {
@@ -26,19 +26,16 @@ export class ChatStreamReader implements AnswerReader {
   readonly #stream: ChatStream;
   readonly #tools: CallTools;
   readonly #bound: UsageBound;
-  readonly #countInputTokens: () => Promise<number>;
+  readonly #countInputTokens: TextAnswerRules['countInputTokens'];
+  readonly #ownText: TextAnswerRules['ownText'];
   readonly #includeUsage: boolean;
 
-  constructor(options: {
-    chat: ChatStreamOptions;
-    tools: CallTools;
-    bound: UsageBound;
-    countInputTokens(): Promise<number>;
-  }) {
+  constructor(options: Omit<TextAnswerRules, 'isChat'> & { chat: ChatStreamOptions }) {
     this.#stream = new ChatStream(options.chat);
     this.#tools = options.tools;
     this.#bound = options.bound;
     this.#countInputTokens = options.countInputTokens;
+    this.#ownText = options.ownText;
     this.#includeUsage = options.chat.includeUsage;
   }
 
@@ -95,9 +92,13 @@ export class ChatStreamReader implements AnswerReader {
 
   async #countOutputTokens(): Promise<number> {
     const tokenizer = await this.#tools.tokenizer();
-    const counted = (await tokenizer.count(this.#stream.outputText())) * this.#stream.textScale;
+    const text = this.#stream.outputText();
     // The tokens of sound can only be counted as its pieces.
-    return Math.round(counted) || this.#stream.deltas;
+    if (text === '') return this.#stream.deltas;
+    const own = this.#ownText(text);
+    // The text that was not kept follows what was.
+    const scale = 1 + ((this.#stream.textScale - 1) * text.length) / own.length;
+    return own === '' ? 0 : Math.round((await tokenizer.count(own)) * scale);
   }
 
   #usageChunk({ inputTokens, outputTokens }: Measures): Uint8Array {

@@ -39,6 +39,26 @@ export function outputText(body: Uint8Array): string {
   return words.texts.join('');
 }
 
+/**
+ * An answer's text without the prompts of its request, which it repeats one after the other, each up to `times` times: its model did not
+ * write them. What follows a prompt that is missing stays.
+ */
+export function withoutPrompts(text: string, body: Uint8Array, times: number): string {
+  const { prompt } = JSON.parse(asBuffer(body).toString('utf8')) as { prompt?: unknown };
+  const own: string[] = [];
+  let position = 0;
+  for (const repeated of [prompt].flat()) {
+    if (typeof repeated !== 'string' || repeated === '') continue;
+    for (let time = 0; time < times; time += 1) {
+      const found = text.indexOf(repeated, position);
+      if (found === -1) return own.join('') + text.slice(position);
+      own.push(text.slice(position, found));
+      position = found + repeated.length;
+    }
+  }
+  return own.join('') + text.slice(position);
+}
+
 /** What a message says and which tools it calls with what, but nothing of the media in it. */
 function collectMessage(message: Record<string, unknown>, words: Words): void {
   // vLLM writes reasoning under its old name as well.

@@ -16,6 +16,8 @@ export type TextAnswerRules = {
   bound: UsageBound;
   /** Tokens of the prompt, for an upstream that does not say. */
   countInputTokens(): Promise<number>;
+  /** What the model wrote of an answer's text. */
+  ownText(text: string): string;
 };
 
 const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error', 'type');
@@ -27,7 +29,7 @@ const choiceFields = fieldSet('index', 'finish_reason', 'error');
  */
 export function readTextAnswer(
   body: Buffer,
-  { isChat, tools, bound, countInputTokens }: TextAnswerRules,
+  { isChat, tools, bound, countInputTokens, ownText }: TextAnswerRules,
 ): WholeAnswer | null {
   const splices: Splice[] = [];
   const choice = new ObjectScan(choiceFields);
@@ -54,7 +56,7 @@ export function readTextAnswer(
   if (!hasChoices) edits.push(['choices', '[]']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 
-  const countOutputTokens = async () => (await tools.tokenizer()).count(outputText(body));
+  const countOutputTokens = async () => (await tools.tokenizer()).count(ownText(outputText(body)));
   const usage = bound.believed(readUsage(scan.json('usage')));
   const { reported, counted } = textUsed(usage, { countInputTokens, countOutputTokens });
   const forward = splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices));

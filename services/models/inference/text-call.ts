@@ -17,7 +17,7 @@ import {
   requiredModel,
 } from './json-request.ts';
 import { type BodyTarget, type PreparedCall, textEstimate } from './prepared-call.ts';
-import { countPrompt } from './prompt-text.ts';
+import { countPrompt, withoutPrompts } from './prompt-text.ts';
 import { readTextAnswer } from './text-answer.ts';
 import { readTextAnswerAsStream } from './text-answer-stream.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
@@ -33,6 +33,7 @@ const fields = requestFields(
   'max_tokens',
   'max_completion_tokens',
   'n_predict',
+  'echo',
 );
 
 /** The most answers and tokens that a request may ask for; more are a mistake or an attack. */
@@ -94,6 +95,8 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     mediaBytes,
   });
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
+  const isEchoed = !isChat && scan.boolean('echo') === true;
+  const ownText = (text: string) => (isEchoed ? withoutPrompts(text, request.body, answersEach) : text);
   return {
     model,
     streamed,
@@ -110,7 +113,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
           }
         : undefined,
     reader: (head, bound) => {
-      const rules = { isChat, tools, bound, countInputTokens };
+      const rules = { isChat, tools, bound, countInputTokens, ownText };
       if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, rules));
       const isStream = isEventStream(head);
       if (!isStream && !isJson(head)) return null;
@@ -121,7 +124,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
         createdSeconds: Math.floor(tools.clock.now() / 1000),
         answers,
       } as const;
-      if (isStream) return new ChatStreamReader({ tools, bound, countInputTokens, chat });
+      if (isStream) return new ChatStreamReader({ ...rules, chat });
       // Some upstreams do not stream and answer whole even when asked to.
       return new WholeAnswerReader((body) => readTextAnswerAsStream(body, rules, chat), {
         contentType: eventStreamType,
