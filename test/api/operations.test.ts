@@ -58,6 +58,24 @@ describe('text completions', () => {
       expect((await bench.event({ success: true })).output_tokens).toBe(choices.length);
     },
   );
+
+  test('nor is the message that a chat continues, where its stream repeats that and breaks off', async () => {
+    const continued = 'Once upon a time there was a fox, and it was a dark and stormy night.';
+    const chunk = { id: 'chatcmpl-0123456789abcdef', object: 'chat.completion.chunk', created: 1, model: 'sim-chat' };
+    const chunks = ['', continued, ' A', ' B'].map((content) => {
+      const delta = { role: 'assistant', content };
+      return `data: ${JSON.stringify({ ...chunk, choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
+    });
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: chunks.join('') } });
+    const messages = [
+      { role: 'user', content: 'Go on' },
+      { role: 'assistant', content: continued },
+    ];
+    const asked = { model: 'sim-chat', messages, echo: true, continue_final_message: true, stream: true };
+    await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, asked);
+    // At least one for each delta.
+    expect((await bench.event({ success: false })).output_tokens).toBe(3);
+  });
 });
 
 describe('embeddings', () => {

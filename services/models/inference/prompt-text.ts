@@ -40,14 +40,15 @@ export function outputText(body: Uint8Array): string {
 }
 
 /**
- * An answer's text without the prompts of its request, which it repeats one after the other, each up to `times` times: its model did not
- * write them. What follows a prompt that is missing stays.
+ * An answer's text without what it repeats of its request, each up to `times` times one after the other: its model did not write that. These
+ * are the prompts, or of a chat the last message. What follows one that is missing stays.
  */
-export function withoutPrompts(text: string, body: Uint8Array, times: number): string {
-  const { prompt } = JSON.parse(asBuffer(body).toString('utf8')) as { prompt?: unknown };
+export function withoutEcho(text: string, body: Uint8Array, times: number): string {
+  const { prompt, messages } = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
+  const last = Array.isArray(messages) ? messages.at(-1) : undefined;
   const own: string[] = [];
   let position = 0;
-  for (const repeated of [prompt].flat()) {
+  for (const repeated of isObject(last) ? [last.content] : [prompt].flat()) {
     if (typeof repeated !== 'string' || repeated === '') continue;
     for (let time = 0; time < times; time += 1) {
       const found = text.indexOf(repeated, position);

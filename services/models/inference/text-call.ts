@@ -17,7 +17,7 @@ import {
   requiredModel,
 } from './json-request.ts';
 import { type BodyTarget, type PreparedCall, textEstimate } from './prepared-call.ts';
-import { countPrompt, withoutPrompts } from './prompt-text.ts';
+import { countPrompt, withoutEcho } from './prompt-text.ts';
 import { readTextAnswer } from './text-answer.ts';
 import { readTextAnswerAsStream } from './text-answer-stream.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
@@ -95,8 +95,8 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     mediaBytes,
   });
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
-  const isEchoed = !isChat && scan.boolean('echo') === true;
-  const ownText = (text: string) => (isEchoed ? withoutPrompts(text, request.body, answersEach) : text);
+  const isEchoed = scan.boolean('echo') === true;
+  const ownText = (text: string) => (isEchoed ? withoutEcho(text, request.body, answersEach) : text);
   return {
     model,
     streamed,
