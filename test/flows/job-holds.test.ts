@@ -180,9 +180,12 @@ test('jobs of a model that was free at their submission run within the caps of t
   const answer = heldUpstream();
   const other = call(bench.session);
   await bench.simulator.waitFor(({ operation }) => operation === 'chat', { description: 'the model to be full' });
-  const jobs = [await submit(key), await submit(key), await submit(key)];
+  const jobs = [await submit(key), await submit(key), await submit(key), await submit(key)];
   await rates(10);
-  bench.simulator.next({ instead: { status: 500, body: { error: 'broken' } } });
+  const broke = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0 });
+  await waitFor(async () => (await call(broke.key)).status === 429, { description: 'the price to be known' });
+  await bench.gateway.call('DELETE', `/api/v1/api-keys/${broke.id}`, bench.session);
+  bench.simulator.next('vllm-error');
   bench.simulator.otherwise({ tokens: 1_000 });
   answer();
   expect((await other).status).toBe(200);
@@ -195,7 +198,12 @@ test('jobs of a model that was free at their submission run within the caps of t
       { description: `the end of ${jobId}`, timeoutMs: 10_000 },
     ),
   );
-  expect((await Promise.all(ends)).toSorted()).toEqual(['completed', 'completed', 'spend_cap_exceeded']);
+  expect((await Promise.all(ends)).toSorted()).toEqual([
+    'completed',
+    'completed',
+    'context_length_exceeded',
+    'spend_cap_exceeded',
+  ]);
   await waitFor(async () => (await spent(id)) === 0.02, { description: 'both jobs to be charged, once each' });
   await concurrency(0);
 });
