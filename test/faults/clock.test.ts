@@ -51,7 +51,7 @@ test.each([hourMs, -hourMs])('a call during which the clock jumps by %i ms took 
   expect(event.latency_ms).toBeLessThanOrEqual(performance.now() - startedMs);
 });
 
-test('a replica whose clock is behind charges, and lists, a price that applies at once as soon as it hears of it', async () => {
+test('a replica whose clock is behind charges, and lists, a price that applies at once as soon as it hears of it, and corrects one', async () => {
   await bench.renew();
   const behind = new ClockAhead();
   behind.aheadMs = -hourMs;
@@ -71,4 +71,8 @@ test('a replica whose clock is behind charges, and lists, a price that applies a
     const { json } = await replica.call('GET', `/api/v1/models/${model}`, bench.key.key);
     expect(json.prices).toMatchObject({ per_request_usd: usd });
   }
+  // Set by its clock, an hour before the one in force.
+  const corrected = await replica.call('POST', '/api/v1/admin/prices', bench.session, { model, per_request_usd: 0.75 });
+  expect(corrected.status, corrected.text).toBe(201);
+  await waitFor(async () => (await lastCost()) === 0.75, { description: 'calls to cost the corrected price' });
 });

@@ -12,6 +12,7 @@ import {
   type ModelRow,
   PriceEntity,
 } from '../db/catalog.entities.ts';
+import { type BegunPrice, beginningAfter, pricesInForce } from '../db/price.repository.ts';
 import type { Judged } from '../domain/deployment-health.ts';
 import { addDeployment, addressOf, changeDeployment, isAt } from './write-deployment.ts';
 import { addModel, modelChanges } from './write-model.ts';
@@ -73,7 +74,7 @@ async function importSlice(
       importDeployment(work, model, deployments, settings, statusOf(settings));
     }
     if ((imported.priceChanges ?? imported.price) === undefined) continue;
-    importPrice(work, model, known.prices.get(model.id) ?? null, imported);
+    importPrice(work, model, known.prices.get(model.id), imported);
   }
   await em.flush();
 }
@@ -89,16 +90,10 @@ async function whatIsKnown(em: SqlEntityManager, imported: readonly ImportedMode
   const models = await em.find(ModelEntity, { name: { $in: imported.map(({ name }) => name) }, deletedAt: null });
   const ids = models.map(({ id }) => id);
   const deployments = await em.find(DeploymentEntity, { modelId: { $in: ids } });
-  const prices = await em.execute<{ modelId: string; rates: JsonObject }[]>(
-    `select distinct on (model_id) model_id as "modelId", rates from prices
-     where model_id in (select json_array_elements_text(?::json)::uuid) and effective_from <= ?
-     order by model_id, effective_from desc`,
-    [JSON.stringify(ids), now],
-  );
   return {
     models: new Map(models.map((model) => [model.name, model])),
     deployments: Map.groupBy(deployments, ({ modelId }) => modelId),
-    prices: new Map(prices.map(({ modelId, rates }) => [modelId, fromJson(PriceRatesSchema, rates)])),
+    prices: await pricesInForce(em, ids, now),
   };
 }
 
@@ -143,18 +138,20 @@ function importDeployment(
 function importPrice(
   { em, now, counts }: Import,
   model: ModelRow,
-  before: PriceRates | null,
+  inForce: BegunPrice | undefined,
   imported: ImportedModel,
 ): void {
+  const before = inForce?.rates ?? null;
   const rates = nextRates(before, imported);
   if (before !== null && equals(PriceRatesSchema, before, rates)) return;
   counts.pricesCreated++;
+  const from = beginningAfter(inForce, now);
   em.persist(
     em.create(PriceEntity, {
       id: uuidv7(),
       modelId: model.id,
-      effectiveFrom: now,
-      createdAt: now,
+      effectiveFrom: from,
+      createdAt: from,
       rates: toJson(PriceRatesSchema, rates) as JsonObject,
     }),
   );

@@ -9,6 +9,7 @@ import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { PriceEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
+import { beginningAfter, pricesInForce } from '../db/price.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const setPrice =
@@ -20,8 +21,9 @@ export const setPrice =
       async (em, now) => {
         const { model: name, effectiveFrom, rates } = request;
         const model = await requireModel(em, name);
-        const from = effectiveFrom === undefined ? now : timestampDate(effectiveFrom);
-        if (from < now) {
+        const atOnce = beginningAfter((await pricesInForce(em, [model.id], now)).get(model.id), now);
+        const from = effectiveFrom === undefined ? atOnce : timestampDate(effectiveFrom);
+        if (from < atOnce) {
           throw invalidRequest(
             'effective_from',
             '`effective_from` must not be in the past: what was charged stays as it is.',
@@ -37,7 +39,7 @@ export const setPrice =
           id: uuidv7(),
           modelId: model.id,
           effectiveFrom: from,
-          createdAt: now,
+          createdAt: atOnce,
           rates: toJson(PriceRatesSchema, rates!) as JsonObject,
         });
         em.persist(row);
