@@ -15,6 +15,8 @@ import type { SigningKeys } from './tokens/signing-keys.ts';
 export type AuthDeps = {
   database: ServiceDatabase;
   clock: Clock;
+  /** The time by the database's clock, in milliseconds, for what is shorter than the clocks of two replicas may differ. */
+  databaseNow(): Promise<number>;
   /** Issuer of tokens and origin of links in mails, without a trailing slash. */
   publicUrl: string;
   signingKeys: SigningKeys;

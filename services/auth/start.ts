@@ -11,6 +11,7 @@ import { showOutbox } from '#shared/outbox-metrics.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { followStream } from '#shared/rpc/follow-stream.ts';
 import { createSecretBox } from '#shared/secret-box.ts';
+import { databaseNow } from './db/database-now.ts';
 import { entities } from './db/entities.ts';
 import { mailsWaiting } from './db/mail.repository.ts';
 import { authEvents } from './feed/auth-events.ts';
@@ -25,6 +26,8 @@ import { startHousekeeping } from './workers/housekeeping.ts';
 export type AuthOptions = {
   connection: DatabaseUrl;
   clock: Clock;
+  /** A test's; otherwise the database's own, moved as far as `clock` is from the machine's. */
+  databaseNow?: () => Promise<number>;
   logger: Logger;
   registry: Registry;
   /** Told about suspended organizations and changed users. */
@@ -104,6 +107,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
     implementation: authService({
       database,
       clock,
+      databaseNow: options.databaseNow ?? (() => databaseNow(database, clock)),
       publicUrl,
       signingKeys,
       secretBox,

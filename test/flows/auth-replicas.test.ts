@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createSessionCredentials } from '../../edge/snapshots/sessions.ts';
@@ -19,7 +20,7 @@ import {
 } from '../support/auth.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { ManualClock } from '../support/manual-clock.ts';
-import { asTableOwner, operatorOf } from '../support/people.ts';
+import { asTableOwner, operatorOf, reasonOf } from '../support/people.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { silentLogger as logger } from '../support/silent-logger.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -121,6 +122,27 @@ test('a refresh token of one replica is accepted by another, even after a rotati
   clock.advance(7 * 86_400_000 - 1);
   const { tokens: late } = await here.auth.refresh({ refreshToken: unused.refreshToken }, anonymous());
   expect(kidOf(late!.accessToken)).not.toBe(kidOf(unused.accessToken));
+});
+
+test('a spent refresh token gets the same pair from another replica for ten seconds, though their clocks are half a minute apart', async () => {
+  const [clock, ahead] = [new ClockAhead(), new ClockAhead()];
+  ahead.aheadMs = 30_000;
+  await using database = await createTestDatabase();
+  const databaseNow = async () => clock.now();
+  await using behind = await startTestAuth({ database, clock, databaseNow });
+  await using other = await startTestAuth({ database, clock: ahead, databaseNow });
+  for (const [first, second] of [
+    [behind, other],
+    [other, behind],
+  ] as const) {
+    const { refreshToken } = await login(first);
+    const refreshAt = async ({ auth }: TestAuth) =>
+      (await auth.refresh({ refreshToken }, anonymous())).tokens!.refreshToken;
+    const next = await refreshAt(first);
+    expect(await refreshAt(second)).toBe(next);
+    for (const one of [clock, ahead]) one.aheadMs += 11_000;
+    expect(await reasonOf(refreshAt(second))).toBe(ErrorReason.INVALID_TOKEN);
+  }
 });
 
 test('a replica that could not read the keys at a rotation signs with the new one soon afterwards', async () => {

@@ -18,16 +18,16 @@ export const findSession = (em: SqlEntityManager, key: SessionKey): Promise<Sess
 export async function rotateSession(
   em: SqlEntityManager,
   key: SessionKey,
-  rotation: { spentHash: Buffer; nextHash: Buffer; facts: PairFacts; kid: string; now: Date },
+  rotation: { spentHash: Buffer; nextHash: Buffer; facts: PairFacts; kid: string; now: Date; rotatedAt: Date },
 ): Promise<boolean> {
-  const { spentHash, nextHash, facts, kid, now } = rotation;
+  const { spentHash, nextHash, facts, kid, now, rotatedAt } = rotation;
   const changed = await em.nativeUpdate(
     SessionEntity,
     { ...key, refreshTokenHash: spentHash, endedAt: null, expiresAt: { $gt: now } },
     {
       refreshTokenHash: nextHash,
       previousRefreshTokenHash: spentHash,
-      rotatedAt: now,
+      rotatedAt,
       ...issuedFields(facts, kid),
     },
   );

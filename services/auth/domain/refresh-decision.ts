@@ -5,8 +5,8 @@ const predecessorGraceMs = 10_000;
 type RefreshFamily = {
   currentHash: Uint8Array;
   previousHash: Uint8Array | null;
-  /** When the predecessor was spent. */
-  rotatedAtMs: number | null;
+  /** How long ago the predecessor was spent. */
+  rotatedAgoMs: number | null;
   endedAtMs: number | null;
   expiresAtMs: number;
 };
@@ -24,6 +24,6 @@ export function decideRefresh(family: RefreshFamily, hash: Uint8Array, nowMs: nu
   if (family.endedAtMs !== null || family.expiresAtMs <= nowMs) return 'refuse';
   if (Buffer.compare(hash, family.currentHash) === 0) return 'rotate';
   const isPrevious = family.previousHash !== null && Buffer.compare(hash, family.previousHash) === 0;
-  const inGrace = family.rotatedAtMs !== null && nowMs - family.rotatedAtMs < predecessorGraceMs;
+  const inGrace = family.rotatedAgoMs !== null && family.rotatedAgoMs < predecessorGraceMs;
   return isPrevious && inGrace ? 'repeat' : 'reuse';
 }

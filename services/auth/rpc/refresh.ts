@@ -12,13 +12,13 @@ import { closeSession } from '../tokens/close-session.ts';
 import { newPairFacts } from '../tokens/open-session.ts';
 import { readRefreshToken, signPair, tokenHash } from '../tokens/session-tokens.ts';
 
-type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 'feed'>;
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'databaseNow' | 'signingKeys' | 'publicUrl' | 'feed'>;
 
 /** Spends a refresh token for the next pair. */
 export const refresh =
   (deps: Deps): AuthRpc<'refresh'> =>
   async (request, context) => {
-    const { database, clock } = deps;
+    const { database, clock, databaseNow } = deps;
     const claims = await readRefreshToken(request.refreshToken, deps);
     if (claims === null) throw invalidToken();
     const hash = tokenHash(request.refreshToken);
@@ -29,10 +29,12 @@ export const refresh =
       const session = await findSession(em, { tenantId: claims.tenantId, id: claims.sessionId });
       const user = await findUser(em, claims.userId);
       if (session === null || user === null || !user.isActive) throw invalidToken();
-      const decision = decideRefresh(familyOf(session), hash, clock.now());
+      // Replicas' own clocks may differ by more than the grace of a predecessor.
+      const sharedMs = await databaseNow();
+      const decision = decideRefresh(familyOf(session, sharedMs), hash, clock.now());
       switch (decision) {
         case 'rotate': {
-          const tokens = await rotate(session, user, hash, deps);
+          const tokens = await rotate(session, user, { spentHash: hash, rotatedAt: new Date(sharedMs) }, deps);
           if (tokens !== null) return { tokens };
           break;
         }
@@ -50,10 +52,10 @@ export const refresh =
     throw invalidToken();
   };
 
-const familyOf = (session: SessionRow) => ({
+const familyOf = (session: SessionRow, sharedMs: number) => ({
   currentHash: session.refreshTokenHash,
   previousHash: session.previousRefreshTokenHash ?? null,
-  rotatedAtMs: session.rotatedAt?.getTime() ?? null,
+  rotatedAgoMs: session.rotatedAt == null ? null : sharedMs - session.rotatedAt.getTime(),
   endedAtMs: session.endedAt?.getTime() ?? null,
   expiresAtMs: session.expiresAt.getTime(),
 });
@@ -61,7 +63,7 @@ const familyOf = (session: SessionRow) => ({
 async function rotate(
   session: SessionRow,
   user: UserRow,
-  spentHash: Buffer,
+  spent: { spentHash: Buffer; rotatedAt: Date },
   deps: Deps,
 ): Promise<SessionTokens | null> {
   const facts = newPairFacts(user, session.id, deps);
@@ -71,7 +73,13 @@ async function rotate(
     rotateSession(
       em,
       { tenantId: session.tenantId, id: session.id },
-      { spentHash, nextHash: tokenHash(tokens.refreshToken), facts, kid: signer.kid, now: new Date(deps.clock.now()) },
+      {
+        ...spent,
+        nextHash: tokenHash(tokens.refreshToken),
+        facts,
+        kid: signer.kid,
+        now: new Date(deps.clock.now()),
+      },
     ),
   );
   return rotated ? tokens : null;
