@@ -4,6 +4,7 @@ import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import type { Sql } from '../db/sql.ts';
 import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
+import { defaultPlanCode } from '../domain/plan-default.ts';
 import type { Account } from './accounts.ts';
 import { type Booked, buyCredit } from './credit.ts';
 import { post } from './post.ts';
@@ -37,14 +38,8 @@ export async function lockInvoice(sql: Sql, tenantId: string, id: string): Promi
   return { tenantId, id, month, status, totalNanoUsd: total_nano_usd, issuedAt: issued_at, paidAt: paid_at };
 }
 
-/** Fixes and numbers a draft: what it accrued becomes what the organization owes. */
-export async function finalize(
-  sql: Sql,
-  account: Account,
-  invoice: LockedInvoice,
-  paymentTermsDays: number,
-  nowMs: number,
-): Promise<void> {
+/** Fixes and numbers a draft: what it accrued becomes what the organization owes, by the terms of its plan. */
+export async function finalize(sql: Sql, account: Account, invoice: LockedInvoice, nowMs: number): Promise<void> {
   const { tenantId, id, month, totalNanoUsd } = invoice;
   if (totalNanoUsd > 0n) {
     const posting = {
@@ -57,6 +52,10 @@ export async function finalize(
     };
     await post(sql, [{ account, postings: [posting] }], nowMs);
   }
+  const { rows: plans } = await sql.query<{ payment_terms_days: number }>(
+    'select payment_terms_days from plans where code = $1',
+    [account.planCode ?? defaultPlanCode],
+  );
   const { rows } = await sql.query<{ last_number: bigint }>(
     'update invoice_numbers set last_number = last_number + 1 returning last_number',
   );
@@ -69,7 +68,7 @@ export async function finalize(
       id,
       rows[0]!.last_number,
       new Date(nowMs),
-      dayAfter(nowMs, paymentTermsDays),
+      dayAfter(nowMs, plans[0]!.payment_terms_days),
       // With nothing to pay, it counts as paid.
       totalNanoUsd === 0n ? new Date(nowMs) : null,
     ],

@@ -1,7 +1,5 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
-import { PlanEntity } from '../db/entities.ts';
 import { monthOf } from '../domain/period.ts';
-import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { finalize, lockInvoice } from '../ledger/invoice-postings.ts';
 import { eachOrganization, type WorkerDeps } from './each-organization.ts';
@@ -23,15 +21,11 @@ export async function finalizeInvoices(deps: WorkerDeps): Promise<number> {
       order by month, id`,
     values: [monthOf(nowMs - graceMs)],
   });
-  if (rows.length === 0) return 0;
-  const plans = await database.em().find(PlanEntity, {});
-  const termsDays = new Map(plans.map(({ code, paymentTermsDays }) => [code, paymentTermsDays]));
   return eachOrganization(deps, rows, async (sql, { tenant_id, id }) => {
     const account = await lockAccount(sql, tenant_id);
     const invoice = await lockInvoice(sql, tenant_id, id);
     if (invoice.status !== InvoiceStatus.DRAFT) return 0;
-    const days = termsDays.get(account.planCode ?? defaultPlanCode) ?? 0;
-    await finalize(sql, account, invoice, days, await databaseNow(sql));
+    await finalize(sql, account, invoice, await databaseNow(sql));
     return 1;
   });
 }

@@ -6,6 +6,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import {
   as,
   operator,
@@ -411,6 +412,33 @@ test('an invoice can be voided in any order with refunds, and what they refunded
     expect(dollars, order.join(' then ')).toEqual([0n, -all, -(3n + given - all), given]);
   }
   await sound(started);
+});
+
+test('an invoice is due by the terms of the plan at its end, though that was made while others became final', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps, database } = started;
+  const [first, other] = [person(), person()];
+  for (const { tenantId } of [first, other]) {
+    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: usd })] }, service);
+  }
+  await toNextMonth(started, 2 * hourMs);
+  const busy = new pg.Client({ connectionString: database.url });
+  await busy.connect();
+  await busy.query('begin');
+  await busy.query('select from billing.accounts where tenant_id = $1 for update', [first.tenantId]);
+  const finalizing = finalizeInvoices(deps);
+  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+  await waitFor(async () => (await busy.query(waiting)).rowCount === 1, {
+    description: 'the busy organization to be waited for',
+  });
+  const plan = { code: 'patient', name: 'Patient', paygEnabled: true, paymentTermsDays: 45 };
+  await billing.putPlan({ plan }, operator);
+  await billing.assignPlan({ tenantId: other.tenantId, planCode: plan.code }, operator);
+  await busy.query('commit');
+  await busy.end();
+  expect(await finalizing).toBe(2);
+  const [invoice] = (await billing.listInvoices({}, as(other))).invoices;
+  expect(Date.parse(invoice!.dueDate) - timestampMs(invoice!.issuedAt!)).toBeGreaterThan(44 * dayMs);
 });
 
 test('an organization for which a worker fails holds up no other, and the run still counts as failed', async () => {
