@@ -61,6 +61,13 @@ test('secrets issued by the gateway never reach a line, wherever they occur', ()
   expect(line).toContain('sk-proj-a1B2[removed]');
 });
 
+test('what a client sends neither moves the cursor of a terminal nor turns a line round, and can be read from it', () => {
+  const model = 'a\u001b[2J\u009b2J\u202eb\u2028\u007f';
+  const line = logged({ model });
+  expect(line.trimEnd()).toMatch(/^[\x20-\x7e]+$/);
+  expect(JSON.parse(line).model).toBe(model);
+});
+
 test("fields named like secrets are removed from a line and from nested fields, in any case, and from a child's fields", () => {
   const secret = 'hunter22';
   const lines: string[] = [];

@@ -2,6 +2,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { isOutOfReach } from './db/errors.ts';
 import { ErrorReason, GatewayError, reasonName } from './errors.ts';
 import { messageOf } from './message-of.ts';
+import { readableJson } from './safe-text.ts';
 import { standardError } from './standard-error.ts';
 
 export type { Logger };
@@ -90,7 +91,7 @@ export function createLogger(options: { level: string; name: string; destination
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { log: redacted },
       serializers: { ...serializersOfSecrets, err: namedPart },
-      hooks: { streamWrite: withoutSecrets },
+      hooks: { streamWrite: (line) => readableJson(withoutSecrets(line)) },
     },
     options.destination ??
       standardError((lines) =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { escapeHtml, oneLine } from './safe-text.ts';
+import { escapeHtml, forTerminal, oneLine } from './safe-text.ts';
 
 test('text in HTML opens no element, ends no attribute and reads as it was', () => {
   expect(escapeHtml(`<b title="a" lang='b'>&amp;</b>`)).toBe(
@@ -14,4 +14,8 @@ test('half a surrogate pair, which UTF-8 cannot carry, is replaced', () => {
 
 test('one line ends no header and reverses no text', () => {
   expect(oneLine(' Acme\r\nBcc: a@b.example\u2028\u202egro ')).toBe('Acme Bcc: a@b.example gro');
+});
+
+test('a terminal obeys nothing in a text, whose lines stay', () => {
+  expect(forTerminal('a\u001b[2J\u009b2J\n\u202egro\u2066\u0007')).toBe('a?[2J?2J\n?gro??');
 });

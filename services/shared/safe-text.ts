@@ -4,12 +4,22 @@ import { invalidRequest } from './errors.ts';
 export const escapeHtml = (text: string): string =>
   text.toWellFormed().replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
+/** What ends a line, hides text or turns it round; not the joiners, which spell Persian and Indian words and composed emoji. */
+const hiding = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]+/gv;
+
 /** Removes what could end a header line or hide text. */
-export const oneLine = (text: string): string =>
-  text
-    .toWellFormed()
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim();
+export const oneLine = (text: string): string => text.toWellFormed().replace(hiding, ' ').trim();
+
+/** A text for a terminal, which obeys control characters. Its lines stay. */
+export const forTerminal = (text: string): string =>
+  text.toWellFormed().replace(hiding, (run) => run.replace(/[^\n\t]/gu, '?'));
+
+/** JSON in which nothing misleads who reads it on a terminal; `JSON.stringify` escapes what comes before a space. */
+export const readableJson = (json: string): string =>
+  json.replace(
+    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 
 /** Postgres stores neither a NUL nor half a surrogate pair in a text, and nobody sends one on purpose. */
 export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();

@@ -329,6 +329,7 @@ test.each([
   ['deployments: [{ dialect: sandbox, sandbox: 5 }]', 'models[0].deployments[0].sandbox'],
   ['price: { input_per_million_tokens_usd: 9999999999 }', 'models[0].price.input_per_million_tokens_usd'],
   ['price: { per_image_usd: 1000.000000001 }', 'models[0].price.per_image_usd'],
+  ['"\\e]0;obeyed by terminals\\a": 1', 'models[0].?]0;obeyed by terminals?'],
 ])('a mistake in a catalog file is a line that names its place: %s', async (mistake, place) => {
   const { exitCode, stderr } = await admin(
     'models',

@@ -339,8 +339,17 @@ test('jobs, keys, reminders and signing keys are listed by their state from a sh
 });
 
 test('columns stay aligned under names in wide characters', async () => {
-  const names = ['深圳智能 cafe\u0301', 'ｆｕｌｌ', '한국어', 'かな・カナ', 'ﾊﾝｶｸ', '🚀 👍🏽', 'plain'];
-  const widths = [13, 8, 6, 10, 4, 5, 5];
+  const names = [
+    '深圳智能 cafe\u0301',
+    'ｆｕｌｌ',
+    '한국어',
+    'かな・カナ',
+    'ﾊﾝｶｸ',
+    '👩\u200d👩\u200d👧 👍🏽',
+    'علی\u200cرضا',
+    'plain',
+  ];
+  const widths = [13, 8, 6, 10, 4, 5, 6, 5];
   for (const [index, name] of names.entries())
     await json('organizations', 'create', `wide-${index}@example.com`, '--name', `${name} wide`);
   const lines = (await admin('organizations', 'list', '--search', ' wide')).stdout.split('\n').slice(1, -1);

@@ -3,6 +3,7 @@ import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
+import { forTerminal, readableJson } from '#shared/safe-text.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, textOption, UsageError } from './command.ts';
 import { helpText, pageText, textOf, usageText } from './text.ts';
 
@@ -12,7 +13,13 @@ export type Outcome = { exitCode: number; stdout: string; stderr: string };
  * Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. `open` connects to
  * the services; help needs none.
  */
-export async function runCommand(
+export async function runCommand(...call: Parameters<typeof outcomeOf>): Promise<Outcome> {
+  const outcome = await outcomeOf(...call);
+  // What it quotes may be somebody else's, such as a field of a catalog file.
+  return { ...outcome, stderr: forTerminal(outcome.stderr) };
+}
+
+async function outcomeOf(
   commands: readonly AdminCommand[],
   argv: readonly string[],
   open: () => AdminContext,
@@ -45,7 +52,7 @@ export async function runCommand(
     };
     idempotencyKey = textOption(args, 'idempotency-key');
     const { output, page, columns, isFailure } = await command.run(context, args);
-    const stdout = given.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output, columns);
+    const stdout = given.json === true ? `${readableJson(JSON.stringify(output, null, 2))}\n` : textOf(output, columns);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: pageText(page) };
   } catch (error) {
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {

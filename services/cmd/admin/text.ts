@@ -1,4 +1,5 @@
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
+import { forTerminal } from '#shared/safe-text.ts';
 import type { AdminCommand } from './command.ts';
 
 /** Rows as an aligned table of the columns, by default of all fields; one object as lines of field and value. */
@@ -26,11 +27,16 @@ const hasFields = (value: unknown): value is object =>
   !JSON.isRawJSON(value) &&
   (!Array.isArray(value) || value.some((one) => typeof one === 'object'));
 
-/** Terminals obey control characters, and names come from people. Line breaks are common in mails, where a link may stand before them. */
+/** One line: breaks are common in mails, where a link may stand before them. */
 const cell = (value: unknown): string =>
-  (Array.isArray(value) ? value.join(', ') : JSON.isRawJSON(value) ? JSON.stringify(value) : String(value ?? ''))
-    .replace(/\s+/g, ' ')
-    .replace(/[\p{Cc}\p{Cf}]/gu, '?');
+  forTerminal(
+    (Array.isArray(value)
+      ? value.join(', ')
+      : JSON.isRawJSON(value)
+        ? JSON.stringify(value)
+        : String(value ?? '')
+    ).replace(/\s+/g, ' '),
+  );
 
 function aligned(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => widthOf(row[column]!))));
