@@ -21,6 +21,13 @@ export const readableJson = (json: string): string =>
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
+/**
+ * A name for a mail: one line, of which no program makes a link. Otherwise an organization could be called "Acme: sign in at
+ * https://…", and the gateway would mail that to whomever it invites. A word joiner shows nothing.
+ */
+export const nameInMail = (name: string): string =>
+  oneLine(name).replace(/:(?=\/\/)|(?<=[\p{L}\p{N}])\.(?=[\p{L}\p{N}]{2})|@(?=\S)/gu, '$&\u2060');
+
 /** Postgres stores neither a NUL nor half a surrogate pair in a text, and nobody sends one on purpose. */
 export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 

@@ -1,5 +1,5 @@
 import { type Letter, letter } from '#shared/letter.ts';
-import { oneLine } from '#shared/safe-text.ts';
+import { nameInMail } from '#shared/safe-text.ts';
 
 export function invitationMail(invitation: {
   organization: string | null;
@@ -8,7 +8,7 @@ export function invitationMail(invitation: {
   expiresAt: Date;
 }): Letter {
   const to =
-    invitation.organization === null ? 'Model Gateway' : `${oneLine(invitation.organization)} on Model Gateway`;
+    invitation.organization === null ? 'Model Gateway' : `${nameInMail(invitation.organization)} on Model Gateway`;
   const until = invitation.expiresAt.toUTCString();
   return letter({
     subject: `You are invited to ${to}`,

@@ -186,6 +186,21 @@ test('an owner who is invited without an organization names it', async () => {
   expect(user!.tenantId).not.toBe(fixture.owner.tenantId);
 });
 
+test("nothing in an organization's name becomes a link in an invitation, and its letters stay", async () => {
+  const mailFrom = async (name: string, ownerEmail: string) => {
+    await fixture.auth.adminCreateOrganization({ name, ownerEmail }, operatorOf(fixture));
+    return (await fixture.auth.listMail({ search: ownerEmail }, operatorOf(fixture))).mails[0]!.mail!;
+  };
+  const bait = 'Acme: sign in at https://evil.example/x, www.evil.example or me@evil.example';
+  const { subject, text, html } = await mailFrom(bait, 'baited@example.com');
+  for (const part of [subject, text, html]) {
+    expect(part).not.toMatch(/https?:\/\/evil|\w\.evil|@evil|evil\.example/);
+    expect(part.replaceAll('\u2060', '')).toContain(bait);
+  }
+  for (const [index, name] of ['J. P. Nobel & Co.', 'شرکت علی\u200cرضا', 'We 👩\u200d👩\u200d👧'].entries())
+    expect((await mailFrom(name, `plain-${index}@example.com`)).subject).toContain(` ${name} `);
+});
+
 test('someone with an account elsewhere can be invited, and is told how to move, with the same invitation', async () => {
   const email = 'taken@example.com';
   await fixture.auth.adminCreateOrganization({ name: 'Other', ownerEmail: email }, operatorOf(fixture));
