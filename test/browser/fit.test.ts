@@ -57,6 +57,24 @@ test('a name that is too long is cut at its end, which is on the left for one wr
   await close();
 });
 
+test("an event's number stays on one line, however long the name beside it is", async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
+  await page.route('**/api/v1/audit-events?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    for (const [index, event] of list.data.entries()) {
+      event.sequence = 104 - index;
+      event.changes = { before: null, after: { name: 'W'.repeat(120), key_type: 'inference', scopes: [] } };
+    }
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.owner, '/audit');
+  const number = page.getByText('104', { exact: true });
+  await number.waitFor();
+  expect((await number.boundingBox())!.height).toBeLessThan(24);
+  await close();
+});
+
 test('the name of a key written from right to left has its last sign on the left, in its title and in the field that changes it', async () => {
   const { page, close } = await openPage(browser);
   const name = 'מפתח ייצור!';

@@ -160,7 +160,7 @@ const columnsWith = ({
       name: 'No.',
       cell: (event) => (
         <span className={classNames('block wrap-anywhere', event.tenant_id !== undefined && 'min-w-18')}>
-          <span className="tabular">{formatCount(event.sequence)}</span>
+          <span className="tabular whitespace-nowrap">{formatCount(event.sequence)}</span>
           {event.tenant_id !== undefined && (
             <span className="block">
               {event.tenant_id === null ? (
