@@ -1,6 +1,5 @@
 import { transactionInTurn } from '#shared/db/transaction.ts';
-import { invalidRequest } from '#shared/errors.ts';
-import { shownName } from '#shared/safe-text.ts';
+import { requiredName } from '#shared/safe-text.ts';
 import { recordAudit } from './audit.ts';
 import { type Author, judgeAgain } from './current-caller.ts';
 import type { OrganizationRow } from './db/organization.entity.ts';
@@ -17,10 +16,8 @@ export function renameOrganization(
   return transactionInTurn(database, { tenantId, signal: by.signal }, async (em) => {
     const organization = await lockOrganization(em, tenantId);
     await judgeAgain(em, by);
-    const next = name?.trim();
-    if (next === undefined || next === organization.name) return organization;
-    if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.');
-    shownName(next, 'name');
+    const next = name === undefined ? organization.name : requiredName(name, 'name');
+    if (next === organization.name) return organization;
     const before = { name: organization.name };
     organization.name = next;
     await em.flush();

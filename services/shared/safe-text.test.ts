@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { escapeHtml, forTerminal, oneLine } from './safe-text.ts';
+import { escapeHtml, forTerminal, oneLine, requiredName, shownName } from './safe-text.ts';
 
 test('text in HTML opens no element, ends no attribute and reads as it was', () => {
   expect(escapeHtml(`<b title="a" lang='b'>&amp;</b>`)).toBe(
@@ -18,4 +18,10 @@ test('one line ends no header and reverses no text', () => {
 
 test('a terminal obeys nothing in a text, whose lines stay', () => {
   expect(forTerminal('a\u001b[2J\u009b2J\n\u202egro\u2066\u0007')).toBe('a?[2J?2J\n?gro??');
+});
+
+test('a name is stored as it looks: composed, and without blanks around it', () => {
+  expect(shownName(' Zoe\u0308\u00a0', 'name')).toBe('Zoë');
+  expect(() => requiredName(' e\u0301 ', 'name')).toThrow('expected 2 to 255 characters');
+  expect(() => shownName('\u2800', 'name')).toThrow('needs visible characters');
 });

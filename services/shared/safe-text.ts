@@ -32,27 +32,44 @@ export const nameInMail = (name: string): string =>
 export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /**
- * Characters that make a name read like another one in a list or log: control characters, line breaks, and changes of the writing
- * direction.
+ * What makes a name read like another one in a list or log: control characters, line breaks, changes of the writing direction, and more
+ * marks on a letter than any script has, which are drawn over the names above and below.
  */
-const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]|[\p{Mn}\p{Me}]{8}/u;
 
-/** A visible character: neither blank nor without width. */
-const visible = /[^\s\p{Default_Ignorable_Code_Point}]/u;
+/** A visible character: neither blank, which the Braille pattern without dots is too, nor without width. */
+const visible = /[^\s\u2800\p{Default_Ignorable_Code_Point}]/u;
 
 /** Whether a name has something to show, and nothing that misleads. A lone surrogate is no character and cannot be stored. */
 export const isFitToShow = (name: string): boolean =>
   visible.test(name) && !misleading.test(name) && name.isWellFormed();
 
 /**
- * A name shown to people, unchanged; it may be empty. @throws GatewayError INVALID_REQUEST that names the field when the name could
- * mislead.
+ * A name shown to people, composed (NFC) and without blanks around it, so that those that look alike are found alike; it may be empty.
+ * @throws GatewayError INVALID_REQUEST that names the field when the name could mislead.
  */
 export function shownName(text: string, param: string): string {
-  if (text === '' || isFitToShow(text)) return text;
+  const name = text.normalize().trim();
+  if (text === '' || isFitToShow(name)) return name;
   throw invalidRequest(
     param,
-    `Invalid value for \`${param}\`: it needs visible characters, and may have no line breaks or other control characters.`,
+    `Invalid value for \`${param}\`: it needs visible characters, and may have no line breaks, other control characters or heaps of accents.`,
+    'invalid_value',
+  );
+}
+
+/** Whether a name has 2 to 255 characters, as Postgres and people count them, not in UTF-16 units. */
+export const hasLengthOfName = (name: string): boolean => {
+  const { length } = [...name];
+  return length >= 2 && length <= 255;
+};
+
+/** The same for a name that must be there: that of a key or an organization. */
+export function requiredName(text: string, param: string): string {
+  if (hasLengthOfName(text.normalize().trim())) return shownName(text, param);
+  throw invalidRequest(
+    param,
+    `Invalid value for \`${param}\`: expected 2 to 255 characters, not counting blanks around them.`,
     'invalid_value',
   );
 }

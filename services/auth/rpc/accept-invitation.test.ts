@@ -178,10 +178,13 @@ test('an owner who is invited without an organization names it', async () => {
   const email = 'founder@example.com';
   await fixture.auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture));
   const token = await tokenMailedTo(fixture, email);
-  const unnamed = await accept(token).catch((error) => error);
-  expect(unnamed.details.param).toBe('organization_name');
-  const { user, organizationName } = await accept(token, { organizationName: 'Founded' });
-  expect(organizationName).toBe('Founded');
+  for (const name of ['', ' 🏭 ']) {
+    const unnamed = await accept(token, { organizationName: name }).catch((error) => error);
+    expect(unnamed.details.param).toBe('organization_name');
+  }
+  const founded = '🏭'.repeat(255);
+  const { user, organizationName } = await accept(token, { organizationName: founded });
+  expect(organizationName).toBe(founded);
   expect(user!.role).toBe(Role.OWNER);
   expect(user!.tenantId).not.toBe(fixture.owner.tenantId);
 });

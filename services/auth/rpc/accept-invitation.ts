@@ -2,7 +2,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
-import { shownName } from '#shared/safe-text.ts';
+import { hasLengthOfName, shownName } from '#shared/safe-text.ts';
 import { roleName } from '#shared/session-token.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { acceptPending } from '../db/invitation.repository.ts';
@@ -24,7 +24,7 @@ export const acceptInvitation =
   ({ database, clock, passwords }: Deps): AuthRpc<'acceptInvitation'> =>
   async (request, context) => {
     const caller = callerOf(context);
-    const organizationName = shownName(request.organizationName.trim(), 'organization_name');
+    const organizationName = shownName(request.organizationName, 'organization_name');
     const named = {
       firstName: shownName(request.firstName, 'first_name'),
       lastName: shownName(request.lastName, 'last_name'),
@@ -32,7 +32,7 @@ export const acceptInvitation =
     };
     // Before the password is hashed, so that an invented token costs nothing.
     const invitation = await pendingInvitation(database.em(), request.token, clock.now());
-    if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
+    if (invitation.tenantId == null && !hasLengthOfName(organizationName)) {
       throw invalidRequest(
         'organization_name',
         'This invitation creates an organization: give it a name of 2 to 255 characters.',

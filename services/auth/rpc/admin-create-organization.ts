@@ -3,10 +3,9 @@ import {
   AdminCreateOrganizationResponseSchema,
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { invalidRequest } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { operatorCaller, Role } from '#shared/rpc/caller.ts';
-import { shownName } from '#shared/safe-text.ts';
+import { requiredName } from '#shared/safe-text.ts';
 import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { organizationMessage } from '../db/organization.message.ts';
@@ -26,10 +25,7 @@ export const adminCreateOrganization =
   async (request, context) => {
     const { database, clock } = deps;
     const caller = operatorCaller(context);
-    const name = shownName(request.name.trim(), 'name');
-    if (request.name !== '' && name.length < 2) {
-      throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.');
-    }
+    const name = request.name === '' ? '' : requiredName(request.name, 'name');
     const call = {
       caller,
       key: request.idempotencyKey,

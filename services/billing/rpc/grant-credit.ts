@@ -21,7 +21,7 @@ export const grantCredit =
     const caller = operatorCaller(context);
     const tenantId = request.tenantId.toLowerCase();
     const { source, amountNanoUsd, requestId } = request;
-    shownName(request.description, 'description');
+    const asked = shownName(request.description, 'description');
     const payment = namedPayment(request.paymentId);
     if (payment !== null && source !== LotSource.PURCHASE) {
       throw invalidRequest(
@@ -30,7 +30,7 @@ export const grantCredit =
         'invalid_value',
       );
     }
-    const description = payment === null ? request.description : request.description || paymentText(payment.paymentId);
+    const description = payment === null ? asked : asked || paymentText(payment.paymentId);
     const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
     const lotId = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);

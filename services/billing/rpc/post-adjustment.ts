@@ -19,9 +19,9 @@ export const postAdjustment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'postAdjustment'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
-    const { requestId, amountNanoUsd, description, allowNegativeBalance } = request;
+    const { requestId, amountNanoUsd, allowNegativeBalance } = request;
     const tenantId = request.tenantId.toLowerCase();
-    shownName(description, 'description');
+    const description = shownName(request.description, 'description');
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: PostAdjustmentRequestSchema, nowMs };

@@ -25,10 +25,10 @@ export const refundTransaction =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'refundTransaction'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
-    const { requestId, description } = request;
+    const { requestId } = request;
     const tenantId = request.tenantId.toLowerCase();
     const reversesId = request.transactionId.toLowerCase();
-    shownName(description, 'description');
+    const description = shownName(request.description, 'description');
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: RefundTransactionRequestSchema, nowMs };

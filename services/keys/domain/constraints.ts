@@ -1,7 +1,6 @@
 import type { KeyConstraintsSchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { parseRange } from '#shared/cidr.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { shownName } from '#shared/safe-text.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
 
 type StoredConstraints = { modelAllowlist: string[]; ipAllowlist: string[]; spendCapNanoUsd: bigint | null };
@@ -35,21 +34,4 @@ export function checkIpAllowlist(entries: readonly string[]): string[] {
     );
   }
   return [...new Set(entries)];
-}
-
-/**
- * Checks a name and trims it, as for an organization's name; its length counts in characters as Postgres and people count them, not in
- * UTF-16 units.
- */
-export function checkName(text: string): string {
-  const name = text.trim();
-  const length = [...name].length;
-  if (length < 2 || length > 255) {
-    throw invalidRequest(
-      'name',
-      'Invalid value for `name`: expected 2 to 255 characters, not counting blanks around them.',
-      'invalid_value',
-    );
-  }
-  return shownName(name, 'name');
 }

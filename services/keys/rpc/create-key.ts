@@ -9,12 +9,13 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyPreview } from '#shared/key-secret.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { requiredName } from '#shared/safe-text.ts';
 import { appendChanges, type Change } from '../db/changes.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import { countKeys } from '../db/key.repository.ts';
 import { findQuota, lockOwner } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
+import { checkIpAllowlist } from '../domain/constraints.ts';
 import { requireFutureExpiry } from '../domain/key-lifecycle.ts';
 import { effectiveQuota, requireQuota } from '../domain/key-quota.ts';
 import { chooseScopes, keyTypeName } from '../domain/key-scopes.ts';
@@ -80,7 +81,7 @@ function draftKey(request: CreateKeyRequest, role: Role, nowMs: number) {
   const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
   requireFutureExpiry(expiresAtMs, nowMs);
   return {
-    name: checkName(request.name),
+    name: requiredName(request.name, 'name'),
     keyType: request.keyType === KeyType.UNSPECIFIED ? KeyType.INFERENCE : request.keyType,
     scopes: chooseScopes(type, request.scopes?.scopes, role >= Role.ADMIN),
     modelAllowlist: [...new Set(request.constraints?.modelAllowlist)],

@@ -6,11 +6,12 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
+import { requiredName } from '#shared/safe-text.ts';
 import { appendChanges } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
+import { checkIpAllowlist } from '../domain/constraints.ts';
 import { requireFutureExpiry, requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { checkScopes, keyTypeName } from '../domain/key-scopes.ts';
 import { auditedFields, type ChangeableField, keyMessage } from './key-message.ts';
@@ -47,7 +48,7 @@ function applyMask(key: KeyRow, request: UpdateKeyRequest, nowMs: number): void 
 
 const changes: Readonly<Record<ChangeableField, (key: KeyRow, request: UpdateKeyRequest, nowMs: number) => void>> = {
   name(key, { name }) {
-    key.name = checkName(name);
+    key.name = requiredName(name, 'name');
   },
   scopes(key, { scopes }) {
     key.scopes = checkScopes(keyTypeName(key.keyType), scopes);

@@ -45,7 +45,8 @@ const nameLengthMax = 255;
 
 /** Why no model can have this name, for operators; null: one can. */
 export function faultOfName(name: string): string | null {
-  if (!isFitToShow(name)) return 'a name needs visible characters, and may have no control characters';
+  if (!isFitToShow(name))
+    return 'a name needs visible characters, and may have no control characters or heaps of accents';
   if (name.length > nameLengthMax) return `\`${name.slice(0, 32)}…\` has more than ${nameLengthMax} characters`;
   // Names become part of paths, in which clients resolve dots as in file names; and GET /v1/models/deprecations is a list.
   if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return null;

@@ -68,7 +68,7 @@ function requestedSuccessor({ successor }: AnnounceRetirementRequest) {
     case 'replacementModelName':
       return { kind: 'model', name: successor.value } as const;
     case 'retirementNote':
-      return { kind: 'note', text: shownName(successor.value, 'retirement_note').trim() } as const;
+      return { kind: 'note', text: shownName(successor.value, 'retirement_note') } as const;
     default:
       throw invalidRequest(
         'replacement_model_name',

@@ -1,2 +1,2 @@
-/** A LIKE pattern for "contains this text": wildcards in the text stand for themselves (security.md, LIKE wildcards). */
-export const containing = (text: string): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`;
+/** A LIKE pattern for "contains this text", composed as names are: wildcards stand for themselves (security.md, LIKE wildcards). */
+export const containing = (text: string): string => `%${text.normalize().replace(/[\\%_]/g, '\\$&')}%`;
