@@ -61,6 +61,13 @@ test('an invoice names its organization, unless its font lacks a letter of the n
     expect(await named(name)).toContain(`Organization: ${tenantId}`);
 });
 
+test('a model whose name the font cannot draw is named as in an address, not by other letters', async () => {
+  const line = { tenantId, month, usageMonth: month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n };
+  const lines = ['模-7b', '💥', 'é'].map((model) => ({ ...line, amountNanoUsd: 120n, model }));
+  const texts = textsOf(await invoicePdf(invoice, lines, ''));
+  for (const text of ['%E6%A8%A1-7b: images', '%F0%9F%92%A5: images', '\xe9: images']) expect(texts).toContain(text);
+});
+
 test('an invoice of several pages breaks no amount, keeps its totals together, and says on each page which one it is and what its columns are', async () => {
   const line = { tenantId, month, usageMonth: month, unit: PriceUnit.IMAGE, unitPriceNanoUsd: 40n, quantity: 3n };
   const lines = (count: number) =>

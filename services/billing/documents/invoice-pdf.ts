@@ -24,6 +24,10 @@ const linesPerTurn = 20;
 /** The characters of the fonts that every reader has. */
 const drawable = new Set(new TextDecoder('windows-1252').decode(Uint8Array.from({ length: 256 }, (_, code) => code)));
 
+/** A model's name as far as it can be drawn, the rest as in an address. */
+const drawn = (name: string): string =>
+  Array.from(name, (character) => (drawable.has(character) ? character : encodeURIComponent(character))).join('');
+
 /**
  * An invoice as an A4 document: header, line items, totals. Amounts are the exact decimals of the ledger. A name that is empty or cannot be
  * drawn is left out.
@@ -109,7 +113,7 @@ function lineRow(document: PDFKit.PDFDocument, line: InvoiceLineRow): void {
   const perUnit = quantityPerUnit(line.unit);
   const isPerMillion = perUnit === 1_000_000n;
   row(document, [
-    describedLine(line),
+    describedLine({ ...line, model: drawn(line.model) }),
     // Tokens and characters, priced by the million, are shown one by one; audio, metered in milliseconds, is shown in seconds.
     isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
     isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
