@@ -94,4 +94,16 @@ describe('reminders', () => {
     expect(mail.html).not.toContain('<script');
     expect(mail.html).toContain('&#60;script&#62;');
   });
+
+  test('are cut between two characters of a long name', () => {
+    const { subject } = reminderMail({
+      model: '💥'.repeat(127),
+      isPublic: true,
+      schedule: { deprecatedAtMs: 0, sunsetAtMs: dayMs, successor: { kind: 'note', text: 'none' } },
+      point: ReminderPoint.ONE_DAY,
+      publicUrl: 'https://gateway.example',
+    });
+    expect(subject.isWellFormed()).toBe(true);
+    expect(subject.length).toBeLessThanOrEqual(255);
+  });
 });
