@@ -18,18 +18,20 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-test('a long name takes no room from the badge next to it', async () => {
+test('a long name takes no room from the badge next to it, and one that begins with an emoji is not cut in half', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/profile', async (route) => {
     const answer = await route.fetch();
     const profile = await answer.json();
     profile.organization.name = 'International Robotics and Automation of the North';
+    profile.first_name = '🦊 Ada';
     await route.fulfill({ response: answer, json: profile });
   });
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByText('International Robotics').waitFor();
   const mark = page.getByRole('link', { name: 'International Robotics' }).locator('svg');
   expect((await mark.boundingBox())!.width).toBe(28);
+  await page.getByText('🦊', { exact: true }).waitFor({ timeout: 5_000 });
   await close();
 });
 

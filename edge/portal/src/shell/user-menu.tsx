@@ -33,7 +33,7 @@ export function UserMenu({ profile }: { profile: Profile | undefined }) {
             className="flex w-full items-center gap-2.5 rounded-md px-2 py-1.5 text-left text-sm hover:bg-sunken"
           >
             <span className="inline-flex size-7 shrink-0 items-center justify-center rounded-full bg-accent-soft text-xs font-semibold text-accent uppercase">
-              {name.slice(0, 1)}
+              {Array.from(name)[0]}
             </span>
             <span className="min-w-0 flex-1">
               <span className="block truncate leading-tight font-medium">{name}</span>
