@@ -37,7 +37,8 @@ export function createSmtp(url: string, from: string, wholeMsMax: number = sendi
         signal: tooLong,
         from: sender,
         to: { name: '', address: toEmail },
-        subject,
+        // Otherwise ASCII is sent as it is, and a name could be an encoded word (RFC 2047), which readers decode.
+        subject: subject.replaceAll('=?', '=\u2060?'),
         messageId: `<${messageId}>`,
         text,
         ...(html !== '' && { html }),
