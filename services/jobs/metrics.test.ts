@@ -1,11 +1,13 @@
+import pg from 'pg';
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../test/support/silent-logger.ts';
+import { startStopwatch } from '../../test/support/stopwatch.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs } from './fixtures/test-queue.ts';
 import { showQueue } from './metrics.ts';
 
-const { url } = await ownJobsDatabase();
+const { url, database: idle } = await ownJobsDatabase();
 
 test('a scrape tells how many jobs wait and run, and since when, and reads none of those that have ended', async () => {
   const database = await openJobsDatabase(url);
@@ -27,4 +29,20 @@ test('a scrape tells how many jobs wait and run, and since when, and reads none 
   expect(shown).toContain('gateway_jobs{status="in_progress"} 2\n');
   expect(Number(/^gateway_jobs_oldest_queued_seconds (.*)$/m.exec(shown)![1])).toBeGreaterThanOrEqual(90);
   expect((await jobsRead(url)) - before).toBeLessThan(100);
+});
+
+test('jobs that cannot be counted at the moment hold up no scrape', async () => {
+  const registry = new Registry();
+  showQueue(registry, idle, silentLogger);
+  const owner = new pg.Client({ connectionString: url });
+  await owner.connect();
+  try {
+    await owner.query('begin; lock table jobs.jobs in access exclusive mode');
+    using watch = startStopwatch();
+    expect(await registry.metrics()).toContain('gateway_jobs');
+    // After two seconds a scrape of WORKERS is a 503.
+    expect(watch.ms).toBeLessThan(2_000);
+  } finally {
+    await owner.end();
+  }
 });

@@ -1,7 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import type { Logger } from '#shared/logger.ts';
+import { readAtScrape } from '#shared/read-at-scrape.ts';
+import type { FailureLogger } from '#shared/repeated-failures.ts';
 
 type JobOutcome = 'completed' | 'failed' | 'cancelled';
 
@@ -52,45 +53,33 @@ export function createJobMetrics(registry: Registry): JobMetrics {
 }
 
 /** Shows how many jobs wait and run, and how long the first has waited; read at each scrape of /metrics. */
-export function showQueue(
-  registry: Registry,
-  database: Pick<ServiceDatabase, 'query'>,
-  logger: Pick<Logger, 'warn'>,
-): void {
-  const read = async (): Promise<void> => {
-    try {
-      const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
-        name: 'jobs-depth',
-        // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
-        text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
-            coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
-          from jobs where status = ${JobStatus.QUEUED}`,
-      });
-      const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
-      depth.set({ status: 'queued' }, Number(queued));
-      depth.set({ status: 'in_progress' }, Number(running));
-      age.set(Math.max(0, oldestSeconds));
-    } catch (err) {
-      // The rest of /metrics is still worth showing.
-      logger.warn({ err }, 'the job queue could not be counted; its metrics are out of date');
-    }
-  };
-  let reading: Promise<void> | undefined;
+export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>, logger: FailureLogger): void {
+  const read = readAtScrape('counting the jobs', logger, async () => {
+    const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
+      name: 'jobs-depth',
+      // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
+      text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
+          coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
+        from jobs where status = ${JobStatus.QUEUED}`,
+      values: [],
+    });
+    const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
+    depth.set({ status: 'queued' }, Number(queued));
+    depth.set({ status: 'in_progress' }, Number(running));
+    age.set(Math.max(0, oldestSeconds));
+  });
   const depth = new Gauge({
     name: 'gateway_jobs',
     help: 'Background jobs that have not ended, by status.',
     labelNames: ['status'],
     registers: [registry],
-    collect: () => {
-      reading = read();
-      return reading;
-    },
+    collect: read,
   });
   const age = new Gauge({
     name: 'gateway_jobs_oldest_queued_seconds',
     help: 'How long the oldest waiting background job has waited; 0 when none waits.',
     registers: [registry],
-    // Metrics are collected in the order of their registration, all at once.
-    collect: () => reading,
+    // Joins the reading above.
+    collect: read,
   });
 }

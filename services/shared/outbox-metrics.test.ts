@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
+import { logCollector } from '../../test/support/rpc-carriers.ts';
 import { silentLogger as logger } from '../../test/support/silent-logger.ts';
 import { showOutbox, type Waiting } from './outbox-metrics.ts';
 
@@ -21,4 +22,13 @@ test('a database that does not answer holds up no scrape, is asked once, and its
   const next = shown();
   reads.at(-1)!.resolve({ count: 3, oldestSeconds: 1 });
   expect(await next).toBe('3');
+});
+
+test('a database that is away is logged once a minute, not at each scrape', async () => {
+  const registry = new Registry();
+  const { logger, lines } = logCollector('info');
+  const read = () => Promise.reject(new Error('away'));
+  showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read });
+  for (let scrapes = 0; scrapes < 5; scrapes += 1) await registry.metrics();
+  expect(lines).toMatchObject([{ level: 40, failures: 2, msg: expect.stringContaining('`mails` of auth failed') }]);
 });

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
-import type { Logger } from './logger.ts';
+import { readAtScrape } from './read-at-scrape.ts';
+import type { FailureLogger } from './repeated-failures.ts';
 
 /**
  * How many entries wait in an outbox, and for how long the oldest has waited, in seconds; 0 when none wait. `refused`: how many stay in it
@@ -12,9 +12,6 @@ const labelNames = ['service', 'outbox'] as const;
 type Label = (typeof labelNames)[number];
 
 const name = 'gateway_outbox_waiting';
-
-/** How long a scrape waits for the database, in milliseconds: the rest of /metrics should not wait for a slow one. */
-const readMsMax = 500;
 
 /** The backlog in the outboxes of all services of a process. */
 class OutboxGauge extends Gauge<Label> {
@@ -50,30 +47,18 @@ class OutboxGauge extends Gauge<Label> {
   }
 }
 
-/**
- * Shows the backlog of a service's outbox and the age of its oldest entry, read at each scrape of /metrics. Until the database answers, the
- * last values stay.
- */
+/** Shows the backlog of a service's outbox and the age of its oldest entry, read at each scrape of /metrics. */
 export function showOutbox(
   registry: Registry,
-  { logger, read, ...labels }: Record<Label, string> & { logger: Logger; read(): Promise<Waiting> },
+  { logger, read, ...labels }: Record<Label, string> & { logger: FailureLogger; read(): Promise<Waiting> },
 ): void {
   const waiting = (registry.getSingleMetric(name) as OutboxGauge | undefined) ?? new OutboxGauge(registry);
   const readAndShow = async (): Promise<void> => {
-    try {
-      const { count, oldestSeconds, refused } = await read();
-      waiting.set(labels, count);
-      if (refused !== undefined) waiting.refused.set(labels, refused);
-      waiting.oldest.set(labels, Math.max(0, oldestSeconds));
-    } catch (err) {
-      logger.warn({ err, ...labels }, 'the items in an outbox could not be counted; its metrics are out of date');
-    }
+    const { count, oldestSeconds, refused } = await read();
+    waiting.set(labels, count);
+    if (refused !== undefined) waiting.refused.set(labels, refused);
+    waiting.oldest.set(labels, Math.max(0, oldestSeconds));
   };
-  let reading: Promise<void> | undefined;
-  waiting.readers.push(() => {
-    reading ??= readAndShow().finally(() => {
-      reading = undefined;
-    });
-    return Promise.race([reading, delay(readMsMax, undefined, { ref: false })]);
-  });
+  const { service, outbox } = labels;
+  waiting.readers.push(readAtScrape(`counting the outbox \`${outbox}\` of ${service}`, logger, readAndShow));
 }

@@ -2,6 +2,7 @@ import type { DatabaseUrl } from './db/connection.ts';
 import { listen } from './db/notify.ts';
 import { patiently } from './db/patiently.ts';
 import type { Logger } from './logger.ts';
+import { RepeatedFailures } from './repeated-failures.ts';
 import { heartbeatMs } from './rpc/follow-stream.ts';
 import { Signal } from './signal.ts';
 
@@ -33,6 +34,7 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
 }): Promise<SnapshotFeed<Snapshot>> {
   const { name, channel, read, connection, logger } = options;
   const changed = new Signal();
+  const failures = new RepeatedFailures(`reading ${name}`, logger);
   let snapshot: Snapshot;
   let reading: Promise<void> | null = null;
   let readAgain = false;
@@ -61,11 +63,14 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
   let retry: NodeJS.Timeout | undefined;
   /** A notified change must not be lost when a reading fails. */
   const reread = (): void => {
-    refresh().catch((err: unknown) => {
-      logger.error({ err }, `${name} could not be refreshed; trying again`);
-      clearTimeout(retry);
-      retry = setTimeout(reread, retryMs);
-    });
+    refresh().then(
+      () => failures.succeeded(),
+      (err: unknown) => {
+        failures.failed(err, 'failed; it will be retried');
+        clearTimeout(retry);
+        retry = setTimeout(reread, retryMs);
+      },
+    );
   };
   const listener = await listen({ connection, channels: { [channel]: reread }, onGap: reread, logger });
   try {

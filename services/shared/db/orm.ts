@@ -1,6 +1,7 @@
 import { type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { type TurnsByName, turnsByName } from '#shared/turns-by-name.ts';
 import { appRole, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
 import { databaseError } from './errors.ts';
@@ -54,7 +55,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
     Client: watchedClientClass(connection, logger) as pg.PoolConfig['Client'],
   };
   const pool = new pg.Pool({ ...poolConfig, types: plainTypes() });
-  surviveLostConnections(pool, logger);
+  surviveLostConnections(pool, service, logger);
 
   let isClosed = false;
   const onPoolCreated = (created: pg.Pool): void => {
@@ -92,13 +93,18 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   };
 }
 
-/** pg reports a connection that the server dropped as an event; without a listener that would end the process. */
-function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
+/**
+ * pg reports a connection that the server dropped as an event; without a listener that would end the process. A failover drops all at once,
+ * which is logged once.
+ */
+function surviveLostConnections(pool: pg.Pool, service: string, logger: Logger): void {
+  const losses = new RepeatedFailures(`the connection of ${service} to the database`, logger, 0);
   pool.on('error', (err) => {
     // A connection being closed may meet a server that closes it too.
-    if (!pool.ending) logger.warn({ err }, 'an idle database connection was lost');
+    if (!pool.ending) losses.failed(err, 'was lost while idle');
   });
   pool.on('connect', (client) => {
+    losses.succeeded();
     client.on('error', (err) => logger.debug({ err }, 'a database connection was lost'));
   });
 }

@@ -2,8 +2,9 @@ import { defineEntity, IsolationLevel, LockMode } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { createEmptyDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -206,4 +207,20 @@ test('a transaction left open is ended by the server, so that nobody waits long 
   const [ofOrm] = await transaction(database, (em) => em.execute(read));
   const { rows } = await sqlTransaction(database, (client) => client.query(read));
   expect([ofOrm, rows[0]]).toEqual(Array(2).fill({ idle_in_transaction_session_timeout: '10s' }));
+});
+
+test('connections that are lost at the same moment, as all are in a failover, are told in one line, and so is the next that is made', async () => {
+  const { logger, lines } = logCollector('info');
+  const lost = await openServiceDatabase({ service: 'bank', connection: testDatabase.url, entities: [], logger });
+  try {
+    const pids = await Promise.all(Array.from({ length: 5 }, () => lost.pool.query('select pg_backend_pid() as pid')));
+    await rowsOf(testDatabase.url, 'select pg_terminate_backend(pid) from unnest($1::int[]) pid', [
+      pids.map(({ rows }) => rows[0].pid),
+    ]);
+    await waitFor(() => lost.pool.totalCount === 0, { description: 'the connections to be lost' });
+    await lost.pool.query('select 1');
+    expect(lines).toMatchObject([{ level: 40 }, { level: 30, failures: 5 }]);
+  } finally {
+    await lost.close();
+  }
 });
