@@ -1,3 +1,4 @@
+import { isAway } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
@@ -9,7 +10,8 @@ export type WorkerDeps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'
 
 /**
  * Does the work for each row in a transaction of its own; returns the sum of the results. A failure for one organization does not hold up
- * others: it is logged, and the run fails at its end. What a stopping process leaves is done by the next run.
+ * others: it is logged, and the run fails at its end. What a stopping process leaves, or one whose database goes away, is done by the next
+ * run.
  */
 export async function eachOrganization<Row extends { tenant_id: string }>(
   { database, logger, signal }: Omit<WorkerDeps, 'databaseNow'>,
@@ -23,6 +25,7 @@ export async function eachOrganization<Row extends { tenant_id: string }>(
     try {
       done += await sqlTransaction(database, (sql) => work(sql, row));
     } catch (err) {
+      if (isAway(err)) throw err;
       failed += 1;
       logger.error({ err, tenantId: row.tenant_id }, 'a Billing worker failed for an organization');
     }

@@ -4,8 +4,12 @@ import { expect, test } from 'vitest';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import {
   as,
@@ -19,6 +23,7 @@ import {
   toNextMonth,
   usageEvent,
 } from '../fixtures/test-billing.ts';
+import { eachOrganization } from './each-organization.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
 import { grantMonthlyCredit } from './grant-monthly-credit.ts';
 
@@ -461,4 +466,22 @@ test('an organization for which a worker fails holds up no other, and the run st
   expect(invoices).toHaveLength(1);
   await expect(grantMonthlyCredit(deps)).rejects.toThrow('1 of 2');
   expect((await billing.getWallet({}, as(whole))).wallet!.balanceNanoUsd).toBe(5n * usd);
+});
+
+test('a run whose database goes away ends with the first organization that finds it so', async () => {
+  await using made = await createTestDatabase();
+  await using postgres = await startPostgresProxy(made.url);
+  const { logger, lines } = logCollector('info');
+  const database = await openServiceDatabase({ service: 'billing', connection: postgres.url, entities: [], logger });
+  let tried = 0;
+  const rows = Array.from({ length: 5 }, () => ({ tenant_id: uuidv7() }));
+  const run = eachOrganization({ database, logger }, rows, async (sql) => {
+    tried += 1;
+    if (tried === 2) await postgres.set({ kind: 'reset' });
+    await sql.query('select 1');
+    return 1;
+  });
+  await expect(run).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  expect([tried, lines]).toEqual([2, []]);
+  await database.close();
 });

@@ -46,6 +46,15 @@ export function isOutOfReach(error: unknown): boolean {
   return outOfReachTexts.test(error.message) || (error.cause !== undefined && isOutOfReach(error.cause));
 }
 
+/** States of a database that is there, but did not give this one transaction what it waited for. */
+const lateStates = /^(40001|40P01|55P03|57014|25P03|25P04)$/;
+
+/** Whether a transaction failed as any other would at the moment, since the database is out of reach or takes no writes. */
+export function isAway(error: unknown): boolean {
+  const cause = error instanceof GatewayError ? error.details.cause : error;
+  return isOutOfReach(cause) && !lateStates.test(sqlState(cause) ?? '');
+}
+
 /** How long a client should wait while the database is out of reach, in milliseconds. */
 const retryAfterMs = 1_000;
 
