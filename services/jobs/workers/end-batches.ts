@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { isAway } from '#shared/db/errors.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
-import type { Logger } from '#shared/logger.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { deletedBytesMax, inRowBytesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
 import type { HeldJob, TakenJob } from '../db/take-jobs.ts';
@@ -14,30 +15,35 @@ const batchMax = 200;
 /** How long an ended job waits for others, in milliseconds: jobs taken together often end together. */
 const gatherMs = 5;
 const retryMs = 500;
-/** After this many failures the results are given up: the leases have lapsed, and the jobs run again. */
+/** After this many failures of a database that is there but busy the results are given up: the leases have lapsed, and the jobs run again. */
 const triesMax = 60;
 
 export type EndBatches = {
   /** Ends a job; resolves with false when the worker no longer held it, or it could not be ended. */
   end(job: EndedJob, ending: Ending): Promise<boolean>;
+  /** The worker stops: what the database does not take now is given up, and those jobs run again. */
+  giveUp(): void;
 };
 
 /** Ends jobs together: one that ends shortly after another, or while a statement is under way, goes with the next. */
 export function createEndBatches(deps: {
   database: Pick<ServiceDatabase, 'pool' | 'query'>;
   shiftMs(): number;
-  logger: Pick<Logger, 'warn'>;
+  logger: FailureLogger;
   /** In milliseconds. */
-  delay?(ms: number): Promise<unknown>;
+  delay?(ms: number, value: undefined, options: { signal: AbortSignal }): Promise<unknown>;
 }): EndBatches {
   const { database, shiftMs, logger, delay = setTimeout } = deps;
+  const failures = new RepeatedFailures('storing the results of ended jobs', logger);
+  const stopping = new AbortController();
+  const { signal } = stopping;
   const waiting: Waiting[] = [];
   let isWriting = false;
 
   async function write(): Promise<void> {
     isWriting = true;
     while (waiting.length > 0) {
-      await delay(gatherMs);
+      await delay(gatherMs, undefined, { signal }).catch(() => {});
       await writeBatch(nextBatch());
     }
     isWriting = false;
@@ -58,7 +64,7 @@ export function createEndBatches(deps: {
    */
   async function writeBatch(batch: readonly Waiting[]): Promise<void> {
     const ended = await persistently(() => endJobs(database, batch, shiftMs()));
-    if (ended === null && batch.length > 1) for (const one of batch) await writeBatch([one]);
+    if (ended === null && batch.length > 1 && !signal.aborted) for (const one of batch) await writeBatch([one]);
     else for (const { job, done } of batch) done(ended?.has(job.id) ?? false);
   }
 
@@ -66,12 +72,17 @@ export function createEndBatches(deps: {
   async function persistently<Result>(work: () => Promise<Result>): Promise<Result | null> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await work();
+        const result = await work();
+        failures.succeeded();
+        return result;
       } catch (err) {
-        logger.warn({ err, tries }, 'the results of ended jobs could not be stored');
-        const mayPass = hasReason(err, ErrorReason.OVERLOADED);
-        if (!mayPass || tries === triesMax) return null;
-        await delay(retryMs);
+        const mayPass = hasReason(err, ErrorReason.OVERLOADED) && (tries < triesMax || isAway(err));
+        if (!mayPass || signal.aborted) {
+          logger.warn({ err, tries }, 'the results of ended jobs could not be stored');
+          return null;
+        }
+        failures.failed(err, 'failed; trying again');
+        await delay(retryMs, undefined, { signal }).catch(() => {});
       }
     }
   }
@@ -86,5 +97,6 @@ export function createEndBatches(deps: {
         if (!isWriting) void write();
       });
     },
+    giveUp: () => stopping.abort(),
   };
 }

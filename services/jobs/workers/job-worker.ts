@@ -132,7 +132,10 @@ export class JobWorker {
     const runs = [...this.#runs.values()];
     const ended = Promise.all(runs.map(({ done }) => done));
     const isLate = await Promise.race([ended.then(() => false), delay(drainMs, true, { ref: false })]);
-    if (isLate) for (const { leave } of runs) leave.abort();
+    if (isLate) {
+      for (const { leave } of runs) leave.abort();
+      this.#ends.giveUp();
+    }
     await ended;
     clearInterval(this.#heartbeat);
     await this.#reclaiming;
