@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { from } from 'pg-copy-streams';
@@ -22,6 +23,12 @@ class CreateWritten extends Migration {
 }
 
 const overloaded = { reason: ErrorReason.OVERLOADED };
+const copyOne = async (client: pg.PoolClient): Promise<void> => {
+  const copy = client.query(from('copy written from stdin'));
+  copy.end('1\n');
+  await once(copy, 'finish');
+};
+
 let folder: string;
 let server: EmbeddedPostgres;
 let database: ServiceDatabase;
@@ -63,15 +70,7 @@ test('a statement that exceeds statement_timeout is refused as overloaded', asyn
 test.each<[what: string, write: () => Promise<unknown>]>([
   ['a statement', () => sqlTransaction(database, (client) => client.query('insert into written values (1)'))],
   ['a statement of the ORM', () => transaction(database, (em) => em.execute('insert into written values (1)'))],
-  [
-    'COPY',
-    () =>
-      sqlTransaction(database, async (client) => {
-        const copy = client.query(from('copy written from stdin'));
-        copy.end('1\n');
-        await once(copy, 'finish');
-      }),
-  ],
+  ['COPY', () => sqlTransaction(database, copyOne)],
 ])('a connection on which %s found a read-only database is not used again', async (_what, write) => {
   const admin = new pg.Client({ connectionString: server.url, options: '-c default_transaction_read_only=off' });
   await admin.connect();
@@ -98,7 +97,16 @@ test.runIf(process.platform === 'linux')(
   async () => {
     // Idle connections that look sound to a pool.
     await Promise.all([database.query({ text: 'select 1' }), database.em().execute('select 1')]);
+    const begun = Promise.withResolvers<void>();
+    const frozen = Promise.withResolvers<void>();
+    const copying = sqlTransaction(database, async (client) => {
+      begun.resolve();
+      await frozen.promise;
+      await copyOne(client);
+    });
+    await begun.promise;
     signalPostgres(server.pid(), 'SIGSTOP');
+    frozen.resolve();
     try {
       using watch = startStopwatch();
       const refused = await Promise.allSettled([
@@ -111,6 +119,7 @@ test.runIf(process.platform === 'linux')(
       for (const outcome of refused) expect(outcome).toMatchObject({ status: 'rejected', reason: overloaded });
       // The promise is 1 s; the rest is for a busy machine.
       expect(tookMs).toBeLessThan(2_500);
+      await expect(Promise.race([copying, delay(4_000)])).rejects.toMatchObject(overloaded);
     } finally {
       signalPostgres(server.pid(), 'SIGCONT');
     }

@@ -1,4 +1,4 @@
-import type { EventEmitter } from 'node:events';
+import { finished, type Writable } from 'node:stream';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
@@ -81,9 +81,11 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
             },
           );
         } else if (typeof callback !== 'function') {
-          // A cursor or a COPY stream answers by itself, at its reader's pace.
-          end(self);
-          (result as EventEmitter).once('error', (error) => closeIfReadOnly(self, error));
+          // COPY: the server has answered once the stream has finished.
+          finished(result as Writable, (error) => {
+            end(self);
+            closeIfReadOnly(self, error);
+          });
         }
         return result;
       };
