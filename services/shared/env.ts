@@ -223,12 +223,14 @@ const urlHost = (host: string): string =>
 
 /** The variables that other programs read, in either case. */
 function readForwardProxy(source: Source) {
-  const name = source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY';
-  const text = source[name];
+  const text = source.https_proxy || source.HTTPS_PROXY;
   if (!text) return undefined;
   const url = text.includes('://') ? text : `http://${text}`;
   if (!URL.canParse(url) || new URL(url).protocol !== 'http:') {
-    throw bad(name, 'the URL of a proxy, such as http://proxy.internal:3128');
+    throw bad(
+      source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY',
+      'the URL of a proxy, such as http://proxy.internal:3128',
+    );
   }
   return { url, except: source.no_proxy || source.NO_PROXY || '' };
 }
