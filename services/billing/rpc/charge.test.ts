@@ -169,9 +169,14 @@ test('a call that was charged may be made again without any room, for instance a
     const question = { ...caller, tenantId, holderId: uuidv7(), costMaxNanoUsd: 5n, demands, usageEventId };
     return billing.lease(question, service);
   };
+  // Of a job that had no room, only this is asked.
+  const isCharged = async () =>
+    (await billing.lease({ ...caller, holderId: uuidv7(), usageEventId: event.id }, service)).isCharged;
   const refusal = { reason: ErrorReason.SPEND_CAP_EXCEEDED };
   await expect(ask(event.id)).rejects.toMatchObject(refusal);
+  expect(await isCharged()).toBe(false);
   await billing.charge({ events: [event] }, service);
+  expect(await isCharged()).toBe(true);
   expect(await ask(event.id)).toMatchObject({ isCharged: true, leases: [{ unlimited: true }] });
   await expect(ask()).rejects.toMatchObject(refusal);
   await expect(ask(uuidv7())).rejects.toMatchObject(refusal);
