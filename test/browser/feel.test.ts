@@ -297,6 +297,10 @@ test('the snippets of each operation run as shown, with curl and with Node', { t
       expect(curl.stdout, operation).toMatch(/^(\{|data: )/);
       expect(curl.stdout, operation).not.toMatch(/^\{"error"/);
     }
+    // Not a file of the reader's, as curl takes what begins with an @.
+    const named = "@cf/it's;type=whisper";
+    const { stdout } = await run('bash', ['-c', snippet('curl', 'audio_transcriptions', named, url)]);
+    expect(JSON.parse(stdout).error.message).toContain(named);
   } finally {
     rmSync(directory, { recursive: true });
   }

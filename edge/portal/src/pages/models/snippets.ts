@@ -37,7 +37,7 @@ function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
 }
 
 const fileCurl = (path: string) => (base: string, model: string) =>
-  `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  -F model='${model.replaceAll("'", "'\\''")}'`;
+  `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  --form-string model='${model.replaceAll("'", "'\\''")}'`;
 
 const calls: Readonly<Record<OperationName, Call>> = {
   chat_completions: {
