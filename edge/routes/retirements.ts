@@ -87,7 +87,7 @@ function page(model: Model, nowMs: number): string {
       sunsetAt === undefined ? 'No date is set yet.' : moment(timestampDate(sunsetAt)),
     ],
     replacementModelName === ''
-      ? ['Successor', `There is none. ${escapeHtml(retirementNote)}`]
+      ? ['Successor', `There is none. <bdi>${escapeHtml(retirementNote)}</bdi>`]
       : ['Successor', `<code>${escapeHtml(replacementModelName)}</code>, to be used as <code>model</code>`],
   ];
   return document(

@@ -11,7 +11,7 @@ export function letter(mail: {
   after?: readonly string[];
 }): Letter {
   const { subject, before, link, after = [] } = mail;
-  const paragraph = (line: string): string => `<p>${escapeHtml(line)}</p>`;
+  const paragraph = (line: string): string => `<p dir="auto">${escapeHtml(line)}</p>`;
   const anchor = link === undefined ? [] : [`<p><a href="${escapeHtml(link)}">${escapeHtml(link)}</a></p>`];
   return {
     subject,

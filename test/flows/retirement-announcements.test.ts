@@ -153,12 +153,12 @@ describe('the page that the Link names', () => {
     expect((await bench.at(sunsetMs, () => page(model))).text).toContain('was retired on');
   });
 
-  test('escapes what an operator wrote', async () => {
+  test('escapes what an operator wrote, and lets it go in the direction of its language', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { retirement_note: '<img src=x onerror=alert(1)> & "quotes"' });
     const { text } = await page(model);
     expect(text).not.toContain('<img');
-    expect(text).toContain('&#60;img src=x onerror=alert(1)&#62; &#38; &#34;quotes&#34;');
+    expect(text).toContain('<bdi>&#60;img src=x onerror=alert(1)&#62; &#38; &#34;quotes&#34;</bdi>');
   });
 
   test('is the same 404 for unknown, serving and private models, whatever their state', async () => {

@@ -95,14 +95,15 @@ describe('reminders', () => {
     expect(mail.html).toContain('&#60;script&#62;');
   });
 
-  test('are cut between two characters of a long name', () => {
-    const { subject } = reminderMail({
+  test('are cut between two characters of a long name, and go in the direction of their language', () => {
+    const { subject, html } = reminderMail({
       model: '💥'.repeat(127),
       isPublic: true,
-      schedule: { deprecatedAtMs: 0, sunsetAtMs: dayMs, successor: { kind: 'note', text: 'none' } },
+      schedule: { deprecatedAtMs: 0, sunsetAtMs: dayMs, successor: { kind: 'note', text: 'אין יורש.' } },
       point: ReminderPoint.ONE_DAY,
       publicUrl: 'https://gateway.example',
     });
+    expect(html).toContain('<p dir="auto">אין יורש.</p>');
     expect(subject.isWellFormed()).toBe(true);
     expect(subject.length).toBeLessThanOrEqual(255);
   });
