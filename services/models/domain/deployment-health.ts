@@ -10,8 +10,8 @@ export type HealthReport = {
   lastError: string;
 };
 
-/** An edge that has been silent for this long no longer counts. */
-const freshMs = 15_000;
+/** An edge, or a Models process, that has been silent for this long no longer counts. */
+export const freshMs = 15_000;
 /** How long errors make a deployment Degraded, so that its status does not flicker. */
 const degradedMs = 10_000;
 /** Errors in one report that are more than an accident: at least this many, and this share. */
@@ -24,7 +24,14 @@ export const isServing = (status: DeploymentStatus): boolean =>
 
 export type Judged = { status: DeploymentStatus; reason: string };
 
-/** What all edges report about one deployment, and its resulting status (decisions.md, Models). Times are monotonic. */
+/**
+ * The status by what several Models processes say, each for its own edges: it is Failed when all have given up on it, and Running when none
+ * has its doubts.
+ */
+export const agreedStatus = (own: DeploymentStatus, others: readonly DeploymentStatus[]): DeploymentStatus =>
+  others.every((other) => other === own) ? own : DeploymentStatus.DEGRADED;
+
+/** What all edges of this process report about one deployment, and its resulting status (decisions.md, Models). Times are monotonic. */
 export class DeploymentHealth {
   readonly #edges = new Map<string, HealthReport & { atMs: number }>();
   #degradedUntilMs = Number.NEGATIVE_INFINITY;
@@ -39,7 +46,10 @@ export class DeploymentHealth {
     if (report.failures >= failuresMin && share >= failuresShareMin) this.#degradedUntilMs = nowMs + degradedMs;
   }
 
-  /** The status now, and why; null when nothing is known that would change it. Stopped is set by operators only. */
+  /**
+   * The status now, and why; null when nothing is known that would change it. What keeps it Degraded is told again, as others may see no
+   * reason for it. Stopped is set by operators only.
+   */
   judge(current: Judged, nowMs: number): Judged | null {
     for (const [edgeId, { atMs }] of this.#edges) if (nowMs - atMs > freshMs) this.#edges.delete(edgeId);
     const edges = [...this.#edges.values()];
@@ -52,7 +62,7 @@ export class DeploymentHealth {
       const isNews = current.status === DeploymentStatus.PENDING && isFailing && this.#lastError !== current.reason;
       return isNews ? { status: current.status, reason: this.#lastError } : null;
     }
-    if (judged === null || judged === current.status) return null;
+    if (judged === null || (judged === current.status && judged !== DeploymentStatus.DEGRADED)) return null;
     return { status: judged, reason: judged === DeploymentStatus.RUNNING ? '' : this.#lastError };
   }
 

@@ -2,15 +2,17 @@ import { create } from '@bufbuild/protobuf';
 import { DeploymentStatus, DeploymentStatusSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
+import { exchangeOpinions } from '../db/opinion.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
-import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
+import { agreedStatus, DeploymentHealth, freshMs, type Judged } from '../domain/deployment-health.ts';
 
 /**
  * Takes an edge's report and updates deployments' statuses by what all edges report. Reports are kept in memory: a status that a restart
- * leaves wrong is corrected by the next reports.
+ * leaves wrong is corrected by the next reports. Other Models processes, whose edges may see something else, are told what they amount to.
  */
 export function reportDeploymentHealth({
   database,
@@ -18,6 +20,7 @@ export function reportDeploymentHealth({
   clock,
   logger,
 }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>): ModelsRpc<'reportDeploymentHealth'> {
+  const modelsId = uuidv7();
   const healthOf = new Map<string, DeploymentHealth>();
 
   return async ({ edgeId, deployments }, context) => {
@@ -46,15 +49,24 @@ export function reportDeploymentHealth({
           id: { $in: [...changes.keys()] },
           status: { $ne: DeploymentStatus.STOPPED },
         });
-        for (const row of rows) {
-          const { status, reason } = changes.get(row.id)!;
+        const judged = rows.map((row) => ({ row, ...changes.get(row.id)! }));
+        const known = judged.filter(({ status }) => status !== DeploymentStatus.PENDING);
+        const statuses = new Map(known.map(({ row, status }) => [row.id, status]));
+        const others = await exchangeOpinions(em, { modelsId, statuses }, freshMs);
+        let isChanged = false;
+        for (const { row, status: own, reason } of judged) {
+          const status = agreedStatus(own, others.get(row.id) ?? []);
+          if (status === row.status && status !== DeploymentStatus.PENDING) continue;
+          isChanged = true;
           if (status !== row.status) {
             row.statusChangedAt = new Date(clock.now());
             moved.push({ deployment: row.id, before: nameOf(row.status), status: nameOf(status), reason });
           }
-          Object.assign(row, { status, statusReason: reason });
+          // What another process has its doubts about stays as it told it.
+          const isDoubtOfOther = own === DeploymentStatus.RUNNING && status !== own;
+          Object.assign(row, { status, ...(!isDoubtOfOther && { statusReason: reason }) });
         }
-        if (rows.length > 0) await touchCatalog(em);
+        if (isChanged) await touchCatalog(em);
         return moved;
       });
       for (const change of changed)

@@ -7,6 +7,7 @@ import { NoteWhereRegistered } from './005-note-where-registered.ts';
 import { NoticeFailovers } from './006-notice-failovers.ts';
 import { OrderReminders } from './007-order-reminders.ts';
 import { TellOfWithdrawals } from './008-tell-of-withdrawals.ts';
+import { ShareOpinions } from './009-share-opinions.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
@@ -17,4 +18,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '006-notice-failovers', class: NoticeFailovers },
   { name: '007-order-reminders', class: OrderReminders },
   { name: '008-tell-of-withdrawals', class: TellOfWithdrawals },
+  { name: '009-share-opinions', class: ShareOpinions },
 ];
