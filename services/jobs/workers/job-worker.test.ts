@@ -11,6 +11,7 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type InvokeRequest, type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
@@ -345,22 +346,25 @@ test('a job that has lost a part of its room gives the rest back before it takes
   expect(asked).toEqual([leases.map(({ leaseId }) => leaseId), 'new room']);
 });
 
-test('an answer is kept while the database is away, and stored once it is back: the job runs once', async () => {
+test('while the database is away an answer is kept, and each failure to extend its lease is not a warning: the job runs once', async () => {
   await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const { lines, logger } = logCollector('warn');
   let isAway = true;
   let runs = 0;
   const query: typeof database.query = async (statement) => {
-    if (statement.name !== 'jobs-end' || !isAway) return database.query(statement);
-    isAway = false;
+    if (!isAway || !['jobs-end', 'jobs-extend-leases'].includes(statement.name!)) return database.query(statement);
     throw gatewayError(ErrorReason.OVERLOADED, 'away');
   };
   const deps = workerDeps({ ...database, query }, () => {
     runs += 1;
   });
-  const worker = new JobWorker(deps, workerDefaults);
+  const worker = new JobWorker({ ...deps, logger }, workerDefaults);
+  await waitFor(() => runs === 1, { description: 'the job to run' });
+  for (let times = 0; times < 5; times += 1) await worker.keepLeases();
+  isAway = false;
   await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
   await worker.close(1_000);
-  expect([isAway, runs]).toEqual([false, 1]);
+  expect([runs, lines.filter(({ msg }) => String(msg).startsWith('extending'))]).toMatchObject([1, [{ failures: 2 }]]);
 });
 
 test('a model that briefly had no room gets more and more calls at a time afterwards', async () => {

@@ -52,6 +52,7 @@ export class JobWorker {
   readonly #ends: EndBatches;
   readonly #room = new ModelRoom();
   readonly #takings: RepeatedFailures;
+  readonly #extensions: RepeatedFailures;
   readonly #runs = new Map<string, Run>();
   readonly #heartbeat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | null = null;
@@ -70,6 +71,8 @@ export class JobWorker {
     this.#deps = deps;
     this.#options = options;
     this.#takings = new RepeatedFailures('taking jobs from the queue', deps.logger);
+    // A lease outlasts two failures.
+    this.#extensions = new RepeatedFailures('extending the leases of running jobs', deps.logger);
     this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs });
     this.#heartbeat = setInterval(() => void this.keepLeases(), leaseMs / 3);
     this.#takeSoon();
@@ -116,11 +119,9 @@ export class JobWorker {
         this.#shiftMs(),
       );
       for (const { job, leave } of runs) if (!kept.has(job.id)) leave.abort();
+      this.#extensions.succeeded();
     } catch (err) {
-      this.#deps.logger.warn(
-        { err },
-        'the leases of running jobs could not be extended; without one, another worker takes them over',
-      );
+      this.#extensions.failed(err, 'failed; without one, another worker takes them over');
     }
   }
 
