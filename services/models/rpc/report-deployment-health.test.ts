@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { DeploymentStatus as Status } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
@@ -47,9 +47,12 @@ test('a deployment that the edges of one replica cannot reach is Degraded, and s
   expect(await cutOff(bad)).toEqual([Status.FAILED, 'refused']);
   expect(await connected(good)).toEqual([Status.DEGRADED, 'refused']);
   const { version } = feed.snapshot;
+  const reading = vi.spyOn(feed, 'refresh');
   expect(await cutOff(bad)).toEqual([Status.DEGRADED, 'refused']);
   expect(await connected(good)).toEqual([Status.DEGRADED, 'refused']);
   expect(feed.snapshot.version).toBe(version);
+  // What is told every second changes nothing: a catalog of thousands of models is not read again for it.
+  expect(reading).not.toHaveBeenCalled();
   clock.advance(10_000);
   expect(await cutOff(good)).toEqual([Status.RUNNING, '']);
   expect(await connected(bad)).toEqual([Status.DEGRADED, 'refused']);

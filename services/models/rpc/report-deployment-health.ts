@@ -41,7 +41,7 @@ export function reportDeploymentHealth({
       if (judged !== null) changes.set(report.deploymentId, judged);
     }
     if (changes.size > 0) {
-      const changed = await transaction(database, async (em) => {
+      const moved = await transaction(database, async (em) => {
         const moved = [];
         // Before the rows are read: an operator may stop one meanwhile.
         await lockCatalog(em);
@@ -66,10 +66,12 @@ export function reportDeploymentHealth({
           const isDoubtOfOther = own === DeploymentStatus.RUNNING && status !== own;
           Object.assign(row, { status, ...(!isDoubtOfOther && { statusReason: reason }) });
         }
-        if (isChanged) await touchCatalog(em);
+        if (!isChanged) return null;
+        await touchCatalog(em);
         return moved;
       });
-      for (const change of changed)
+      if (moved === null) return create(ReportDeploymentHealthResponseSchema, {});
+      for (const change of moved)
         logger.warn({ model: states.get(change.deployment)!.model, ...change }, 'the status of a deployment changed');
       await feed.refresh();
     }
