@@ -71,11 +71,13 @@ test('the proxy to upstreams is the one of other programs, with or without its s
   const proxyOf = (variables: Record<string, string>) => readEnv({ DATA_DIR: dataDir, ...variables }).forwardProxy;
   expect(proxyOf({ HTTP_PROXY: 'http://other:1', NO_PROXY: 'a.example' })).toBeUndefined();
   expect(proxyOf({ HTTPS_PROXY: 'http://user:pass@one:3128' })).toEqual({
-    url: 'http://user:pass@one:3128',
+    url: 'http://user:pass@one:3128/',
     except: '',
   });
+  // The agent takes only lower case for a scheme that it knows.
+  expect(proxyOf({ HTTPS_PROXY: 'HTTP://one:3128' })?.url).toBe('http://one:3128/');
   expect(proxyOf({ HTTPS_PROXY: 'http://one:1', https_proxy: 'two:2', NO_PROXY: 'a', no_proxy: '.b,c' })).toEqual({
-    url: 'http://two:2',
+    url: 'http://two:2/',
     except: '.b,c',
   });
 });
@@ -92,6 +94,8 @@ test.each([
   ['BOOTSTRAP_PASSWORD', 'seven77'],
   ['HTTPS_PROXY', 'socks5://proxy.internal:1080'],
   ['https_proxy', 'https://proxy.internal'],
+  // No agent can be made with it.
+  ['HTTPS_PROXY', 'http://user:100%@proxy.internal:3128'],
   ['SMTP_URL', 'smtp://'],
   ['SMTP_URL', 'smtp://mail.example:25?from=nobody'],
   ['KEY_PEPPER', `1:${secret},1:${secret} and another`],
@@ -122,6 +126,7 @@ test.each([
   ['SMTP_URL', 'smtp://user:12/word@mail.example:587'],
   ['SMTP_URL', 'smtp://user:12#word@mail.example:587'],
   ['DATABASE_URL', 'postgresql://user:pass#word@db.example/gateway'],
+  ['HTTPS_PROXY', 'http://user:12/word@proxy.example:3128'],
 ])(
   'a password with a character that ends the address in a URL stops the start, which says how to write it: %s=%s',
   (name, value) => {

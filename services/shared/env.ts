@@ -157,7 +157,7 @@ function readChoice<Choice extends string>(
 }
 
 /** In a URL such a character ends the host and port. */
-const encodedPassword = ', with `#`, `/` and `?` in a password written as `%23`, `%2F` and `%3F`';
+const encodedPassword = ', with `#`, `/`, `?` and `%` in a password written as `%23`, `%2F`, `%3F` and `%25`';
 
 function readUrl(source: Source, name: string, protocols: readonly string[]): string | undefined {
   const text = source[name];
@@ -225,14 +225,21 @@ const urlHost = (host: string): string =>
 function readForwardProxy(source: Source) {
   const text = source.https_proxy || source.HTTPS_PROXY;
   if (!text) return undefined;
-  const url = text.includes('://') ? text : `http://${text}`;
-  if (!URL.canParse(url) || new URL(url).protocol !== 'http:') {
-    throw bad(
-      source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY',
-      'the URL of a proxy, such as http://proxy.internal:3128',
-    );
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  if (url?.protocol !== 'http:' || url.pathname + url.search + url.hash !== '/' || !isDecodable(url)) {
+    const name = source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY';
+    throw bad(name, `the URL of a proxy, such as http://proxy.internal:3128${encodedPassword}`);
   }
-  return { url, except: source.no_proxy || source.NO_PROXY || '' };
+  return { url: url.href, except: source.no_proxy || source.NO_PROXY || '' };
+}
+
+function isDecodable({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(`${username}:${password}`);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function readSmtpUrl(source: Source): string | undefined {
