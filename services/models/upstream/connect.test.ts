@@ -14,6 +14,7 @@ import { selfSignedCertificate } from '../../../test/support/certificate.ts';
 import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
 import { startForwardProxy } from '../../../test/support/forward-proxy.ts';
 import { memoryGrowth } from '../../../test/support/memory.ts';
+import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { connectUpstream, environmentSecrets } from './connect.ts';
 import type { Upstream } from './upstream.ts';
@@ -180,7 +181,7 @@ test('everything that an upstream over TLS is asked goes through the proxy', asy
     connections++;
   });
   new WebSocketServer({ server }).on('connection', (socket) =>
-    socket.on('message', (text) => socket.send(String(text))),
+    socket.on('message', (text) => String(text) === 'two' && socket.send('heard')),
   );
   const target = `localhost:${(server.address() as AddressInfo).port}`;
   const settings = create(DeploymentSettingsSchema, { baseUrl: `https://${target}/v1` });
@@ -193,13 +194,24 @@ test('everything that an upstream over TLS is asked goes through the proxy', asy
   const signal = AbortSignal.timeout(60_000);
   expect(await upstream.listModels(signal)).toMatchObject([{ id: 'far' }]);
   await upstream.probe(signal);
-  const heard = Promise.withResolvers<string>();
+  const heard = Promise.withResolvers<void>();
+  using watch = startStopwatch();
+  let turns = 0;
+  const sendTwice = () => {
+    socket.send('one');
+    setImmediate(() => socket.send('two'));
+  };
   const socket = upstream.openSocket!('/realtime', {
-    onOpen: () => socket.send('hello'),
-    onText: heard.resolve,
+    onOpen: sendTwice,
+    onText() {
+      if (++turns < 40) sendTwice();
+      else heard.resolve();
+    },
     onClose: heard.reject,
   });
-  expect(await heard.promise).toBe('hello');
+  await heard.promise;
+  // Each second message would wait 40 ms for the acknowledgement of the first.
+  expect(watch.ms).toBeLessThan(500);
   expect(new Set(proxy.asked.map((one) => one.target))).toEqual(new Set([target]));
   expect(connections).toBe(proxy.asked.length);
   proxy.answer = 'HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n';
