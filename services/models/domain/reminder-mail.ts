@@ -18,7 +18,8 @@ export function reminderMail(options: MailOptions): Letter {
   // The retirement page can be read by anybody, so it knows only public models, and only those that retire.
   const page = options.isPublic && point !== ReminderPoint.WITHDRAWAL ? 'retirements' : 'models';
   const link = `${publicUrl}/${page}/${encodeURIComponent(options.model.toWellFormed())}`;
-  return { ...letter({ subject, before: lines, link, after: [why] }), subject: subject.slice(0, 255).toWellFormed() };
+  const cut = subject.slice(0, 255).replace(/[\ud800-\udbff]$/, '');
+  return { ...letter({ subject, before: lines, link, after: [why] }), subject: cut };
 }
 
 type Words = { subject: string; lines: string[]; why: string };

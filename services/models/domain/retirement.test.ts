@@ -105,6 +105,7 @@ describe('reminders', () => {
     });
     expect(html).toContain('<p dir="auto">אין יורש.</p>');
     expect(subject.isWellFormed()).toBe(true);
+    expect(subject).not.toContain('\ufffd');
     expect(subject.length).toBeLessThanOrEqual(255);
   });
 });
