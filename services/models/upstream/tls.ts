@@ -13,11 +13,14 @@ export type ForwardProxy = {
 
 type ServerOptions = Omit<ConnectionOptions, 'host' | 'port' | 'servername'> & { host: string; port: number };
 
+/** Called with the socket that can be written to, or with why there is none. After the first time it says nothing. */
+export type OnOpen = (error: Error | null, socket?: Socket) => void;
+
 /**
- * Begins a connection to a server over TLS and calls back once its handshake is over, with the socket that carries it. Until then the one
- * that was returned stands for it: destroying it gives the connection up, and its `error` and `close` say that there will be none.
+ * Begins a connection to a server over TLS and calls back once its handshake is over, with the socket that carries it, or with why there is
+ * none. Until then the one that was returned stands for it: destroying it gives the connection up.
  */
-export type OpenTls = (options: ServerOptions, onOpen: (socket: Socket) => void) => Socket;
+export type OpenTls = (options: ServerOptions, onOpen: OnOpen) => Socket;
 
 /** Connects directly, or through a proxy. HTTP/1.1 is the only protocol on offer. */
 export function tlsOpener(proxy: ForwardProxy | undefined): OpenTls {
@@ -29,13 +32,16 @@ export function tlsOpener(proxy: ForwardProxy | undefined): OpenTls {
       agent === undefined
         ? connect(options)
         : (agent.createConnection(options, (error, tunnelled) => {
-            if (error) socket.destroy(error);
-            else onOpen(tunnelled as Socket);
+            if (error) socket.destroy();
+            onOpen(error, tunnelled as Socket);
           }) as Socket);
     // The agent passes no options on to its proxy: small writes would wait for acknowledgements, and silent tunnels be forgotten on their way.
     socket.once('connect', () => socket.setNoDelay(true).setKeepAlive(true, 60_000));
     // Of a server that it reaches without the proxy the agent does not call back. Only then does this socket speak TLS.
-    if (socket instanceof TLSSocket) socket.once('secureConnect', () => onOpen(socket));
+    if (socket instanceof TLSSocket) socket.once('secureConnect', () => onOpen(null, socket));
+    socket.on('error', onOpen);
+    // A handshake that fails within a tunnel ends that first, and only then says why.
+    socket.on('close', () => setImmediate(onOpen, new Error('the connection was closed before it was open')));
     return socket;
   };
 }
@@ -48,9 +54,11 @@ export function undiciConnector(proxy: ForwardProxy | undefined, timeoutMs: numb
   return (target, callback) => {
     if (target.protocol !== 'https:') return direct(target, callback);
     const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-    const socket = openTls({ host: target.hostname, port: Number(target.port) || 443 }, resolve);
+    const socket = openTls({ host: target.hostname, port: Number(target.port) || 443 }, (error, opened) => {
+      if (error) reject(error);
+      else resolve(opened!);
+    });
     const timer = setTimeout(() => socket.destroy(new Error('no connection in time')), timeoutMs);
-    socket.on('error', reject).on('close', () => reject(new Error('the proxy closed the connection')));
     promise
       .finally(() => clearTimeout(timer))
       .then(

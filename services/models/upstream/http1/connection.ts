@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { messageOf } from '#shared/message-of.ts';
 import { bodyLength, bodyStream } from '../request-body.ts';
+import type { OnOpen } from '../tls.ts';
 import type { BodyPiece, UpstreamExchange, UpstreamFailure, UpstreamHandler } from '../upstream.ts';
 import { ProtocolError } from './response-head.ts';
 import { ResponseParser } from './response-parser.ts';
@@ -82,15 +83,12 @@ export class Connection {
   #paused = false;
   #wakeSender: (() => void) | null = null;
 
-  /**
-   * `open` starts the socket, and calls back with what it reads, and once with the socket that can be written to: another one if the first only
-   * led to it.
-   */
+  /** `open` starts a socket, and calls back with what it reads, and with the one that can be written to: it, or what it led to. */
   constructor(
     owner: ConnectionOwner,
     exchange: Exchange,
     { connectTimeoutMs, lifetimeMs }: { connectTimeoutMs: number; lifetimeMs: number },
-    open: (onRead: (bytes: Buffer) => void, onOpen: (socket: Socket) => void) => Socket,
+    open: (onRead: (bytes: Buffer) => void, onOpen: OnOpen) => Socket,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
@@ -100,37 +98,22 @@ export class Connection {
     this.#retiresMs = nowMs + lifetimeMs;
     this.#socket = open(
       (bytes) => this.#read(bytes),
-      (socket) => {
+      (error, socket) => {
         if (this.#phase !== 'connecting') return;
-        if (socket !== this.#socket) this.#listen(socket);
-        this.#phase = 'ready';
-        this.send();
+        if (error) this.#broken(messageOf(error));
+        else this.#opened(socket!);
       },
     );
-    this.#listen(this.#socket);
   }
 
-  #listen(socket: Socket): void {
+  #opened(socket: Socket): void {
     this.#socket = socket;
-    const heed = (act: (error?: Error) => void) => (error?: Error) => {
-      if (this.#socket === socket) act(error);
-    };
-    socket.on(
-      'drain',
-      heed(() => this.#wake()),
-    );
-    socket.on(
-      'end',
-      heed(() => this.#ended()),
-    );
-    socket.on(
-      'error',
-      heed((error) => this.#broken(messageOf(error))),
-    );
-    socket.on(
-      'close',
-      heed(() => this.#broken('the upstream closed the connection')),
-    );
+    socket.on('drain', () => this.#wake());
+    socket.on('end', () => this.#ended());
+    socket.on('error', (error) => this.#broken(messageOf(error)));
+    socket.on('close', () => this.#broken('the upstream closed the connection'));
+    this.#phase = 'ready';
+    this.send();
   }
 
   /** Whether another exchange may begin. */

@@ -417,8 +417,12 @@ describe('TLS', () => {
 
   test('is refused with any other', async () => {
     const served = await serve((socket) => socket.write(hello), tls);
-    const client = pool(served.url.replace('http:', 'https:'));
-    expect((await call(client).outcome).failure?.kind).toBe('refused');
+    await using proxy = await startForwardProxy();
+    const url = served.url.replace('http:', 'https:');
+    for (const client of [pool(url), pool(url, { proxy: { url: proxy.url, except: '' } })]) {
+      const { failure } = await call(client).outcome;
+      expect(failure).toMatchObject({ kind: 'refused', message: expect.stringContaining('certificate') });
+    }
     expect(served.requests).toHaveLength(0);
   });
 

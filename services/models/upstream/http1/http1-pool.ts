@@ -142,15 +142,15 @@ export class Http1Pool implements ConnectionOwner {
         };
         if (!isTls) {
           const socket = connectTcp(options);
-          return socket.once('connect', () => onOpen(socket));
+          return socket.once('connect', () => onOpen(null, socket)).on('error', onOpen);
         }
         const keepSession = (session: Buffer) => {
           this.#tlsSession = session;
         };
-        const begun = this.#openTls({ ...options, session: this.#tlsSession }, (socket) => {
+        const begun = this.#openTls({ ...options, session: this.#tlsSession }, (error, socket) => {
           // What comes through a proxy is not read into the buffer of all.
-          if (socket !== begun) socket.on('session', keepSession).on('data', onRead);
-          onOpen(socket);
+          if (!error && socket !== begun) socket!.on('session', keepSession).on('data', onRead);
+          onOpen(error, socket);
         });
         return begun.on('session', keepSession);
       },
