@@ -31,6 +31,31 @@ test('answers are kept as long as the database is away, and given up at once whe
   expect(lines).toMatchObject([{ failures: 2 }, { msg: 'the results of ended jobs could not be stored' }]);
 });
 
+test('an answer kept through an outage is not given up for one statement that then takes too long', async () => {
+  const { database } = await ownJobsDatabase();
+  const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+  const [id] = await queueJobs(database, 1, tenant);
+  await database.pool.query(
+    `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, lease_expires_at = now()`,
+  );
+  let tries = 0;
+  const query: typeof database.query = async (statement) => {
+    tries += 1;
+    if (tries <= 100) throw databaseError(new Error('Connection terminated'));
+    const late = Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+    if (tries === 101) throw databaseError(late);
+    return database.query(statement);
+  };
+  const ends = createEndBatches({
+    database: { ...database, query },
+    shiftMs: () => 0,
+    logger: silentLogger,
+    delay: async () => {},
+  });
+  const failed = { status: JobStatus.FAILED, error: create(ErrorDetailSchema) } as const;
+  expect(await ends.end({ ...tenant, id: id!, fence: 0n, requestBytes: 2 }, failed)).toBe(true);
+});
+
 test('an ending that the database refuses holds up none of the others in its batch', async () => {
   const { database } = await ownJobsDatabase();
   const tenant = { tenantId: uuidv7(), userId: uuidv7() };

@@ -16,7 +16,7 @@ const batchMax = 200;
 const gatherMs = 5;
 const retryMs = 500;
 /** After this many failures of a database that is there but busy the results are given up: the leases have lapsed, and the jobs run again. */
-const triesMax = 60;
+const busyMax = 60;
 
 export type EndBatches = {
   /** Ends a job; resolves with false when the worker no longer held it, or it could not be ended. */
@@ -70,13 +70,15 @@ export function createEndBatches(deps: {
 
   /** Null when the work cannot be done. Only a database that is away or busy is waited for: anything else would fail again. */
   async function persistently<Result>(work: () => Promise<Result>): Promise<Result | null> {
+    let busy = 0;
     for (let tries = 1; ; tries += 1) {
       try {
         const result = await work();
         failures.succeeded();
         return result;
       } catch (err) {
-        const mayPass = hasReason(err, ErrorReason.OVERLOADED) && (tries < triesMax || isAway(err));
+        if (!isAway(err)) busy += 1;
+        const mayPass = hasReason(err, ErrorReason.OVERLOADED) && busy < busyMax;
         if (!mayPass || signal.aborted) {
           logger.warn({ err, tries }, 'the results of ended jobs could not be stored');
           return null;
