@@ -231,6 +231,35 @@ describe('a relayed session', () => {
     expect(refused).toMatchObject({ status: 429, body: { error: { type: 'tokens' } } });
   });
 
+  test('is charged by the format that its upstream hears, not by one that the upstream refused', async () => {
+    bench.openai.usage = null;
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    for (let update = 0; update < 2; update += 1) {
+      session.say(sessionUpdate(null, { format: { type: 'audio/pcm', rate: 48_000 } }));
+      session.say(append(tone(2_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+    }
+    await waitFor(() => session.events.filter(({ type }) => type === completed).length === 2, {
+      description: 'both transcripts',
+    });
+    for (const event of session.events.filter(({ type }) => type === completed))
+      expect(event.usage).toEqual({ type: 'duration', seconds: 2 });
+  });
+
+  test('is charged by the format of an update, though a commit of the same id was refused just before', async () => {
+    bench.openai.usage = null;
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    const event_id = 'event_gateway_4';
+    session.say(append(tone(50)));
+    session.say({ type: 'input_audio_buffer.commit', event_id });
+    session.say({ ...sessionUpdate(null, { format: { type: 'audio/pcmu' } }), event_id });
+    session.say(append(Buffer.alloc(16_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2.05 });
+  });
+
   test('is charged for the audio of a refused commit with the next one, and not for cleared audio', async () => {
     bench.openai.usage = null;
     await using session = await talk();

@@ -146,6 +146,27 @@ describe('a relayed session', () => {
     expect(session.closed).toBeNull();
   });
 
+  test('stays as it was after an update that its upstream refuses', async () => {
+    await using session = await talk();
+    const refused = { noise_reduction: { type: 'refused' } };
+    session.say({ ...sessionUpdate('relay', refused), event_id: 'first' });
+    expect((await session.event('error')).error).toMatchObject({ message: 'refused', event_id: 'first' });
+    session.say(sessionUpdate(null, { ...manual, transcription: { language: 'de' } }));
+    session.say(sessionUpdate(null, { ...refused, transcription: { language: 'fr' } }));
+    session.say(sessionUpdate(null, { noise_reduction: { type: 'far_field' } }));
+    await waitFor(() => session.events.filter(({ type }) => type === 'session.updated').length === 2, {
+      description: 'two updates',
+    });
+    const updated = session.events.filter(({ type }) => type === 'session.updated');
+    expect(updated.map((event) => event.session.audio.input)).toMatchObject([
+      { noise_reduction: null, turn_detection: null, transcription: { model: 'relay', language: 'de' } },
+      { noise_reduction: { type: 'far_field' }, turn_detection: null },
+    ]);
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect(await session.event(completed)).toMatchObject({ transcript: 'heard 48000 bytes' });
+  });
+
   test('passes on every spoken word, but never the key or address of the upstream', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));

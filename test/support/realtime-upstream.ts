@@ -108,7 +108,11 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
   return (event) => {
     switch (event.type) {
       case 'session.update':
-        if (event.session.audio.input.noise_reduction?.type === 'refused')
+        // OpenAI's takes PCM at 24 kHz alone.
+        if (
+          event.session.audio.input.noise_reduction?.type === 'refused' ||
+          event.session.audio.input.format.rate > 24_000
+        )
           say({
             type: 'error',
             error: { type: 'invalid_request_error', message: 'refused', event_id: event.event_id },

@@ -32,8 +32,11 @@ const largestUtterance = {
 /** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream that transcribes files. */
 export type Backend = {
   // Methods that take an event return a promise when the client should wait before it sends more.
-  /** Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. */
-  configure(config: SessionConfig, causeId: string | null): Promise<void> | void;
+  /**
+   * Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. False when an
+   * upstream refused it, of which the client was told: the one before stays.
+   */
+  configure(config: SessionConfig, causeId: string | null): Promise<boolean> | boolean;
   append(audio: Buffer, causeId: string | null): Promise<void> | void;
   commit(causeId: string | null): Promise<void> | void;
   clear(causeId: string | null): Promise<void> | void;

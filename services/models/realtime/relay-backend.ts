@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
@@ -18,6 +19,8 @@ const waitingBytesMax = 256 * 1024;
 const waitMs = 10;
 /** When the session leaves the upstream: how long it may take for the transcripts of what was committed, in milliseconds. */
 const finishTimeoutMs = 60_000;
+/** How long an upstream may take to answer an update of the session, in milliseconds. From one that does not, no answers are awaited. */
+const updateTimeoutMs = 5_000;
 
 /**
  * The most items that may wait for their transcript: the session leaves an upstream with more, and the client has to wait long before that.
@@ -39,6 +42,8 @@ type Item = {
   /** Whether its audio is known to be committed. */
   isCommitted: boolean;
 };
+/** `isAsked`: whether its client is waiting to hear that the session was updated. */
+type Update = { eventId: string; causeId: string | null; isAsked: boolean; isRefused: boolean };
 type UpstreamEvent = Record<string, unknown>;
 
 /** Relays a session to an upstream that speaks the same protocol, and meters what passes. */
@@ -57,8 +62,9 @@ export class RelayBackend implements Backend {
   #promptBytesMax = 0;
   /** Whether the upstream was told the configuration: a session may have one from its start, and never be updated. */
   #isConfigured = false;
-  /** Whether its client is not waiting to hear that the session was updated. */
-  #isUpdatedUnasked = false;
+  /** The update that the upstream has yet to answer. */
+  #update: Update | null = null;
+  #answersUpdates = true;
   readonly #audio = new RelayedAudio();
   /** Whether it was logged that the upstream reported items that nobody committed. */
   #isUncommittedLogged = false;
@@ -111,22 +117,34 @@ export class RelayBackend implements Backend {
     });
   }
 
-  configure(config: SessionConfig, causeId: string | null): Promise<void> {
+  configure(config: SessionConfig, causeId: string | null): Promise<boolean> {
+    return this.#configure(config, causeId, true);
+  }
+
+  /** What comes next waits for the answer: audio means something else after an update that was refused. */
+  async #configure(config: SessionConfig, causeId: string | null, isAsked: boolean): Promise<boolean> {
+    this.#promptBytesMax = Math.max(this.#promptBytesMax, promptBytesOf(config));
+    const session = gaSession(config, this.#deployment.upstreamModel);
+    // Its client cannot give the name of this to anything else, whose refusal would be taken for that of the update.
+    const eventId = this.#send({ type: 'session.update', session }, ownNamePrefix + randomUUID());
+    const update: Update = { eventId, causeId, isAsked, isRefused: false };
+    this.#update = update;
+    if (this.#answersUpdates) {
+      const expired = AbortSignal.timeout(updateTimeoutMs);
+      await this.#until(() => expired.aborted || this.#update === null);
+      this.#answersUpdates = this.#update === null;
+    }
+    if (update.isRefused) return false;
     this.#config = config;
     this.#isConfigured = true;
-    this.#isUpdatedUnasked = false;
-    this.#promptBytesMax = Math.max(this.#promptBytesMax, promptBytesOf(config));
-    this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
-    return this.#room();
+    await this.#room();
+    return true;
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
-    if (!this.#isConfigured) {
-      const told = this.configure(this.#config, null);
-      this.#isUpdatedUnasked = true;
-      await told;
-    }
+    // Without its configuration, the upstream would take the audio for something else.
+    if (!this.#isConfigured && !(await this.#configure(this.#config, null, false))) return;
     const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
     this.#audio.append(audio.length / bytesPerMs, this.#config.turnDetection !== null);
     // Serialized anew: if a member occurred twice, the upstream could read the other one.
@@ -233,8 +251,8 @@ export class RelayBackend implements Backend {
       case 'session.updated':
       case 'transcription_session.updated':
         // In the client's words, with the client's name of the model.
-        if (!this.#isUpdatedUnasked) this.#context.sayUpdated();
-        this.#isUpdatedUnasked = false;
+        if (this.#update?.isAsked !== false) this.#context.sayUpdated();
+        this.#update = null;
         return;
       case 'input_audio_buffer.speech_started':
         this.#speechStarts.set(itemId, Number(event.audio_start_ms));
@@ -316,9 +334,20 @@ export class RelayBackend implements Backend {
   #refused(event: UpstreamEvent): UpstreamEvent {
     const error = isObject(event.error) ? event.error : {};
     const eventId = typeof error.event_id === 'string' ? error.event_id : null;
+    const update = this.#update;
+    if (update !== null && this.#isOf(update, eventId)) {
+      update.isRefused = true;
+      this.#update = null;
+      return { ...event, error: { ...error, event_id: update.causeId } };
+    }
     this.#audio.refused(eventId);
     const isOwnName = eventId?.startsWith(ownNamePrefix) === true;
     return isOwnName ? { ...event, error: { ...error, event_id: null } } : event;
+  }
+
+  /** Whether an error is the answer to an update. One that does not say what it is about may be that to a commit. */
+  #isOf(update: Update, eventId: string | null): boolean {
+    return eventId === null ? this.#audio.commitsWaiting === 0 : eventId === update.eventId;
   }
 
   async #completed(itemId: string, event: UpstreamEvent): Promise<void> {

@@ -73,14 +73,32 @@ export class TranscriptionSession {
       this.#events.emit(errorEvent(error, eventIdOf(json)));
       return;
     }
-    if (modelOf(config) !== modelOf(this.#config)) {
+    if (event.type !== 'update') await this.#pass(await this.#enterBackend(), event);
+    else await this.#update(config, event);
+  }
+
+  /** Changes the configuration, unless an upstream refuses that. */
+  async #update(
+    config: SessionConfig,
+    { shape, eventId }: { shape: 'ga' | 'beta'; eventId: string | null },
+  ): Promise<void> {
+    const model = modelOf(config);
+    if (model !== modelOf(this.#config)) {
       await this.finish();
       await this.#leaveBackend();
     }
+    this.#shape = shape;
+    if (model === '') {
+      this.#config = config;
+      this.#sayUpdated();
+      return;
+    }
+    // The backend begins with what it keeps if it refuses the update.
+    const before = { ...this.#config, transcription: { ...this.#config.transcription, model } };
+    this.#config = before;
+    const backend = await this.#enterBackend();
     this.#config = config;
-    if (event.type === 'update') this.#shape = event.shape;
-    if (modelOf(config) === '') this.#sayUpdated();
-    else await this.#pass(await this.#enterBackend(), event);
+    if (!(await backend.configure(config, eventId))) this.#config = before;
   }
 
   /** Applies new constraints from now on: the caller's key was changed. Rejects when it may no longer use the session's model. */
@@ -100,10 +118,8 @@ export class TranscriptionSession {
     await this.#leaveBackend();
   }
 
-  #pass(backend: Backend, event: ClientEvent): Promise<void> | void {
+  #pass(backend: Backend, event: Exclude<ClientEvent, { type: 'update' }>): Promise<void> | void {
     switch (event.type) {
-      case 'update':
-        return backend.configure(this.#config, event.eventId);
       case 'append':
         return backend.append(event.audio, event.eventId);
       case 'commit':

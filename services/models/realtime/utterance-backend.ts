@@ -68,7 +68,7 @@ export class UtteranceBackend implements Backend {
     this.#listen();
   }
 
-  configure(config: SessionConfig): void {
+  configure(config: SessionConfig): boolean {
     const { format, turnDetection: before } = this.#config;
     const { turnDetection } = config;
     const isOtherFormat = JSON.stringify(format) !== JSON.stringify(config.format);
@@ -81,6 +81,7 @@ export class UtteranceBackend implements Backend {
     if (isOtherFormat || before === null || turnDetection === null) this.#listen();
     else this.#activity!.configure(turnDetection);
     this.#context.sayUpdated();
+    return true;
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
