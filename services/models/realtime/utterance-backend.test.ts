@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import type { BackendContext } from './backend.ts';
 import { HeardRoom } from './heard-room.ts';
+import type { ServerEvent } from './server-event.ts';
 import { ServerEvents } from './server-events.ts';
 import { initialConfig } from './session-config.ts';
 import type { Transcriber, Transcript, UtteranceOptions } from './transcriber.ts';
@@ -130,4 +131,37 @@ test('what a transcript may use is bounded by the prompt that its utterance was 
   transcript.resolve({ text: 'said', usage: {}, reported: null });
   await backend.finish();
   expect(promptBytes[0]).toBeGreaterThan(1_000);
+});
+
+test('what an upstream says before it breaks off is delivered and charged before the client is told', async () => {
+  const written = Promise.withResolvers<void>();
+  const heard: unknown[] = [];
+  const transcript = Promise.withResolvers<never>();
+  const context = {
+    deps: { heardRoom: new HeardRoom(8 * mebibyte, expect.unreachable) },
+    caller: { userId: 'one' },
+    prepare: async () => {},
+    signal: new AbortController().signal,
+    events: { emit: ({ type, delta }: ServerEvent) => heard.push(delta ?? type) },
+    newItem: () => ({ delta: () => written.promise, fail: async () => heard.push('charged') }),
+  } as unknown as BackendContext;
+  const begin = ({ onDelta }: UtteranceOptions) => ({
+    heldBytes: 0,
+    hear() {},
+    abort() {},
+    finish() {
+      for (const word of ['three ', 'words ', 'said']) onDelta(word);
+      transcript.reject(new Error('broken off'));
+      return transcript.promise;
+    },
+  });
+  const backend = new UtteranceBackend(context, { begin }, { ...initialConfig, turnDetection: null });
+  await hear(backend, 1);
+  backend.commit(null);
+  await nextTurn();
+  written.resolve();
+  await backend.finish();
+  await nextTurn();
+  const failed = 'conversation.item.input_audio_transcription.failed';
+  expect(heard.slice(3)).toEqual(['three ', 'words ', 'said', 'charged', failed]);
 });

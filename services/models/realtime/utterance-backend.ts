@@ -303,6 +303,7 @@ export class UtteranceBackend implements Backend {
       this.#context.events.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+      if (!this.#context.signal.aborted) await spoken.delivered;
       await item.fail(error, audioMs);
       if (error.reason !== ErrorReason.CANCELLED) this.#context.events.emit(failedEvent(itemId, error));
     } finally {
