@@ -86,7 +86,8 @@ describe('a relayed session', () => {
     ],
   ])('reports usage even when its upstream %s', async (_what, said) => {
     expect(await usageOfTwoSeconds(said)).toEqual({ type: 'duration', seconds: 2 });
-    await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
+    const output_tokens = 5; // heard 96000 bytes
+    await bench.event({ model: 'relay', success: true, input_tokens: 0, output_tokens, audio_seconds: 2 });
   });
 
   test('costs no seconds when its upstream says that it heard nothing', async () => {

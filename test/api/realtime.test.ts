@@ -282,6 +282,25 @@ describe('a session that the gateway splits into utterances', () => {
     await bench.event({ model, success: true, input_tokens: 9, output_tokens: 2 });
   });
 
+  test('is charged for the words of a transcript whose upstream reports no usage, as a call would be', async () => {
+    const model = 'files-silent';
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', {
+      model,
+      base_url: bench.simulator.url,
+      upstream_model: 'sim-transcribe',
+    });
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    await session.event('session.updated');
+    const body = JSON.stringify({ text: 'Hello there, how are you today?' });
+    bench.simulator.next({ instead: { status: 200, body } });
+    session.say(append(tone(2_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+    await bench.event({ model, success: true, output_tokens: 8, audio_seconds: 2 });
+  });
+
   test.each([
     [400, { error: { message: 'Too noisy', code: 'noise' } }, 400, 'invalid_request_error', 'noise'],
     [429, {}, 429, 'requests', 'rate_limit_exceeded'],

@@ -6,6 +6,7 @@ import type { Caller } from '#shared/rpc/caller.ts';
 import { transcriptTokensMax } from '../audio/audio-duration.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceNow } from '../domain/price.ts';
+import type { CallTools } from '../inference/call-tools.ts';
 import { canTranscriptUse } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
@@ -22,12 +23,17 @@ export type MeteringDeps = {
   clock: Clock;
   budgets: Pick<Budgets, 'hold'>;
   logger: Pick<Logger, 'warn'>;
+  tools: Pick<CallTools, 'tokenizer'>;
 };
+
+/** A transcript, with the size of the prompt that its upstream had. `reported`: what that counted; null: nothing. */
+type Completed = { text: string; reported: Partial<Measures> | null; audioMs: number; promptBytes: number };
 
 /** One utterance on its way through the journal. It is metered separately, since a session may last an hour. */
 export class MeteredItem {
   readonly call: MeteredCall;
   readonly #logger: Pick<Logger, 'warn'>;
+  readonly #tools: Pick<CallTools, 'tokenizer'>;
   readonly #onEnd: (tokens: number) => void;
   #deltas = 0;
   #disbelieved: Partial<Measures> | null = null;
@@ -35,6 +41,7 @@ export class MeteredItem {
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
   constructor(deps: MeteringDeps, caller: Caller, model: ServedModel, hold: Hold, onEnd: (tokens: number) => void) {
     this.#logger = deps.logger;
+    this.#tools = deps.tools;
     this.#onEnd = onEnd;
     this.call = new MeteredCall(deps, {
       caller,
@@ -59,15 +66,12 @@ export class MeteredItem {
     this.#disbelieved = { ...this.#disbelieved, ...reported };
   }
 
-  /**
-   * The transcript is complete. `reported` is what the upstream counted; null: it did not. Returns false when this much audio, with a
-   * prompt of `promptBytes`, cannot have used that, so that the gateway counted by itself.
-   */
-  async complete(reported: Partial<Measures> | null, audioMs: number, promptBytes: number): Promise<boolean> {
+  /** The transcript is complete. Returns false when it cannot have used what was reported, so that the gateway counted by itself. */
+  async complete({ text, reported, audioMs, promptBytes }: Completed): Promise<boolean> {
     this.call.firstByte();
     const isBelieved = reported === null || canTranscriptUse(reported, audioMs, promptBytes);
     if (!isBelieved) this.disbelieve(reported);
-    const used = isBelieved && reported !== null ? reported : { outputTokens: this.#tokensDelivered(audioMs) };
+    const used = isBelieved && reported !== null ? reported : { outputTokens: await this.#tokensIn(text, audioMs) };
     await this.#end({ success: true, status: 200, errorCode: '' }, { ...used, audioMs: used.audioMs ?? audioMs });
     return isBelieved;
   }
@@ -77,6 +81,11 @@ export class MeteredItem {
     if (this.call.ended) return;
     const used = this.#deltas === 0 ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
     await this.#end(failureOf(error), used);
+  }
+
+  async #tokensIn(text: string, audioMs: number): Promise<number> {
+    const tokens = await (await this.#tools.tokenizer()).count(text);
+    return Math.max(this.#tokensDelivered(audioMs), Math.min(tokens, transcriptTokensMax(audioMs)));
   }
 
   /** One token per delta, but no more than can be said in that time. */

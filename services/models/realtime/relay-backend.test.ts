@@ -99,7 +99,7 @@ test('a stalled upstream keeps a few seconds of sound waiting for it, not minute
 
 test('what a transcript may use is bounded by a prompt that its session had, though it has another by now', async () => {
   const bounds: unknown[] = [];
-  const complete = async (...[, , promptBytes]: unknown[]) => bounds.push(promptBytes) > 0;
+  const complete = async ({ promptBytes }: { promptBytes: number }) => bounds.push(promptBytes) > 0;
   let say!: (text: string) => void;
   const openSocket = (_path: string, handler: SocketHandler) => {
     say = handler.onText;

@@ -358,7 +358,8 @@ export class RelayBackend implements Backend {
     const { metered, audioMs } = item;
     const usage = readUsage(event.usage);
     const reported = usage === null ? null : measuresOf(usage);
-    const isBelieved = await metered.complete(reported, audioMs, this.#promptBytesMax);
+    const text = typeof event.transcript === 'string' ? event.transcript : '';
+    const isBelieved = await metered.complete({ text, reported, audioMs, promptBytes: this.#promptBytesMax });
     // Clients rely on it (openai-contract.md section 5), and not every upstream sends it.
     const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
     this.#pass(told, 'transcript');

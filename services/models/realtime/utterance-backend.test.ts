@@ -111,7 +111,7 @@ test.each([
 
 test('what a transcript may use is bounded by the prompt that its utterance was sent with, not by a later one', async () => {
   const promptBytes: number[] = [];
-  const complete = async (_reported: unknown, _audioMs: number, bytes: number) => promptBytes.push(bytes) > 0;
+  const complete = async (completed: { promptBytes: number }) => promptBytes.push(completed.promptBytes) > 0;
   const context = {
     deps: { heardRoom: new HeardRoom(8 * mebibyte, expect.unreachable) },
     caller: { userId: 'one' },

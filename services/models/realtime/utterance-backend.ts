@@ -299,7 +299,7 @@ export class UtteranceBackend implements Backend {
     try {
       const { text, usage, reported } = await utterance.finish();
       await spoken.delivered;
-      const isBelieved = await item.complete(reported, audioMs, spoken.promptBytes);
+      const isBelieved = await item.complete({ text, reported, audioMs, promptBytes: spoken.promptBytes });
       this.#context.events.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
