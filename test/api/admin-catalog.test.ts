@@ -136,6 +136,42 @@ describe('models', () => {
     expect((await admin('GET', '/models')).json.pagination.total).toBeGreaterThan(5);
   });
 
+  test('users can search, narrow and page the list of their models, which holds all of them when nothing is asked for', async () => {
+    const fields = { display_name: 'Quince Large', owned_by: 'orchard' };
+    const serving = await createModel({ ...fields, operations: ['completions', 'embeddings'] });
+    await addSandbox(serving);
+    const retiring = await createModel({ ...fields, operations: ['audio_speech'] });
+    const retired = await admin('POST', '/retirements', { model: retiring, retirement_note: 'No longer offered.' });
+    expect(retired.status, retired.text).toBe(201);
+    const confined = await gateway.createKey(operator, { model_allowlist: [retiring] });
+    const list = async (query: string, secret = operator) => {
+      const { status, json, text } = await gateway.call('GET', `/api/v1/models?${query}`, secret);
+      expect(status, text).toBe(200);
+      return json;
+    };
+    const ids = async (query: string, secret?: string) =>
+      (await list(query, secret)).data.map(({ id }: { id: string }) => id);
+
+    expect(await ids('search=ORCHARD+quince')).toEqual([serving, retiring]);
+    expect((await ids(`search=${encodeURIComponent(retiring)}`))[0]).toBe(retiring);
+    expect(await ids('search=orchard&operation=embeddings')).toEqual([serving]);
+    expect(await ids('search=orchard&operation=embeddings&operation=audio_speech')).toEqual([serving, retiring]);
+    expect(await ids('search=orchard&is_retiring=true')).toEqual([retiring]);
+    await expect.poll(() => ids('search=orchard&is_serviceable=true'), { interval: 50 }).toEqual([serving]);
+    expect(await ids('search=orchard&is_serviceable=false')).toEqual([retiring]);
+    expect(await list('search=orchard&limit=1&page=2')).toMatchObject({
+      data: [{ id: retiring }],
+      pagination: { page: 2, limit: 1, total: 2, total_pages: 2 },
+    });
+    expect(await list('limit=1', confined.key)).toMatchObject({ data: [{ id: retiring }], pagination: { total: 1 } });
+    expect(await ids('')).toEqual(expect.arrayContaining([serving, retiring]));
+    expect((await gateway.call('GET', '/v1/models?search=orchard&limit=1', operator)).json.data.length).toBeGreaterThan(
+      2,
+    );
+    const refused = await gateway.call('GET', '/api/v1/models?operation=cooking', operator);
+    expect(refused).toMatchObject({ status: 400, json: { error: { param: expect.stringContaining('operation') } } });
+  });
+
   test('a deleted model is gone for its users, and its name may be used again', async () => {
     const name = await createModel();
     await addSandbox(name);

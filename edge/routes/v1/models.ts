@@ -1,4 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { DeploymentStatus, type Model, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
@@ -7,12 +8,13 @@ import { operationName } from '#shared/operations.ts';
 import { ratesJson } from '#shared/rates-json.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
-import { idSchema, isoTime, usdSchema } from '../../http/json.ts';
+import { idSchema, isoTime, pageQuerySchema, paginationJson, paginationSchema, usdSchema } from '../../http/json.ts';
 import { nameInPath } from '../../http/name-in-path.ts';
 import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
+import { operations, operationsNamed } from '../api/admin/catalog-fields.ts';
 
 /** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
 export const modelRoutes: Routes = (app, deps) => {
@@ -24,23 +26,75 @@ export const modelRoutes: Routes = (app, deps) => {
         : [platformModelSchema, platformModelJson, ' in detail'];
     const listSchema = Type.Object({ object: Type.Literal('list'), data: Type.Array(modelSchema) });
 
-    app.get(
-      `${prefix}/models`,
-      {
-        config: { access: { surface: 'api', scope: 'models:list' } },
-        schema: {
-          summary: `List models${inDetail}`,
-          description: 'The models that the caller may call. Retired models are not listed.',
-          response: { 200: listSchema },
+    // Clients offer their users what is listed, so the list holds only what this key may call.
+    const namesFor = ({ principal }: FastifyRequest) => principal!.constraints?.modelAllowlist ?? [];
+    const access = { surface: 'api', scope: 'models:list' } as const;
+    const description = 'The models that the caller may call. Retired models are not listed.';
+    if (prefix === '/v1') {
+      app.get(
+        '/v1/models',
+        { config: { access }, schema: { summary: 'List models', description, response: { 200: listSchema } } },
+        async (request) => {
+          const answer = await models.listModels({ names: namesFor(request) }, asCaller(request));
+          return { object: 'list' as const, data: answer.models.map(modelJson) };
         },
-      },
-      async (request) => {
-        const answer = await models.listModels({}, asCaller(request));
-        // Clients offer their users what is listed, so the list holds only what this key may call.
-        const usable = answer.models.filter(({ name }) => allowsModel(request.principal!.constraints, name));
-        return { object: 'list' as const, data: usable.map(modelJson) };
-      },
-    );
+      );
+    } else {
+      app.get(
+        '/api/v1/models',
+        {
+          config: { access },
+          schema: {
+            summary: 'List models in detail',
+            description: `${description} With neither \`page\` nor \`limit\` all are listed at once.`,
+            response: {
+              200: Type.Object({
+                object: Type.Literal('list'),
+                data: Type.Array(platformModelSchema),
+                pagination: Type.Optional(paginationSchema),
+              }),
+            },
+            querystring: Type.Object({
+              ...pageQuerySchema,
+              search: Type.Optional(
+                Type.String({
+                  maxLength: 255,
+                  description:
+                    'Words in the name, display name or owner, in any order; an exact match of the name comes first.',
+                }),
+              ),
+              operation: Type.Optional(
+                Type.Array(operations.schema, {
+                  maxItems: 100,
+                  description: 'May be given several times, for models with any of them.',
+                }),
+              ),
+              is_serviceable: Type.Optional(Type.Boolean()),
+              is_retiring: Type.Optional(Type.Boolean({ description: 'Whether a retirement is announced.' })),
+            }),
+          },
+        },
+        async (request) => {
+          const { page, limit, search, operation, is_serviceable, is_retiring } = request.query;
+          const answer = await models.listModels(
+            {
+              page: page === undefined && limit === undefined ? undefined : { page, limit },
+              search,
+              operations: operationsNamed(operation),
+              isServiceable: is_serviceable,
+              isRetiring: is_retiring,
+              names: namesFor(request),
+            },
+            asCaller(request),
+          );
+          return {
+            object: 'list' as const,
+            data: answer.models.map(platformModelJson),
+            ...(answer.pageInfo === undefined ? {} : { pagination: paginationJson(answer.pageInfo) }),
+          };
+        },
+      );
+    }
 
     app.get(
       `${prefix}/models/deprecations`,

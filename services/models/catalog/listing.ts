@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { ListModelsRequest } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import { hasBegun } from '../domain/price.ts';
@@ -17,11 +18,38 @@ const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
 const isRetired = ({ retirement }: Model, nowMs: number): boolean =>
   retirement !== undefined && retirementState(retirementSchedule(retirement), nowMs) === 'retired';
 
-/** The listing: a model leaves it at the instant of its retirement (service.md, States). */
+type Narrowing = Pick<ListModelsRequest, 'search' | 'operations' | 'isServiceable' | 'isRetiring' | 'names'>;
+
+/** The listing, narrowed as asked: a model leaves it at the instant of its retirement (service.md, States). */
+export function listedEntries(
+  snapshot: CatalogSnapshot,
+  tenantId: string,
+  nowMs: number,
+  { search = '', operations = [], isServiceable, isRetiring, names }: Partial<Narrowing>,
+): CatalogModel[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const named = new Set(names);
+  const found = knownTo(snapshot, tenantId).filter((entry) => {
+    const model = entry.model!;
+    if (isRetired(model, nowMs)) return false;
+    if (named.size > 0 && !named.has(model.name)) return false;
+    if (operations.length > 0 && !model.operations.some((one) => operations.includes(one))) return false;
+    if (isServiceable !== undefined && isServiceable !== serves(entry, nowMs)) return false;
+    if (isRetiring !== undefined && isRetiring !== (model.retirement !== undefined)) return false;
+    const text = words.length === 0 ? '' : `${model.name} ${model.displayName} ${model.ownedBy}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  const exact = words.length === 1 ? found.findIndex(({ model }) => model!.name.toLowerCase() === words[0]) : -1;
+  if (exact > 0) found.unshift(...found.splice(exact, 1));
+  return found;
+}
+
+/** The whole of it, as callers see it. */
 export const listedModels = (snapshot: CatalogSnapshot, tenantId: string, nowMs: number): Model[] =>
-  knownTo(snapshot, tenantId)
-    .filter(({ model }) => !isRetired(model!, nowMs))
-    .map((entry) => publicModel(entry, nowMs));
+  listedEntries(snapshot, tenantId, nowMs, {}).map((entry) => publicModel(entry, nowMs));
+
+const serves = ({ model, deployments }: CatalogModel, nowMs: number): boolean =>
+  !isRetired(model!, nowMs) && deployments.some(({ status }) => isServing(status));
 
 /** One model. What the caller may not know of does not exist; a retired one is gone (service.md, Errors). */
 export function describedModel(snapshot: CatalogSnapshot, name: string, tenantId: string, nowMs: number): Model {
@@ -49,13 +77,13 @@ export function deprecatedModels(snapshot: CatalogSnapshot, name: string, tenant
 }
 
 /** A model with what its deployments and prices say of it now. A retired one does not serve. */
-function publicModel(entry: CatalogModel, nowMs: number): Model {
+export function publicModel(entry: CatalogModel, nowMs: number): Model {
   const model = entry.model!;
   return create(ModelSchema, {
     ...model,
     price: entry.prices.findLast((price) => hasBegun(priceTimes(price), nowMs)),
     deployments: entry.deployments.map(({ id, status }) => create(DeploymentSummarySchema, { id, status })),
-    isServiceable: !isRetired(model, nowMs) && entry.deployments.some(({ status }) => isServing(status)),
+    isServiceable: serves(entry, nowMs),
   });
 }
 

@@ -13,9 +13,12 @@ export const adminListModels =
     const rows = pageRows(page);
     const wanted = search.toLowerCase();
     const isExact = (name: string): number => Number(name === search);
-    const found = feed.snapshot.models
-      .filter(({ model }) => model!.name.toLowerCase().includes(wanted))
-      .sort((a, b) => isExact(b.model!.name) - isExact(a.model!.name));
+    const found =
+      wanted === ''
+        ? feed.snapshot.models
+        : feed.snapshot.models
+            .filter(({ model }) => model!.name.toLowerCase().includes(wanted))
+            .sort((a, b) => isExact(b.model!.name) - isExact(a.model!.name));
     return create(AdminListModelsResponseSchema, {
       models: found.slice(rows.offset, rows.offset + rows.limit).map((entry) => withState(entry, clock.now())),
       pageInfo: pageInfo(rows, found.length),

@@ -9,7 +9,7 @@ export async function unusableModels(
   options: CallOptions,
 ): Promise<string[]> {
   if (names.length === 0) return [];
-  const usable = new Set((await models.listModels({}, options)).models.map(({ name }) => name));
+  const usable = new Set((await models.listModels({ names: [...names] }, options)).models.map(({ name }) => name));
   return names.filter((name) => !usable.has(name));
 }
 
