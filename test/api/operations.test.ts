@@ -53,7 +53,7 @@ describe('text completions', () => {
           ? { status: 200, contentType: 'text/event-stream', body: `${chunks.join('')}data: [DONE]\n\n` }
           : { status: 200, body: { ...answer, choices } },
       });
-      const asked = { model: 'sim-chat', prompt: prompts, n: 2, echo: true, stream };
+      const asked = { model: 'sim-chat', prompt: prompts, n: 2, best_of: 3, echo: true, stream };
       expect((await bench.gateway.call('POST', '/v1/completions', bench.key.key, asked)).status).toBe(200);
       expect((await bench.event({ success: true })).output_tokens).toBe(choices.length);
     },

@@ -57,10 +57,8 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   const includeUsage = asksForUsage(scan);
   const isChat = request.operation === Operation.CHAT_COMPLETIONS;
   const prompts = isChat ? 1 : promptsIn(scan, 'prompt');
-  const answersEach = Math.max(
-    optionalInteger(scan, 'n', 1, answersMax) ?? 1,
-    optionalInteger(scan, 'best_of', 1, answersMax) ?? 1,
-  );
+  const choicesEach = optionalInteger(scan, 'n', 1, answersMax) ?? 1;
+  const answersEach = Math.max(choicesEach, optionalInteger(scan, 'best_of', 1, answersMax) ?? 1);
   const answers = prompts * answersEach;
   // A chat has two such fields, and which one an upstream heeds is its own business; a text completion has only one.
   const limits = [
@@ -96,7 +94,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   });
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   const isEchoed = scan.boolean('echo') === true;
-  const ownText = (text: string) => (isEchoed ? withoutEcho(text, request.body, answersEach) : text);
+  const ownText = (text: string) => (isEchoed ? withoutEcho(text, request.body, choicesEach) : text);
   return {
     model,
     streamed,
