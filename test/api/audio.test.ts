@@ -135,14 +135,17 @@ describe('a transcription', () => {
     },
   );
 
-  test('costs the same when streamed', async () => {
-    const deltas = ['Good', ' day'].map((delta) => ({ type: 'transcript.text.delta', delta }));
-    const events = [...deltas, { type: 'transcript.text.done', text: 'Good day' }];
+  test.each([
+    [['Good', ' day'], 2],
+    [['Good day to all of you here'], 6],
+  ])('costs the same when streamed as %j, and at least %d tokens', async (words, output_tokens) => {
+    const deltas = words.map((delta) => ({ type: 'transcript.text.delta', delta }));
+    const events = [...deltas, { type: 'transcript.text.done', text: words.join('') }];
     const body = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
     bench.simulator.next({ instead: says(body, 'text/event-stream') });
     const stream = await transcribe({ stream: true }, recorded, 'recorded.webm');
     await Array.fromAsync(stream as unknown as AsyncIterable<unknown>);
-    await bench.event({ audio_seconds: 2.94 });
+    await bench.event({ audio_seconds: 2.94, output_tokens });
   });
 
   test('whose length cannot be read costs at least what was heard of it', async () => {

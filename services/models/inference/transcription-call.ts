@@ -55,7 +55,7 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
     measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
     async counted({ usage, deltas, textLength }) {
       const writtenTokens = Math.max(deltas, fewestTokens(textLength));
-      const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? { outputTokens: deltas };
+      const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? { outputTokens: writtenTokens };
       return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs({ writtenTokens })) };
     },
   });
