@@ -284,11 +284,12 @@ describe('a relayed session', () => {
   });
 
   test.each([
-    [1, 1],
-    [500, 450],
+    [1, 'word ', 1],
+    [1, 'Good day to all of you here', 6],
+    [500, 'word ', 450],
   ])(
-    'is charged for %d words delivered before its client left, at most what can be said in that time: %d',
-    async (words, output_tokens) => {
+    'is charged for %d times %j delivered before its client left, at most what can be said in that time: %d',
+    async (words, said, output_tokens) => {
       const session = await talk();
       session.say(sessionUpdate('relay'));
       session.say(append(tone(1_000)));
@@ -297,7 +298,7 @@ describe('a relayed session', () => {
       const item_id = 'item_left';
       bench.openai.tell({ type: 'input_audio_buffer.committed', item_id });
       for (let word = 0; word < words; word += 1)
-        bench.openai.tell({ type: delta, item_id, content_index: 0, delta: 'word ' });
+        bench.openai.tell({ type: delta, item_id, content_index: 0, delta: said });
       await session.event(delta, words);
       session.socket.terminate();
       const left = { success: false, status: 499, error_code: 'client_closed_request' };

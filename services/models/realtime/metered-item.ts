@@ -7,6 +7,7 @@ import { transcriptTokensMax } from '../audio/audio-duration.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceNow } from '../domain/price.ts';
 import type { CallTools } from '../inference/call-tools.ts';
+import { fewestTokens } from '../inference/transcript-answer.ts';
 import { canTranscriptUse } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
@@ -36,6 +37,8 @@ export class MeteredItem {
   readonly #tools: Pick<CallTools, 'tokenizer'>;
   readonly #onEnd: (tokens: number) => void;
   #deltas = 0;
+  /** Characters in the deltas. */
+  #length = 0;
   #disbelieved: Partial<Measures> | null = null;
 
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
@@ -55,10 +58,11 @@ export class MeteredItem {
   }
 
   /** A piece of the transcript is about to be sent: resolves once the journal knows of it. */
-  async delta(): Promise<void> {
+  async delta({ length }: string): Promise<void> {
     this.call.firstByte();
     this.#deltas += 1;
-    await this.call.progress(this.#deltas);
+    this.#length += length;
+    await this.call.progress(this.#tokensSaid);
   }
 
   /** The upstream reported something impossible, which is not charged; the log shows it beside what is. */
@@ -88,9 +92,14 @@ export class MeteredItem {
     return Math.max(this.#tokensDelivered(audioMs), Math.min(tokens, transcriptTokensMax(audioMs)));
   }
 
-  /** One token per delta, but no more than can be said in that time. */
+  /** What was delivered, but no more than can be said in that time. */
   #tokensDelivered(audioMs: number): number {
-    return Math.min(this.#deltas, transcriptTokensMax(audioMs));
+    return Math.min(this.#tokensSaid, transcriptTokensMax(audioMs));
+  }
+
+  /** At least one token per delta; some upstreams send many in one. */
+  get #tokensSaid(): number {
+    return Math.max(this.#deltas, fewestTokens(this.#length));
   }
 
   async #end(outcome: Omit<CallOutcome, 'used'>, used: Partial<Measures>): Promise<void> {

@@ -279,7 +279,7 @@ export class RelayBackend implements Backend {
       case `${itemEvent}delta`: {
         const item = this.#item(itemId);
         if (item === null) return;
-        await item.metered.delta();
+        await item.metered.delta(typeof event.delta === 'string' ? event.delta : '');
         this.#pass(event, 'delta');
         return;
       }

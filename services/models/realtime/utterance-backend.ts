@@ -263,7 +263,7 @@ export class UtteranceBackend implements Backend {
           spoken.waiting += 1;
           spoken.waitingLength += text.length;
           spoken.delivered = spoken.delivered.then(async () => {
-            await item.delta();
+            await item.delta(text);
             spoken.waiting -= 1;
             spoken.waitingLength -= text.length;
             events.emit(deltaEvent(itemId, text));
