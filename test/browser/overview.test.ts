@@ -19,9 +19,9 @@ afterAll(async () => {
 
 test('the most urgent of what needs attention comes first, and all but a few items are folded away', async () => {
   const { page, close } = await openPage(browser);
-  await page.route('**/api/v1/models', async (route) => {
+  await page.route('**/api/v1/models?is_retiring=true*', async (route) => {
     const response = await route.fetch();
-    const { data } = await response.json();
+    const { data, pagination } = await response.json();
     const retiring = data.find((model: { id: string }) => model.id === 'acme/ember-2');
     const more = Array.from({ length: 20 }, (_, day) => ({
       ...retiring,
@@ -29,7 +29,10 @@ test('the most urgent of what needs attention comes first, and all but a few ite
       display_name: `Many ${day}`,
       sunset_at: new Date(Date.now() + (40 - day) * 86_400_000).toISOString(),
     }));
-    await route.fulfill({ response, json: { data: [...data, ...more] } });
+    await route.fulfill({
+      response,
+      json: { data: [...data, ...more], pagination: { ...pagination, total: 9_000, has_next: true } },
+    });
   });
   await signIn(page, portal.url, users.owner);
   const attention = page.locator('section').filter({ hasText: 'Needs attention' });
@@ -43,8 +46,14 @@ test('the most urgent of what needs attention comes first, and all but a few ite
     'Many 17',
     'Ember 2',
   ]);
-  await attention.getByText('18 more').click();
-  await expect.poll(async () => (await names.allInnerTexts()).at(-1)).toBe('Spark');
+  await attention.getByText('19 more').click();
+  await expect
+    .poll(async () => (await names.allInnerTexts()).slice(-2))
+    .toEqual(['Spark', '8,978 more models are retiring']);
+  await page.unrouteAll();
+  await names.last().click();
+  await page.getByRole('link', { name: 'Spark' }).waitFor();
+  expect(await page.getByRole('link', { name: 'Ember 70B' }).count()).toBe(0);
   await close();
 });
 
@@ -113,7 +122,7 @@ test('the overview says which budgets refuse calls, why and until when, and no m
 
 test('the overview tells members, who may not see what the organization can pay, only of their own budgets', async () => {
   const { page, close } = await openPage(browser);
-  await page.route('**/api/v1/models', (route) => route.fulfill({ json: { data: [] } }));
+  await page.route('**/api/v1/models?*', (route) => route.fulfill({ json: { data: [], pagination: {} } }));
   await signIn(page, portal.url, users.member);
   await page.getByText('no budget of yours is nearly used up').waitFor();
   await close();

@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { doubleClick, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { doubleClick, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -70,7 +70,7 @@ test.each([
 test('a conversation whose model is no longer offered says that it goes on with another one', async () => {
   const { page, close } = await openPage(browser);
   const gone = new Set<string>();
-  await page.route('**/api/v1/models', async (route) => {
+  await page.route('**/api/v1/models?*', async (route) => {
     const answer = await route.fetch();
     const list = await answer.json();
     list.data = list.data.filter(({ id }: { id: string }) => !gone.has(id));
@@ -87,6 +87,35 @@ test('a conversation whose model is no longer offered says that it goes on with 
     .getByText(`You cannot use a model called ${before} here. Another one is selected.`)
     .waitFor({ timeout: 5_000 });
   expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
+  await close();
+});
+
+test('of more models than a list holds one is found by a search, and kept when the search or the page is left', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/models?*', async (route) => {
+    const response = await route.fetch();
+    const { data, pagination } = await response.json();
+    if (new URL(route.request().url()).searchParams.has('search')) return route.fulfill({ response });
+    const first = data.filter(({ id }: { id: string }) => id === 'sandbox-chat');
+    await route.fulfill({
+      response,
+      json: { data: first, pagination: { ...pagination, total: 10_000, total_pages: 100 } },
+    });
+  });
+  await signIn(page, portal.url, users.member, '/playground');
+  const search = page.getByRole('searchbox', { name: 'Search models' });
+  expect(await search.getAttribute('placeholder')).toBe('Search 10,000 models');
+  const model = page.getByLabel('Model', { exact: true });
+  await search.fill('mini chat');
+  await model.selectOption('sandbox-chat-mini');
+  await search.fill('');
+  await expect
+    .poll(() => model.locator('option').evaluateAll((options) => options.map((one) => one.getAttribute('value'))))
+    .toEqual(['sandbox-chat-mini', 'sandbox-chat']);
+  await goWithin(page, '/keys');
+  await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor();
+  await goWithin(page, '/playground');
+  await expect.poll(() => model.inputValue()).toBe('sandbox-chat-mini');
   await close();
 });
 

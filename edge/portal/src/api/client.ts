@@ -1,7 +1,7 @@
 import { type ApiError, bodyOf, errorOfResponse, isTransient, sessionEnded, unreachable } from './error.ts';
 import { learnTime } from './server-clock.ts';
 
-export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
+export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
 
 type RequestOptions = {
   method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -228,7 +228,8 @@ function timely(options: RequestOptions): RequestOptions {
 function addressOf(path: string, query: Query | undefined): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined && value !== null && value !== '') parameters.set(name, String(value));
+    if (value === undefined || value === null || value === '') continue;
+    for (const one of [value].flat()) parameters.append(name, String(one));
   }
   const text = parameters.toString();
   return text === '' ? path : `${path}?${text}`;

@@ -142,7 +142,8 @@ function useCommands(text: string): readonly Command[] {
   const longest = words.reduce((one, other) => (other.length > one.length ? other : one), '');
   const asked = { search: longest, limit: words.length > 1 ? listedMax : shownMax };
   const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: longest.length > 1 });
-  const models = useGet<{ data: Model[] }>('/models');
+  // Of models the API looks for all words itself.
+  const models = useGet<List<Model>>('/models', { search: text, limit: shownMax }, { enabled: longest.length > 1 });
   const organizations = useGet<List<AdminOrganization>>('/admin/organizations', asked, {
     enabled: claims.operator && longest.length > 1,
   });

@@ -1,5 +1,5 @@
 import { useGet } from '../../api/hooks.ts';
-import type { JobStats, ListedJob, Model } from '../../api/types.ts';
+import type { JobStats, ListedJob } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { useSearchParameter } from '../../router/router.ts';
@@ -13,6 +13,7 @@ import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { chatModelToTry } from '../models/model-to-try.ts';
+import { useModels } from '../models/use-models.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
 import { jobStatusChoices } from './job-statuses.ts';
 
@@ -61,7 +62,7 @@ export function Jobs() {
 }
 
 function NoJobs({ filtered }: { filtered: boolean }) {
-  const models = useGet<{ data: Model[] }>('/models');
+  const models = useModels({ operation: 'chat_completions' }, {});
   const model = chatModelToTry(models.data?.data ?? [])?.id ?? '<model>';
   if (filtered) return <EmptyState icon="search" title="No jobs with this status" />;
   return (

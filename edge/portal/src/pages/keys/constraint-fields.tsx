@@ -1,7 +1,7 @@
 import type { ApiError } from '../../api/error.ts';
-import { useGet } from '../../api/hooks.ts';
-import type { KeyType, Model } from '../../api/types.ts';
+import type { KeyType } from '../../api/types.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
+import { useModels } from '../models/use-models.ts';
 import type { ConstraintTexts } from './constraints.ts';
 
 type ConstraintFieldsProps = {
@@ -13,12 +13,14 @@ type ConstraintFieldsProps = {
 
 /** The restrictions that the gateway enforces for a key. An empty field means no restriction. */
 export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {
-  const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: type === 'inference' });
   const listed = new Set(texts.models.split(/[\s,;]+/));
-  const ids = (models.data?.data ?? []).map(({ id }) => id);
   // The last name is still being typed, unless it is a model's name already.
   const last = /[^\s,;]*$/.exec(texts.models)![0];
-  const typed = ids.includes(last) ? '' : last;
+  const enabled = type === 'inference';
+  const named = useModels({ search: last }, { enabled });
+  const typed = (named.data?.data ?? []).some(({ id }) => id === last) ? '' : last;
+  const offered = useModels({ search: typed }, { enabled });
+  const ids = (offered.data?.data ?? []).map(({ id }) => id);
   const before = texts.models.slice(0, texts.models.length - typed.length).trim();
   const rest = ids.filter((id) => !listed.has(id) && id.toLowerCase().includes(typed.toLowerCase())).slice(0, 8);
   return (

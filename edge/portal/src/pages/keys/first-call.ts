@@ -12,6 +12,10 @@ const operations: readonly (readonly [Scope, string])[] = [
   ['inference:audio', 'audio_speech'],
 ];
 
+/** Those that a key with these scopes may call. */
+export const operationsOf = (scopes: readonly string[]): readonly string[] =>
+  operations.filter(([scope]) => scopes.includes(scope)).map(([, operation]) => operation);
+
 /** What can be read with nothing but a range of days. */
 const reads: readonly (readonly [Scope, (days: string) => string])[] = [
   ['models:list', () => '/v1/models'],

@@ -7,7 +7,7 @@ import { CopyButton } from '../../ui/copy-button.tsx';
 import { DialogActions } from '../../ui/dialog.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
-import { firstCall } from './first-call.ts';
+import { firstCall, operationsOf } from './first-call.ts';
 
 type SecretPanelProps = {
   created: Pick<CreatedKey, 'key' | 'key_type' | 'scopes' | 'model_allowlist'>;
@@ -16,7 +16,12 @@ type SecretPanelProps = {
 
 /** Shows a secret, the only time that it can be read, and a call to try it with. */
 export function SecretPanel({ created, onDone }: SecretPanelProps) {
-  const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: created.key_type === 'inference' });
+  const [allowed, ...others] = created.model_allowlist ?? [];
+  // Of a key with one model that one comes first; several may be anywhere in the list.
+  const query = { operation: operationsOf(created.scopes), search: allowed ?? '', limit: 100 };
+  const models = useGet<{ data: Model[] }>('/models', others.length === 0 ? query : undefined, {
+    enabled: created.key_type === 'inference',
+  });
   const isAdmin = useIsAdmin();
   const call = firstCall(created, models.data?.data ?? [], window.location.origin, localToday(), isAdmin);
   return (

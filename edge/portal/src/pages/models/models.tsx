@@ -1,83 +1,73 @@
-import { useMemo } from 'react';
+import type { Query } from '../../api/client.ts';
 import type { Model } from '../../api/types.ts';
 import { formatCompact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
-import { operationName } from './operations.ts';
-import { useModels } from './use-models.ts';
+import { operationName, operations } from './operations.ts';
+import { refetchIntervalMs } from './use-models.ts';
 
-export function Models() {
-  const models = useModels();
-  const search = useSearch();
-  const [operation, setOperation] = useSearchParameter('operation', '');
-  return (
-    <Page title="Models" description="What you may call, at what price, and for how long.">
-      <Loaded of={models}>
-        {({ data }) => <Catalog models={data} search={search} operation={operation} onOperation={setOperation} />}
-      </Loaded>
-    </Page>
-  );
-}
-
-type CatalogProps = {
-  models: readonly Model[];
-  search: string;
-  operation: string;
-  onOperation: (operation: string) => void;
+/** What may be listed alone, and how the API is asked for it. */
+const states: Readonly<Record<string, { label: string; query: Query }>> = {
+  retiring: { label: 'Retiring', query: { is_retiring: true } },
+  down: { label: 'Not serving', query: { is_serviceable: false } },
 };
 
-function Catalog({ models, search, operation, onOperation }: CatalogProps) {
-  const operations = useMemo(() => [...new Set(models.flatMap((model) => model.operations))].sort(), [models]);
-  const shown = useMemo(() => {
-    const text = search.toLowerCase();
-    return models.filter(
-      (model) =>
-        `${model.id} ${model.display_name} ${model.owned_by}`.toLowerCase().includes(text) &&
-        (operation === '' || model.operations.includes(operation)),
-    );
-  }, [models, search, operation]);
+export function Models() {
+  const search = useSearch();
+  const [operation, setOperation] = useSearchParameter('operation', '');
+  const [state, setState] = useSearchParameter('state', '');
+  const isNarrowed = search !== '' || operation !== '' || state !== '';
   return (
-    <>
+    <Page title="Models" description="What you may call, at what price, and for how long.">
       <div className="flex flex-wrap gap-2">
         <SearchBox label="Search models" />
         <Select
           aria-label="Operation"
           value={operation}
-          onChange={onOperation}
+          onChange={setOperation}
           choices={[
             { value: '', label: 'All operations' },
             ...operations.map((value) => ({ value, label: operationName(value) })),
           ]}
         />
-      </div>
-      <Card flush>
-        <Table
-          label="Models"
-          wordy
-          rows={shown}
-          columns={columns}
-          rowKey={(model) => model.id}
-          empty={
-            models.length === 0 ? (
-              <EmptyState icon="model" title="No models yet">
-                An operator can register models, or set UPSTREAM_BASE_URL to discover those of a server.
-              </EmptyState>
-            ) : (
-              <EmptyState icon="search" title="No models match these filters" />
-            )
-          }
+        <Select
+          aria-label="State"
+          value={state}
+          onChange={setState}
+          choices={[
+            { value: '', label: 'All states' },
+            ...Object.entries(states).map(([value, { label }]) => ({ value, label })),
+          ]}
         />
-      </Card>
-    </>
+      </div>
+      <PagedCard<Model>
+        label="Models"
+        wordy
+        path="/models"
+        // So many fit on a page that most catalogs can be sorted.
+        query={{ search, operation, ...states[state]?.query, limit: 100 }}
+        columns={columns}
+        rowKey={(model) => model.id}
+        options={{ refetchIntervalMs }}
+        empty={
+          isNarrowed ? (
+            <EmptyState icon="search" title="No models match these filters" />
+          ) : (
+            <EmptyState icon="model" title="No models yet">
+              An operator can register models, or set UPSTREAM_BASE_URL to discover those of a server.
+            </EmptyState>
+          )
+        }
+      />
+    </Page>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useWholeList } from '../../api/hooks.ts';
 import { currentMs, utcToday } from '../../api/server-clock.ts';
-import type { ApiKey, Model, Wallet } from '../../api/types.ts';
+import type { ApiKey, List, Model, Wallet } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { addDays, dayMs } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
@@ -8,43 +8,47 @@ import { type Loadable, Loaded, together } from '../../ui/failure.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
 import { RetirementSentence, RetiringBadge } from '../models/model-badges.tsx';
+import { useModels } from '../models/use-models.ts';
 import { type Budgets, ScarceBudgetItem, scarceBudgets, useBudgets } from './budgets.tsx';
 import { type Owed, owedItems, useOwed } from './owed.tsx';
 
 /** How many of the items that need attention are visible at once: a catalog may retire dozens of models. */
 const shownMax = 6;
 
-type AttentionProps = { models: Loadable<{ data: Model[] }>; wallet: Loadable<Wallet> };
-
 /** What needs attention, once all of it is known: before that, "Nothing" might not be true. */
-export function Attention({ models, wallet }: AttentionProps) {
+export function Attention({ wallet }: { wallet: Loadable<Wallet> }) {
   const budgets = useBudgets(wallet);
   const owed = useOwed(wallet);
+  const down = useModels({ is_serviceable: false });
+  const retiring = useModels({ is_retiring: true });
   // Up to the end of a day, so that the address stays the same until then.
   const expiring = useWholeList<ApiKey>('/api-keys', {
     query: { status: 'active', expires_before: addDays(utcToday(), 8) },
   });
   return (
-    <Loaded of={together({ expiring, models, budgets, owed })} skeleton={<Skeleton className="h-16 w-full" />}>
-      {(data) => <Items expiring={data.expiring} models={data.models.data} budgets={data.budgets} owed={data.owed} />}
+    <Loaded of={together({ expiring, down, retiring, budgets, owed })} skeleton={<Skeleton className="h-16 w-full" />}>
+      {(data) => <Items {...data} />}
     </Loaded>
   );
 }
 
-type ItemsProps = { expiring: readonly ApiKey[]; models: readonly Model[]; budgets: Budgets; owed: Owed };
+type ItemsProps = {
+  expiring: readonly ApiKey[];
+  down: List<Model>;
+  retiring: List<Model>;
+  budgets: Budgets;
+  owed: Owed;
+};
 
 /**
  * The most urgent first: budgets that refuse calls or soon will, money that is owed, keys about to expire, models out of service, models
  * about to retire.
  */
-function Items({ expiring, models, budgets, owed }: ItemsProps) {
+function Items({ expiring, down, retiring, budgets, owed }: ItemsProps) {
   const soon = expiring
     .filter(({ expires_at }) => endMs(expires_at) - currentMs() < 7 * dayMs)
     .sort((one, other) => endMs(one.expires_at) - endMs(other.expires_at));
-  const down = models.filter((model) => !model.is_serviceable);
-  const retiring = models
-    .filter((model) => model.deprecated_at !== null)
-    .sort((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
+  const retiringSoonest = retiring.data.toSorted((one, other) => endMs(one.sunset_at) - endMs(other.sunset_at));
   const items = [
     ...scarceBudgets(budgets).map((budget) => <ScarceBudgetItem key={budget.id} budget={budget} />),
     ...owedItems(owed),
@@ -56,12 +60,12 @@ function Items({ expiring, models, budgets, owed }: ItemsProps) {
         <ExpiryBadge apiKey={key} />
       </li>
     )),
-    ...down.map((model) => (
+    ...down.data.map((model) => (
       <li key={`down ${model.id}`} className="wrap-anywhere">
         <ModelLink model={model} /> <span className="text-soft">is not serving at the moment.</span>
       </li>
     )),
-    ...retiring.map((model) => (
+    ...retiringSoonest.map((model) => (
       <li key={model.id} className="min-w-0">
         <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
           <ModelLink model={model} />
@@ -72,6 +76,18 @@ function Items({ expiring, models, budgets, owed }: ItemsProps) {
         </span>
       </li>
     )),
+    ...[
+      { list: down, state: 'down', words: 'more models do not serve at the moment' },
+      { list: retiring, state: 'retiring', words: 'more models are retiring' },
+    ]
+      .filter(({ list }) => list.pagination.has_next)
+      .map(({ list, state, words }) => (
+        <li key={state}>
+          <Link href={`/models?state=${state}`} className="font-medium hover:underline">
+            {formatCount(list.pagination.total - list.data.length)} {words}
+          </Link>
+        </li>
+      )),
   ];
   if (items.length === 0)
     return (

@@ -20,7 +20,7 @@ export function Overview() {
   const usage = useGet<CurrentUsage>('/usage/current');
   // For how many there are.
   const keys = useGet<KeyList>('/api-keys', { limit: 1 });
-  const models = useModels();
+  const models = useModels({ operation: 'chat_completions' });
   const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
   const name = profile.data?.first_name;
   return (
@@ -41,7 +41,7 @@ export function Overview() {
       </TileRow>
       <div className="grid items-start gap-5 lg:grid-cols-2">
         <Card title="Needs attention">
-          <Attention models={models} wallet={wallet} />
+          <Attention wallet={wallet} />
         </Card>
         <Card
           flush

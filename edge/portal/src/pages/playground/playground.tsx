@@ -1,48 +1,62 @@
+import { useState } from 'react';
 import { useKeptState } from '../../api/kept-state.ts';
 import type { Model } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
+import { Loaded, together } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
+import { SearchInput } from '../../ui/search-box.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
-import { useModels } from '../models/use-models.ts';
+import { refetchIntervalMs, useModels } from '../models/use-models.ts';
 import { Chat } from './chat.tsx';
 import { Transcribe } from './transcribe.tsx';
 
 const kinds = { chat: ['chat_completions'], transcribe: ['realtime_transcription', 'audio_transcriptions'] } as const;
 
+const fits = (model: Model, kind: keyof typeof kinds) =>
+  model.operations.some((one) => (kinds[kind] as readonly string[]).includes(one));
+
+/** The list in which the model with this name, if there is one, comes first. */
+const useNamed = (name: string | undefined) =>
+  useModels({ search: name }, { enabled: name !== undefined, refetchIntervalMs });
+
 export function Playground() {
-  const models = useModels();
   const [wanted, setModel] = useSearchParameter('model', '');
   const [mode, setMode] = useSearchParameter('mode', '');
-  const all = models.data?.data ?? [];
-  const fits = (model: Model, kind: keyof typeof kinds) =>
-    model.operations.some((one) => (kinds[kind] as readonly string[]).includes(one));
-  const wantedModel = all.find((model) => model.id === wanted);
+  const [search, setSearch] = useState('');
+  const wantedModel = useNamed(wanted || undefined).data?.data.find((model) => model.id === wanted);
   const kind =
     mode === 'transcribe' ||
     (mode === '' && wantedModel !== undefined && !fits(wantedModel, 'chat') && fits(wantedModel, 'transcribe'))
       ? 'transcribe'
       : 'chat';
-  const choices = all.filter((model) => fits(model, kind));
+  const models = useModels({ operation: kinds[kind], search: '' });
+  const found = useModels({ operation: kinds[kind], search: search.trim() });
   // A conversation keeps the model that it had, even if by now another would be offered first.
   const [offered] = useKeptState<Partial<Record<keyof typeof kinds, string>>>('playground models', {});
-  if (choices.some((model) => model.id === wanted)) offered[kind] = wanted;
-  else offered[kind] ??= modelToTry(choices)?.id;
+  if (wantedModel !== undefined && fits(wantedModel, kind)) offered[kind] = wanted;
+  else offered[kind] ??= modelToTry(models.data?.data ?? [])?.id;
   const asked = wanted === '' ? offered[kind] : wanted;
-  const chosen = choices.find((model) => model.id === asked) ?? modelToTry(choices);
-  const isGone = asked !== undefined && !all.some((model) => model.id === asked);
+  const named = useNamed(asked);
+  const askedModel = named.data?.data.find((model) => model.id === asked);
+  const listed = (found.data ?? models.data)?.data ?? [];
+  const known = [...(askedModel === undefined ? [] : [askedModel]), ...listed, ...(models.data?.data ?? [])];
+  const chosen = known.find((model) => model.id === asked && fits(model, kind)) ?? modelToTry(models.data?.data ?? []);
+  // The one in use is offered whatever is searched for.
+  const choices = chosen === undefined || listed.some(({ id }) => id === chosen.id) ? listed : [chosen, ...listed];
+  const isGone = asked !== undefined && askedModel === undefined && !named.isPlaceholderData;
   return (
     <Page
       title="Playground"
       description="Try a model with your own session."
       badge={chosen === undefined ? undefined : <RetiringBadge model={chosen} />}
     >
-      <Loaded of={models}>
+      <Loaded of={asked === undefined ? models : together<Record<string, unknown>>({ models, named })}>
         {() => (
           <>
             <div className="flex flex-wrap items-center gap-2">
@@ -55,6 +69,14 @@ export function Playground() {
                   { value: 'transcribe', label: 'Transcribe' },
                 ]}
               />
+              {(models.data?.pagination.total_pages ?? 0) > 1 && (
+                <SearchInput
+                  label="Search models"
+                  placeholder={`Search ${formatCount(models.data!.pagination.total)} models`}
+                  value={search}
+                  onChange={setSearch}
+                />
+              )}
               <Select
                 aria-label="Model"
                 className="max-w-72"
@@ -75,7 +97,10 @@ export function Playground() {
                 title={kind === 'chat' ? 'No chat model available' : 'No transcription model available'}
               />
             ) : kind === 'chat' ? (
-              <Chat model={chosen.id} onModelGone={() => void models.refetch()} />
+              <Chat
+                model={chosen.id}
+                onModelGone={() => void Promise.all([models, found, named].map((list) => list.refetch()))}
+              />
             ) : (
               <Transcribe model={chosen.id} />
             )}
