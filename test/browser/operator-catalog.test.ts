@@ -7,6 +7,7 @@ import { freePort } from '../support/free-port.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
+import { ok } from './support/world/people.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -243,10 +244,21 @@ test('a private model is granted to an organization and withdrawn, and its membe
 
 test('an operator sees what an announcement will cause before making it, and afterwards who was notified', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
+  // As in a catalog of more models than one page lists.
+  await page.route('**/api/v1/admin/models?*', async (route) => {
+    const response = await route.fetch();
+    const { data, pagination } = await response.json();
+    await route.fulfill({ response, json: { data, pagination: { ...pagination, total_pages: 100 } } });
+  });
   await signIn(page, portal.url, users.operator, '/operator/retirements');
   await page.getByRole('button', { name: 'Announce' }).click();
   await dialog(page).getByLabel('Model', { exact: true }).selectOption('acme/ember-8b:fast');
-  await dialog(page).getByLabel('Successor', { exact: true }).selectOption('acme/ember-70b');
+  const successor = dialog(page).getByLabel('Successor', { exact: true });
+  await dialog(page).getByRole('searchbox', { name: 'Successor: search' }).fill('EMBER-7');
+  await expect.poll(() => successor.locator('option').count()).toBe(2);
+  await successor.selectOption('acme/ember-70b');
+  // What is chosen is not sent by the Enter of a search.
+  await dialog(page).getByRole('searchbox', { name: 'Successor: search' }).press('Enter');
   const headers = dialog(page).getByRole('region', { name: 'Preview of the headers' });
   expect(await headers.textContent()).toMatch(
     /Deprecation: @\d{10}\nLink: <http.*\/retirements\/acme%2Fember-8b%3Afast>; rel="deprecation".*rel="successor-version"/,
@@ -384,12 +396,10 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
 
 test('what needs an operator comes first: the next model to stop, and deployments in trouble', async () => {
   const { page, close } = await openPage(browser);
-  await page.route('**/api/v1/admin/deployments?*', async (route) => {
-    const response = await route.fetch();
-    const list = await response.json();
-    Object.assign(list.data.at(-1), { status: 'Failed' });
-    await route.fulfill({ response, json: list });
-  });
+  const { token } = portal.world.people.operator;
+  await ok(portal.gateway, 'POST', '/admin/models', token, { name: 'zenith/last', operations: ['chat_completions'] });
+  const away = { model: 'zenith/last', base_url: 'http://127.0.0.1:9/v1', upstream_model: 'away' };
+  await ok(portal.gateway, 'POST', '/admin/deployments', token, away);
   await signIn(page, portal.url, users.operator, '/operator/retirements');
   const titles = page.getByRole('main').getByRole('heading', { level: 2 });
   await titles.filter({ hasText: 'acme/spark' }).waitFor();
@@ -398,8 +408,9 @@ test('what needs an operator comes first: the next model to stop, and deployment
   expect(place('acme/ember-2')).toBeGreaterThanOrEqual(0);
   expect(place('acme/ember-2')).toBeLessThan(place('acme/spark'));
   await goWithin(page, '/operator/health');
-  const statuses = page.getByRole('table', { name: 'Deployments' }).locator('td[data-label="Status"]');
-  await statuses.first().waitFor();
-  expect((await statuses.allInnerTexts())[0]).toBe('Failed');
+  const rows = page.getByRole('table', { name: 'Deployments' }).getByRole('row');
+  const placeOf = async (model: string) => (await rows.allInnerTexts()).findIndex((row) => row.startsWith(model));
+  await rows.filter({ hasText: 'zenith/last' }).waitFor();
+  expect(await placeOf('zenith/last')).toBeLessThan(await placeOf('acme/ember-70b'));
   await close();
 });

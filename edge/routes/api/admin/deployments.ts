@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import {
   type Deployment,
   type DeploymentSettingsSchema,
+  DeploymentStatus,
   UpstreamDialect,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
@@ -83,6 +84,15 @@ const settings = {
 const settingsSchema = onlyFields(settings);
 const params = Type.Object({ deployment_id: idSchema });
 
+/** Deployments that need attention come before the others. */
+const troubles: readonly DeploymentStatus[] = [
+  DeploymentStatus.FAILED,
+  DeploymentStatus.DEGRADED,
+  DeploymentStatus.PENDING,
+];
+const rank = ({ status }: Deployment): number =>
+  troubles.includes(status) ? troubles.indexOf(status) : troubles.length;
+
 /** /api/v1/admin/deployments: where models run. */
 export const adminDeploymentRoutes: Routes = (app, { models }) => {
   app.get(
@@ -92,13 +102,21 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       schema: {
         summary: 'List deployments',
         response: { 200: pageOf(deploymentSchema) },
-        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          model: Type.Optional(modelNameSchema),
+          troubled_first: Type.Optional(
+            Type.Literal(true, { description: 'Those that are Failed, Degraded or Pending first, in this order.' }),
+          ),
+        }),
       },
     },
     async (request) => {
-      const entries = await catalogModels(models, request.query.model ?? '', asCaller(request));
+      const { model = '', troubled_first } = request.query;
+      const entries = await catalogModels(models, model, asCaller(request));
+      const deployments = entries.flatMap((entry) => entry.deployments);
       return pageOfItems(
-        entries.flatMap(({ deployments }) => deployments),
+        troubled_first ? deployments.toSorted((one, other) => rank(one) - rank(other)) : deployments,
         adminDeploymentJson,
         request.query,
       );

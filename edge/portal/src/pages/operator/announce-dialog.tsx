@@ -1,19 +1,18 @@
 import { useState } from 'react';
-import { useAction, useWholeList } from '../../api/hooks.ts';
+import { useAction } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { fieldError, SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { Consequences } from './consequences.tsx';
-import type { AdminModel } from './types.ts';
+import { ModelField } from './model-field.tsx';
 
 /** Announces a retirement, after showing everything that it will cause. */
 export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: () => void }) {
   const toast = useToast();
-  const models = useWholeList<AdminModel>('/admin/models');
   const [model, setModel] = useState(wanted);
   const [date, setDate] = useState('');
   const [kind, setKind] = useState<'successor' | 'note'>('successor');
@@ -26,7 +25,6 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
       onClose();
     },
   });
-  const serving = (models.data ?? []).filter((one) => one.deprecated_at === null);
   const sunsetAt = date === '' ? null : new Date(date);
   const draft = {
     model,
@@ -47,10 +45,6 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
         ...(kind === 'successor' ? { replacement_model_name: successor } : { retirement_note: note.trim() }),
       },
     });
-  const choices = (list: readonly AdminModel[]) => [
-    { value: '', label: 'Choose a model' },
-    ...list.map(({ id }) => ({ value: id, label: id })),
-  ];
   return (
     <Dialog
       open
@@ -63,13 +57,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
       <Form onSubmit={submit} className="grid gap-5">
         <FormError error={announce.error} />
         <div className="grid gap-4 sm:grid-cols-2">
-          <SelectField
-            label="Model"
-            value={model}
-            onChange={setModel}
-            choices={choices(serving)}
-            error={fieldError(announce.error, 'model')}
-          />
+          <ModelField label="Model" value={model} onChange={setModel} error={fieldError(announce.error, 'model')} />
           <TextField
             label="Retires (local time)"
             type="datetime-local"
@@ -91,11 +79,11 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
           />
           <div className="w-full">
             {kind === 'successor' ? (
-              <SelectField
+              <ModelField
                 label="Successor"
                 value={successor}
                 onChange={setSuccessor}
-                choices={choices(serving.filter(({ id }) => id !== model))}
+                except={model}
                 error={fieldError(announce.error, 'replacement_model_name')}
               />
             ) : (

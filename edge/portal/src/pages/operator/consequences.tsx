@@ -1,4 +1,4 @@
-import { useWholeList } from '../../api/hooks.ts';
+import { useGet } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { type Draft, previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
@@ -7,8 +7,10 @@ import type { AdminModel } from './types.ts';
 
 /** Everything that a retirement will cause, shown before it is sent: the timeline, the headers and the next mail. */
 export function Consequences({ draft }: { draft: Draft }) {
-  const models = useWholeList<AdminModel>('/admin/models');
-  const isPublic = models.data?.find(({ id }) => id === draft.model)?.visibility !== 'private';
+  const model = useGet<AdminModel>(`/admin/models/${encodeURIComponent(draft.model)}`, undefined, {
+    keepPrevious: false,
+  });
+  const isPublic = model.data?.visibility !== 'private';
   const mail = previewMail(draft, isPublic, window.location.origin);
   return (
     <div className="grid gap-4 rounded-lg border border-line p-4">

@@ -1,12 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
-import { useWholeList } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import type { AdminDeployment } from './types.ts';
@@ -15,7 +14,6 @@ const refreshMs = 3000;
 type Probe = { path: string; status: number; body: string };
 
 export function Health() {
-  const deployments = useWholeList<AdminDeployment>('/admin/deployments', { refetchIntervalMs: refreshMs });
   return (
     <Page
       title="Health"
@@ -25,27 +23,20 @@ export function Health() {
         <ProbeCard title="Alive" path="/healthz" />
         <ProbeCard title="Ready" path="/readyz" />
       </div>
-      <Card flush title="Deployments">
-        <Loaded of={deployments}>
-          {(list) => (
-            <Table
-              label="Deployments"
-              rows={list.toSorted(byTrouble)}
-              columns={columns}
-              rowKey={(row) => row.id}
-              empty={<EmptyState icon="server" title="No deployments" />}
-            />
-          )}
-        </Loaded>
-      </Card>
+      <PagedCard<AdminDeployment>
+        title="Deployments"
+        description="Those that need attention come first."
+        label="Deployments"
+        path="/admin/deployments"
+        query={{ troubled_first: true, limit: 100 }}
+        columns={columns}
+        rowKey={(row) => row.id}
+        empty={<EmptyState icon="server" title="No deployments" />}
+        options={{ refetchIntervalMs: refreshMs }}
+      />
     </Page>
   );
 }
-
-/** Deployments that need attention come first; the others keep their order. */
-const troubles: Readonly<Record<string, number>> = { Failed: 0, Degraded: 1, Pending: 2 };
-const byTrouble = (one: AdminDeployment, other: AdminDeployment): number =>
-  (troubles[one.status] ?? 3) - (troubles[other.status] ?? 3);
 
 const columns: readonly Column<AdminDeployment>[] = [
   {
