@@ -74,7 +74,7 @@ export default defineConfig({
     // Most tests wait for a process, a database or a browser: two for each core, and one more, keep the cores busy. More than a dozen
     // would not end sooner: the longest file takes as long as a twelfth of them all.
     maxWorkers: Math.min(12, 2 * availableParallelism() + 1),
-    // Files share their process: no module has state of its own, and importing all anew would take a third of the time.
+    // Files share their process: no module keeps state for the next, and importing all anew would take a third of the time.
     isolate: false,
     // Node imports the modules as it does in production, from the compile cache: Vite's runner takes a fifth more work.
     experimental: { viteModuleRunner: false, nodeLoader: false },

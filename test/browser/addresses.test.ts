@@ -1,19 +1,10 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { expect, test } from 'vitest';
+import { goWithin, openPage, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('the page of a list is kept in the address: a reload and Back return to it, and another filter or tab starts at the first', async () => {
   const { page, close } = await openPage(browser);

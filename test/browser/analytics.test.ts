@@ -1,21 +1,13 @@
 import { readFileSync } from 'node:fs';
-import type { Browser, Page, Request } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page, Request } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { waitFor } from '../support/wait-for.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 const keyPath = () => `/keys/${portal.world.keyId}`;
 

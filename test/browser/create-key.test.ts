@@ -1,28 +1,9 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  dialog,
-  doubleClick,
-  inSight,
-  launchBrowser,
-  openPage,
-  overPlainHttp,
-  row,
-  signIn,
-  signInByForm,
-} from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { expect, test } from 'vitest';
+import { dialog, doubleClick, inSight, openPage, overPlainHttp, row, signIn, signInByForm } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('a created key shows its secret once, and a double click creates one key', async () => {
   const { page, close } = await openPage(browser);

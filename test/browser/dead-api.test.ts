@@ -1,23 +1,15 @@
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { startTestGateway } from '../support/gateway.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
 import { pagesOf } from './support/pages.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 /** Pages that ask nothing of the API when opened, or only what is already loaded. */
 const quiet = new Set(['create-key', 'not-found', 'settings', 'confirm-email', 'operator-health']);

@@ -1,21 +1,12 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 const looks = [
   { look: 'a desktop, light', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },

@@ -4,28 +4,21 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import type { Browser, Locator } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Locator } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { snippet } from '../../edge/portal/src/pages/models/snippets.ts';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { seriousFindings } from './support/axe.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
 const portalSources = fileURLToPath(new URL('../../edge/portal/src', import.meta.url));
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
+
+sharePortal();
 
 test('the scripts that the first page loads are under 150 kB gzipped, and charts come later', () => {
   const html = readFileSync(join(portalDist, 'index.html'), 'utf8');

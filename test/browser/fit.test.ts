@@ -1,22 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { pagesOf } from './support/pages.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('a long name takes no room from the badge next to it, and one that begins with an emoji is not cut in half', async () => {
   const { page, close } = await openPage(browser);

@@ -1,22 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dialog, goWithin, launchBrowser, openPage, row, signIn, signInByForm } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { dialog, goWithin, openPage, row, signIn, signInByForm } from './support/browser.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('a change of page moves the focus to its title, however late its file arrives, and Back and Forward work', async () => {
   const { page, close } = await openPage(browser);

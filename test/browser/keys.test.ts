@@ -1,19 +1,10 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
-import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
+import { expect, test } from 'vitest';
+import { dialog, openPage, row, signIn } from './support/browser.ts';
+import { hostileName, users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('the list shows preview, type, status, restrictions, expiry warning, last use, uses and the quota', async () => {
   const { page, close } = await openPage(browser);

@@ -1,22 +1,13 @@
 import { readFileSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { dialog, goWithin, launchBrowser, openPage, row, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 const nano = (text: string | null): bigint => BigInt(Math.round(Number(text!.replace(/[$,]/g, '')) * 1e9));
 

@@ -1,18 +1,9 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, row, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { expect, test } from 'vitest';
+import { goWithin, openPage, row, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test.each([
   ['behind', -3_600_000],

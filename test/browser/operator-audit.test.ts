@@ -1,20 +1,12 @@
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { asTableOwner } from '../support/people.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('an operator sees who did what by name, with one request for all rows', async () => {
   const { page, close } = await openPage(browser);

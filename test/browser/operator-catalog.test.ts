@@ -1,24 +1,15 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
-import { dialog, goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { dialog, goWithin, openPage, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('an operator adds a model with a deployment and a price, and watches it serve', async () => {
   const { page, close } = await openPage(browser);

@@ -1,20 +1,11 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dialog, launchBrowser, openPage, row, signIn } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { expect, test } from 'vitest';
+import { dialog, openPage, row, signIn } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
 // What forms leave as it is: fields that nobody touched, and what others have changed meanwhile.
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 test('whoever changes one rate of a price leaves the others as they are, and cached tokens cost as much as others unless set', async () => {
   const { page, close } = await openPage(browser);

@@ -1,19 +1,11 @@
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
-import { goWithin, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import { goWithin, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 /** How the answer of the sandbox begins. */
 const heard = /Sandbox transcript of [\d.]+ seconds of audio/;

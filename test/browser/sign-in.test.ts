@@ -1,27 +1,11 @@
-import type { Browser, Locator, Route } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  type Credentials,
-  goWithin,
-  launchBrowser,
-  openPage,
-  overPlainHttp,
-  signIn,
-  signInByForm,
-} from './support/browser.ts';
-import { type Portal, startPortal, users } from './support/portal.ts';
+import type { Locator, Route } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { type Credentials, goWithin, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import { users } from './support/portal.ts';
+import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { tokenMailedTo } from './support/world/people.ts';
 
-let portal: Portal;
-let browser: Browser;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  portal = await startPortal();
-});
-afterAll(async () => {
-  await browser?.close();
-  await portal?.[Symbol.asyncDispose]();
-});
+sharePortal();
 
 const mailedTo = (email: string) => tokenMailedTo(portal.gateway, portal.world.people.operator.token, email);
 
