@@ -13,7 +13,7 @@ export type ForwardProxy = {
 
 type ServerOptions = Omit<ConnectionOptions, 'host' | 'port' | 'servername'> & { host: string; port: number };
 
-/** Called with the socket that can be written to, or with why there is none. After the first time it says nothing. */
+/** Called with the socket that can be written to, or with why there is none. Only the first call counts. */
 export type OnOpen = (error: Error | null, socket?: Socket) => void;
 
 /**
