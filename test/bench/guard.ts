@@ -10,7 +10,7 @@ import { workloads } from './workloads.ts';
 
 /**
  * results/baseline.json, by machine: CPU of the gateway divided by that of Fastify + undici without any duties, as medians over pairs of
- * slices.
+ * slices. Where days differ, by up to a fifth for the same code, it is the most of them.
  */
 type Baselines = Record<string, { at: string; commit: string; ratios: Record<string, number> }>;
 
