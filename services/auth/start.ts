@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { databaseNow } from '#shared/db/database-now.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
@@ -11,7 +12,6 @@ import { showOutbox } from '#shared/outbox-metrics.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { followStream } from '#shared/rpc/follow-stream.ts';
 import { createSecretBox } from '#shared/secret-box.ts';
-import { databaseNow } from './db/database-now.ts';
 import { entities } from './db/entities.ts';
 import { mailsWaiting } from './db/mail.repository.ts';
 import { authEvents } from './feed/auth-events.ts';
@@ -107,7 +107,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
     implementation: authService({
       database,
       clock,
-      databaseNow: options.databaseNow ?? (() => databaseNow(database, clock)),
+      databaseNow: options.databaseNow ?? (async () => (await databaseNow(database)) + clock.now() - Date.now()),
       publicUrl,
       signingKeys,
       secretBox,

@@ -6,11 +6,11 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { databaseNow } from '#shared/db/database-now.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { createPriceBook } from './charging/price-book.ts';
 import { billingEntities } from './db/entities.ts';
-import { databaseNow } from './db/sql.ts';
 import type { BillingDeps } from './deps.ts';
 import { billingService } from './index.ts';
 import { createRecalls } from './leasing/recalls.ts';

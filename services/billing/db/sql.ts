@@ -9,9 +9,3 @@ export type Sql = Pick<pg.ClientBase, 'query'>;
  */
 export const plainArray = (values: readonly (string | number | bigint | boolean | null)[]): string =>
   `{${values.map((value) => value ?? 'NULL').join(',')}}`;
-
-/** The time by the database's clock, now rather than at the start of the transaction, which may be before the lock it waited for. */
-export async function databaseNow(sql: Sql): Promise<number> {
-  const { rows } = await sql.query<{ now: Date }>({ name: 'now', text: 'select clock_timestamp() as now', values: [] });
-  return rows[0]!.now.getTime();
-}

@@ -1,6 +1,6 @@
+import { databaseNow } from '#shared/db/database-now.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { billingEntities } from '../../../../services/billing/db/entities.ts';
-import { databaseNow } from '../../../../services/billing/db/sql.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import type { TestGateway } from '../../../support/gateway.ts';
 import { silentLogger } from '../../../support/silent-logger.ts';
