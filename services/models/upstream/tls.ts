@@ -35,7 +35,8 @@ export function tlsOpener(proxy: ForwardProxy | undefined): OpenTls {
             if (error) socket.destroy();
             onOpen(error, tunnelled as Socket);
           }) as Socket);
-    // The agent passes no options on to its proxy: small writes would wait for acknowledgements, and silent tunnels be forgotten on their way.
+    // Not by options, which the agent does not pass on to its proxy: small writes would wait for acknowledgements, and silent tunnels be
+    // forgotten on their way.
     socket.once('connect', () => socket.setNoDelay(true).setKeepAlive(true, 60_000));
     // Of a server that it reaches without the proxy the agent does not call back. Only then does this socket speak TLS.
     if (socket instanceof TLSSocket) socket.once('secureConnect', () => onOpen(null, socket));

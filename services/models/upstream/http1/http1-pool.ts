@@ -129,9 +129,6 @@ export class Http1Pool implements ConnectionOwner {
         const options = {
           host,
           port: Number(base.port) || (isTls ? 443 : 80),
-          noDelay: true,
-          keepAlive: true,
-          keepAliveInitialDelay: 60_000,
           onread: {
             buffer: readBuffer,
             callback: (length: number) => {
@@ -141,7 +138,7 @@ export class Http1Pool implements ConnectionOwner {
           },
         };
         if (!isTls) {
-          const socket = connectTcp(options);
+          const socket = connectTcp({ ...options, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 });
           return socket.once('connect', () => onOpen(null, socket)).on('error', onOpen);
         }
         const keepSession = (session: Buffer) => {
