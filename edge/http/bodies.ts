@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { type TProperties, Type } from 'typebox';
-import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest, invalidValue } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
@@ -171,12 +171,7 @@ const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
 const notStorable = (field?: string) =>
   invalidRequest(field, 'Strings must be well-formed Unicode without NUL characters.', 'invalid_value');
 
-const notExact = (field: string) =>
-  invalidRequest(
-    field,
-    `Invalid value for \`${field}\`: it has too many significant digits. Send at most 15.`,
-    'invalid_value',
-  );
+const notExact = (field: string) => invalidValue(field, 'it has too many significant digits. Send at most 15');
 
 /** The member of a body that holds such a text; undefined when it is in a name, or the body is no object. */
 function fieldNotStorable(body: unknown): string | undefined {

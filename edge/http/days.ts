@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 
 /** A query's UTC or local day. Its form is checked by `readDays`: a schema would answer with a pattern. */
 export const daySchema = (description: string) => Type.Optional(Type.String({ format: 'date', description }));
@@ -17,5 +17,5 @@ export const readDays = ({ start_date, end_date }: { start_date?: string; end_da
 function readDay(day: string | undefined, param: string): string {
   if (day === undefined) return '';
   if (/^\d{4}-\d{2}-\d{2}$/.test(day)) return day;
-  throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
+  throw invalidValue(param, 'expected a date as YYYY-MM-DD');
 }

@@ -1,7 +1,14 @@
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
-import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import {
+  ErrorReason,
+  GatewayError,
+  gatewayError,
+  internalError,
+  invalidRequest,
+  invalidValue,
+} from '#shared/errors.ts';
 import { operationsByPath } from '#shared/operations.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, type SendFile } from '../portal/serve.ts';
@@ -114,10 +121,9 @@ function validationError(error: FastifyError): GatewayError {
   if (params.missingProperty !== undefined)
     return invalidRequest(field, `Missing required field: \`${field}\`.`, 'missing_required_field');
   const allowed = allowedValues(error.validation!);
-  return invalidRequest(
+  return invalidValue(
     field,
-    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${inEnglish(first!.message ?? 'is not valid')}` : `expected one of ${allowed}`}.`,
-    'invalid_value',
+    allowed === '' ? `it ${inEnglish(first!.message ?? 'is not valid')}` : `expected one of ${allowed}`,
   );
 }
 

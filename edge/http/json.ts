@@ -1,7 +1,7 @@
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdJson } from '#shared/money.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
@@ -47,14 +47,8 @@ export const timeSchema = Type.String({
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
 export function parseTime(text: string, param: string): Timestamp {
   const time = readIsoTime(text);
-  if (time === undefined) {
-    throw invalidRequest(
-      param,
-      `Invalid value for \`${param}\`: expected an ISO 8601 time such as 2030-01-31T12:00:00Z, or a date.`,
-      'invalid_value',
-    );
-  }
-  return time;
+  if (time !== undefined) return time;
+  throw invalidValue(param, 'expected an ISO 8601 time such as 2030-01-31T12:00:00Z, or a date');
 }
 
 /** The same of a time that may be absent or null. */

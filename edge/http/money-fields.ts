@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { amountMax, type NanoUsd, usdFromNumber } from '#shared/money.ts';
 
 /** JSON numbers only: a string, NaN, or a number with more than nine decimals is refused. */
@@ -9,11 +9,7 @@ export const amountSchema = Type.Number({ description: 'In USD, with at most nin
 export function readAmount(value: number, param: string, allowed: 'from 0' | 'above 0' | 'not 0'): NanoUsd {
   const amount = usdFromNumber(value);
   if (amount !== null && amount <= amountMax && amount >= -amountMax && isAllowed(amount, allowed)) return amount;
-  throw invalidRequest(
-    param,
-    `Invalid value for \`${param}\`: expected an amount in USD ${allowed}, at most a billion, with at most nine decimals.`,
-    'invalid_value',
-  );
+  throw invalidValue(param, `expected an amount in USD ${allowed}, at most a billion, with at most nine decimals`);
 }
 
 function isAllowed(amount: NanoUsd, allowed: 'from 0' | 'above 0' | 'not 0'): boolean {

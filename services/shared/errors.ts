@@ -53,6 +53,10 @@ export const hasReason = (thrown: unknown, reason: ErrorReason): thrown is Gatew
 export const invalidRequest = (param: string | undefined, publicText: string, code?: string): GatewayError =>
   new GatewayError(ErrorReason.INVALID_REQUEST, publicText, { param, code });
 
+/** The value of a field is not acceptable; `fault` says what is wrong with it, or what was expected. */
+export const invalidValue = (param: string, fault: string): GatewayError =>
+  invalidRequest(param, `Invalid value for \`${param}\`: ${fault}.`, 'invalid_value');
+
 /** The resource does not exist, or belongs to somebody else: the two read the same. */
 export const notFound = (what: string, details?: GatewayErrorDetails): GatewayError =>
   new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`, details);
@@ -72,11 +76,7 @@ export const modelNotAllowed = (model: string): GatewayError =>
 
 /** An allowlist names a model that the organization of its owner cannot use. */
 export const modelNotUsable = (model: string): GatewayError =>
-  invalidRequest(
-    'model_allowlist',
-    `Invalid value for \`model_allowlist\`: your organization has no model \`${model}\`.`,
-    'invalid_value',
-  );
+  invalidValue('model_allowlist', `your organization has no model \`${model}\``);
 
 /** The caller has left; the cause goes only to the log. */
 export const cancelled = (cause?: Error): GatewayError =>

@@ -1,5 +1,5 @@
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { invalidRequest } from './errors.ts';
+import { invalidValue } from './errors.ts';
 
 const isoTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
@@ -34,9 +34,8 @@ export function parseDay(text: string): Temporal.PlainDate | null {
  */
 export function readDay(text: string, param: string): Temporal.PlainDate | null {
   if (text === '') return null;
-  const refused = (why: string) => invalidRequest(param, `Invalid value for \`${param}\`: ${why}`, 'invalid_value');
   const day = parseDay(text);
-  if (day === null) throw refused('expected a date as YYYY-MM-DD.');
-  if (day.year < 1970 || day.year > 9000) throw refused('expected a year from 1970 to 9000.');
+  if (day === null) throw invalidValue(param, 'expected a date as YYYY-MM-DD');
+  if (day.year < 1970 || day.year > 9000) throw invalidValue(param, 'expected a year from 1970 to 9000');
   return day;
 }

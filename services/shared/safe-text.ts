@@ -1,4 +1,4 @@
-import { invalidRequest } from './errors.ts';
+import { invalidValue } from './errors.ts';
 
 /** Escapes a text for HTML: names come from people, operators and upstreams (security.md, mail injection). */
 export const escapeHtml = (text: string): string =>
@@ -51,10 +51,9 @@ export const isFitToShow = (name: string): boolean =>
 export function shownName(text: string, param: string): string {
   const name = text.normalize().trim();
   if (text === '' || isFitToShow(name)) return name;
-  throw invalidRequest(
+  throw invalidValue(
     param,
-    `Invalid value for \`${param}\`: it needs visible characters, and may have no line breaks, other control characters or heaps of accents.`,
-    'invalid_value',
+    'it needs visible characters, and may have no line breaks, other control characters or heaps of accents',
   );
 }
 
@@ -67,9 +66,5 @@ export const hasLengthOfName = (name: string): boolean => {
 /** The same for a name that must be there: that of a key or an organization. */
 export function requiredName(text: string, param: string): string {
   if (hasLengthOfName(text.normalize().trim())) return shownName(text, param);
-  throw invalidRequest(
-    param,
-    `Invalid value for \`${param}\`: expected 2 to 255 characters, not counting blanks around them.`,
-    'invalid_value',
-  );
+  throw invalidValue(param, 'expected 2 to 255 characters, not counting blanks around them');
 }

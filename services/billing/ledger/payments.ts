@@ -1,7 +1,7 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { takeTurn } from '#shared/db/turns.ts';
-import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError, invalidValue } from '#shared/errors.ts';
 import type { Sql } from '../db/sql.ts';
 import { type PaymentReturn, providerName } from '../payments/provider.ts';
 import { isBesidePayment } from '../payments/stripe.ts';
@@ -26,12 +26,10 @@ export async function findPaymentInTurn(sql: Sql, name: PaymentName): Promise<Bo
 export function namedPayment(paymentId: string): PaymentName | null {
   if (paymentId === '') return null;
   if (!/^[!-~]+$/.test(paymentId)) {
-    const text = "Invalid value for `payment_id`: it is the payment provider's id of the payment, without spaces.";
-    throw invalidRequest('payment_id', text, 'invalid_value');
+    throw invalidValue('payment_id', "it is the payment provider's id of the payment, without spaces");
   }
   if (isBesidePayment(paymentId)) {
-    const text = "Invalid value for `payment_id`: it is the id of something else. The payment's own begins with `pi_`.";
-    throw invalidRequest('payment_id', text, 'invalid_value');
+    throw invalidValue('payment_id', "it is the id of something else. The payment's own begins with `pi_`");
   }
   return { provider: providerName, paymentId };
 }

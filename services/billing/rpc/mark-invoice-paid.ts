@@ -1,7 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidValue } from '#shared/errors.ts';
 import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -68,5 +68,5 @@ function requirePossible(paidAtMs: number, { issuedAt }: LockedInvoice, nowMs: n
       : issuedAt !== null && paidAtMs < issuedAt.getTime()
         ? 'is before the invoice was issued'
         : null;
-  if (fault !== null) throw invalidRequest('paid_at', `Invalid value for \`paid_at\`: it ${fault}.`, 'invalid_value');
+  if (fault !== null) throw invalidValue('paid_at', `it ${fault}`);
 }

@@ -1,6 +1,6 @@
 import type { KeyConstraintsSchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { parseRange } from '#shared/cidr.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
 
 type StoredConstraints = { modelAllowlist: string[]; ipAllowlist: string[]; spendCapNanoUsd: bigint | null };
@@ -27,10 +27,9 @@ export function checkIpAllowlist(entries: readonly string[]): string[] {
       .slice(0, namedEntriesMax)
       .map((entry) => `\`${entry.slice(0, 64).replace(/[^\x20-\x7e]/g, '?')}\``);
     const rest = bad.length > namedEntriesMax ? ` and ${bad.length - namedEntriesMax} more` : '';
-    throw invalidRequest(
+    throw invalidValue(
       'ip_allowlist',
-      `Invalid value for \`ip_allowlist\`: ${named.join(', ')}${rest}. Expected IP addresses, or CIDR ranges without host bits such as 10.0.0.0/8.`,
-      'invalid_value',
+      `${named.join(', ')}${rest}. Expected IP addresses, or CIDR ranges without host bits such as 10.0.0.0/8`,
     );
   }
   return [...new Set(entries)];

@@ -1,5 +1,5 @@
 import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidValue } from '#shared/errors.ts';
 
 /** The times that decide a key's state ("States and transitions" in service.md). */
 type KeyLifecycle = { expiresAt: Date | null; revokedAt: Date | null };
@@ -13,7 +13,7 @@ export function statusAt({ expiresAt, revokedAt }: KeyLifecycle, nowMs: number):
 /** Refuses an expiry that is not in the future (service.md, Limits). */
 export function requireFutureExpiry(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
-  throw invalidRequest('expires_at', 'Invalid value for `expires_at`: it must be in the future.', 'invalid_value');
+  throw invalidValue('expires_at', 'it must be in the future');
 }
 
 /** Refuses to change a key that an operator revoked: revocation is final. */

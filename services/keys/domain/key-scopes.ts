@@ -1,5 +1,5 @@
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidRequest, invalidValue } from '#shared/errors.ts';
 import { allowedScopes, defaultScopes, type KeyType as KeyTypeName } from '#shared/scopes.ts';
 
 /** The key type's name in the public API; an unspecified type is inference (service.md, API key, rule 6). */
@@ -26,11 +26,7 @@ export function checkScopes(type: KeyTypeName, asked: readonly string[]): string
   const refused = asked.filter((scope) => !allowed.includes(scope));
   if (refused.length > 0) {
     const article = type === 'inference' ? 'an inference' : 'a management';
-    throw invalidRequest(
-      'scopes',
-      `Invalid value for \`scopes\`: ${refused.map(quoted).join(', ')} cannot be given to ${article} key.`,
-      'invalid_value',
-    );
+    throw invalidValue('scopes', `${refused.map(quoted).join(', ')} cannot be given to ${article} key`);
   }
   return [...new Set(asked)];
 }

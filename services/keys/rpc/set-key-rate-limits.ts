@@ -2,7 +2,7 @@ import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { nextLimits, ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -43,10 +43,6 @@ export const setKeyRateLimits =
 function requireNoLimits(limits: ReturnType<typeof ownLimitFields>): void {
   for (const [name, limit] of Object.entries(limits)) {
     if (limit === null) continue;
-    throw invalidRequest(
-      name,
-      `Invalid value for \`${name}\`: a management key has no rate limits, since it makes no model calls.`,
-      'invalid_value',
-    );
+    throw invalidValue(name, 'a management key has no rate limits, since it makes no model calls');
   }
 }

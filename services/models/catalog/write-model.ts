@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type ModelSettings, type ModelSettingsSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { operationName } from '#shared/operations.ts';
 import { isFitToShow, shownName } from '#shared/safe-text.ts';
@@ -26,7 +26,7 @@ export function modelChanges({ displayName, ownedBy, operations, ...rest }: Mode
 /** Adds a model under a name that is free. @throws INVALID_REQUEST when no model can have it. */
 export function addModel(em: SqlEntityManager, name: string, settings: ModelSettings, now: Date): ModelRow {
   const fault = faultOfName(name);
-  if (fault !== null) throw invalidRequest('name', `Invalid value for \`name\`: ${fault}.`, 'invalid_value');
+  if (fault !== null) throw invalidValue('name', fault);
   const created = em.create(ModelEntity, {
     id: uuidv7(),
     name,

@@ -1,4 +1,4 @@
-import { type GatewayError, invalidRequest } from '#shared/errors.ts';
+import { type GatewayError, invalidRequest, invalidValue } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 
 /** How audio is encoded; one channel each. */
@@ -199,5 +199,4 @@ export const betaSession = (config: SessionConfig) => ({
   include: config.include ?? null,
 });
 
-const invalid = (param: string, expected: string): GatewayError =>
-  invalidRequest(param, `Invalid value for \`${param}\`: expected ${expected}.`, 'invalid_value');
+const invalid = (param: string, expected: string): GatewayError => invalidValue(param, `expected ${expected}`);

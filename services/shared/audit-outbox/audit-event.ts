@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { AuditActorType, type AuditRecord, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
 
@@ -47,11 +47,7 @@ function newFields(after: object): string {
   if (Buffer.byteLength(text) <= fieldsBytesMax) return text;
   const lengthOf = (field: string): number => JSON.stringify(after[field as keyof object])?.length ?? 0;
   const longest = Object.keys(after).reduce((a, b) => (lengthOf(b) > lengthOf(a) ? b : a));
-  throw invalidRequest(
-    longest,
-    `Invalid value for \`${longest}\`: the changed fields may take at most ${fieldsBytesMax} bytes together.`,
-    'invalid_value',
-  );
+  throw invalidValue(longest, `the changed fields may take at most ${fieldsBytesMax} bytes together`);
 }
 
 /** The former state may have grown over several changes, each of which is recorded; it must not prevent a deletion. */

@@ -1,7 +1,7 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import { pathToString } from '@bufbuild/protobuf/reflect';
 import { createValidator } from '@bufbuild/protovalidate';
-import { invalidRequest } from '../errors.ts';
+import { invalidRequest, invalidValue } from '../errors.ts';
 import { unstorableIn } from './unstorable.ts';
 
 /**
@@ -15,7 +15,7 @@ const validator = createValidator({ failFast: true });
 
 export const validateMessage: ValidateMessage = (schema, message) => {
   const unstorable = unstorableIn(schema, message);
-  if (unstorable !== undefined) throw invalid(publicPath(unstorable.path), unstorable.fault);
+  if (unstorable !== undefined) throw invalidValue(publicPath(unstorable.path), `it ${unstorable.fault}`);
   const result = validator.validate(schema, message);
   if (result.kind === 'valid') return;
   if (result.kind === 'error') throw result.error;
@@ -30,11 +30,10 @@ export const validateMessage: ValidateMessage = (schema, message) => {
     .replace(/^must not be in list \[0\]$/, 'is required')
     .replace(/^does not match regex pattern/, 'does not match the pattern')
     .replace(/^exactly one field is required in oneof$/, 'must have exactly one of its fields');
-  throw param ? invalid(param, fault) : invalidRequest(undefined, `${violation.message}.`, 'invalid_value');
+  throw param
+    ? invalidValue(param, `it ${fault}`)
+    : invalidRequest(undefined, `${violation.message}.`, 'invalid_value');
 };
 
 /** In the public API the fields of `settings` are beside the others. */
 const publicPath = (path: string): string => path.replace(/(^|\.)settings\./, '$1');
-
-const invalid = (param: string, fault: string) =>
-  invalidRequest(param, `Invalid value for \`${param}\`: it ${fault}.`, 'invalid_value');

@@ -1,4 +1,4 @@
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest, invalidValue } from '#shared/errors.ts';
 import { readDay } from '#shared/iso-time.ts';
 import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone } from './time-buckets.ts';
 
@@ -73,22 +73,14 @@ export function resolveOpenRange({ startDate, endDate, timezone }: RequestedDays
 
 function requireOrder({ firstDay, lastDay }: DayRange, param: string): void {
   if (Temporal.PlainDate.compare(firstDay, lastDay) <= 0) return;
-  throw invalidRequest(
-    param,
-    `Invalid value for \`${param}\`: start_date ${firstDay} is after end_date ${lastDay}.`,
-    'invalid_value',
-  );
+  throw invalidValue(param, `start_date ${firstDay} is after end_date ${lastDay}`);
 }
 
 /** The zone of a request; empty means UTC. INVALID_REQUEST when there is none with that name. */
 export function checkTimeZone(name: string): string {
   if (name === '') return 'UTC';
   if (isTimeZone(name)) return name;
-  throw invalidRequest(
-    'timezone',
-    'Invalid value for `timezone`: expected an IANA time zone such as Europe/Berlin.',
-    'invalid_value',
-  );
+  throw invalidValue('timezone', 'expected an IANA time zone such as Europe/Berlin');
 }
 
 const missing = (param: string) =>

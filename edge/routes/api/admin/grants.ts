@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason, invalidValue } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
@@ -81,9 +81,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
 };
 
 function checkTenantId(tenantId: string): void {
-  if (!isUuid(tenantId)) {
-    throw invalidRequest('tenant_id', 'Invalid value for `tenant_id`: expected a UUID.', 'invalid_value');
-  }
+  if (!isUuid(tenantId)) throw invalidValue('tenant_id', 'expected a UUID');
 }
 
 const grantSchema = Type.Object(

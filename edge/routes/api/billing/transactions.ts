@@ -1,6 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { validate as isUuid } from 'uuid';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
@@ -28,8 +28,7 @@ export const transactionQuery = ({ page, limit, type, usage_event_id: eventId, .
 /** Billing takes several ids, and would call the one that it refuses by another name. */
 function eventIdOf(text: string): string {
   if (isUuid(text)) return text;
-  const param = 'usage_event_id';
-  throw invalidRequest(param, `Invalid value for \`${param}\`: it must be a valid UUID.`, 'invalid_value');
+  throw invalidValue('usage_event_id', 'it must be a valid UUID');
 }
 
 /** The organization's transactions (service.md, Management endpoints). */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidRequest, invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
@@ -63,8 +63,6 @@ function readOffset({ page, offset }: { page?: number; offset?: number }, limit:
   if (page === undefined) return offset ?? 0;
   if (offset !== undefined) throw invalidRequest('page', 'Give `page` or `offset`, not both.', 'invalid_value');
   const pageMax = Math.floor(offsetMax / limit) + 1;
-  if (page > pageMax) {
-    throw invalidRequest('page', `Invalid value for \`page\`: it must be at most ${pageMax}.`, 'invalid_value');
-  }
+  if (page > pageMax) throw invalidValue('page', `it must be at most ${pageMax}`);
   return (page - 1) * limit;
 }

@@ -1,6 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { invalidValue } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { daySchema, readDays } from '../../../http/days.ts';
 import { idFilter } from '../../../http/json.ts';
@@ -57,8 +57,6 @@ export function readRange(query: { start_date?: string; end_date?: string; timez
 
 function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
   const { api_key_id: apiKeyId } = query;
-  if (apiKeyId !== undefined && !isUuid(apiKeyId)) {
-    throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');
-  }
+  if (apiKeyId !== undefined && !isUuid(apiKeyId)) throw invalidValue('api_key_id', 'expected a UUID');
   return { model: query.model, endpoint: meteredEndpoint(query.endpoint ?? ''), apiKeyId };
 }
