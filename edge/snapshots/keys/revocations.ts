@@ -5,6 +5,7 @@ import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { hasSecret } from './key-cache.ts';
 import { digestNamed } from './key-loads.ts';
@@ -91,11 +92,10 @@ export class Revocations {
 
   /** Rejects with the reason why the secret could not be checked. */
   async #check(): Promise<void> {
-    const doubtful = [...this.#doubtful];
     let failure: unknown;
-    for (let asked = 0; asked < doubtful.length; asked += askedMax) {
+    for (const asked of slicesOf([...this.#doubtful], askedMax)) {
       await Promise.all(
-        doubtful.slice(asked, asked + askedMax).map((listener) =>
+        asked.map((listener) =>
           this.#ask(listener).catch((error) => {
             this.#doubtful.add(listener);
             failure = error;

@@ -4,6 +4,7 @@ import { type PriceRates, PriceRatesSchema } from '#gen/modelgateway/models/v1/m
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 
 /** The rates of price versions. A version never changes, so it needs to be looked up only once. */
 export type PriceBook = {
@@ -32,8 +33,8 @@ export function createPriceBook(deps: {
     for (const { id, rates } of rows) known.set(id, fromBinary(PriceRatesSchema, rates));
   }
 
-  async function askModels(ids: readonly string[]): Promise<void> {
-    const { prices } = await models.getPrices({ priceVersionIds: [...ids] }, self);
+  async function askModels(ids: string[]): Promise<void> {
+    const { prices } = await models.getPrices({ priceVersionIds: ids }, self);
     for (const { id, rates } of prices) {
       await database.query({
         text: 'insert into price_versions (id, rates) values ($1, $2) on conflict do nothing',
@@ -50,9 +51,7 @@ export function createPriceBook(deps: {
         await readKept(unknown);
         unknown = unknownAmong(versionIds);
       }
-      for (let start = 0; start < unknown.length; start += versionsPerCall) {
-        await askModels(unknown.slice(start, start + versionsPerCall));
-      }
+      for (const some of slicesOf(unknown, versionsPerCall)) await askModels(some);
       return known;
     },
   };

@@ -6,6 +6,7 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { type Caller, CallerKind, callerOf, operatorCaller } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 import type { ModelsDeps } from '../deps.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
@@ -23,12 +24,9 @@ const auditedNamesMax = 300;
 
 /** The audit events of one change of many models, as `models`; the first has the other fields too, and any others only further names. */
 export const auditsOfModels = (names: readonly string[], { after, ...event }: CatalogAudit): CatalogAudit[] =>
-  Array.from({ length: Math.ceil(names.length / auditedNamesMax) }, (_, index) => ({
+  Array.from(slicesOf(names, auditedNamesMax), (models, index) => ({
     ...event,
-    after: {
-      models: names.slice(index * auditedNamesMax, (index + 1) * auditedNamesMax),
-      ...(index === 0 ? after : {}),
-    },
+    after: { models, ...(index === 0 ? after : {}) },
   }));
 
 type OncePer<Answer> = (

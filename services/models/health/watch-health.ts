@@ -5,6 +5,7 @@ import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
 import { probeFailure } from './probe-failure.ts';
@@ -72,9 +73,9 @@ export function watchHealth(deps: {
       }
     }
     try {
-      for (let from = 0; from < deployments.length; from += reportedMax) {
+      for (const reported of slicesOf(deployments, reportedMax)) {
         await models.reportDeploymentHealth(
-          { edgeId, deployments: deployments.slice(from, from + reportedMax) },
+          { edgeId, deployments: reported },
           { ...asService('inference'), signal: closing.signal, timeoutMs: reportTimeoutMs },
         );
         failures.succeeded();

@@ -6,6 +6,7 @@ import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 
 export type RecipientDeps = {
   usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
@@ -40,8 +41,7 @@ export async function* recipients(
   }
 
   const told = [...tenants].filter((tenantId) => model.grantedTo?.has(tenantId) ?? true).sort();
-  for (let start = 0; start < told.length; start += tenantsPerCall) {
-    const tenantIds = told.slice(start, start + tenantsPerCall);
+  for (const tenantIds of slicesOf(told, tenantsPerCall)) {
     for (let afterUserId = ''; ; ) {
       const { users } = await auth.listActiveUsers({ tenantIds, afterUserId, limit: usersPerCall }, options);
       if (users.length === 0) break;

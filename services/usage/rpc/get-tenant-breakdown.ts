@@ -1,5 +1,6 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { asService, callerOf } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 import { groupedSums } from '../db/grouped-sums.ts';
 import { byCost, measuresMessage } from '../db/sums.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
@@ -39,8 +40,7 @@ export const getTenantBreakdown =
 
 async function emailsOf(auth: UsageDeps['auth'], userIds: readonly string[], signal: AbortSignal) {
   const emails = new Map<string, string>();
-  for (let at = 0; at < userIds.length; at += usersPerLookUp) {
-    const asked = userIds.slice(at, at + usersPerLookUp);
+  for (const asked of slicesOf(userIds, usersPerLookUp)) {
     // As a service: people may not look up others.
     const options = { ...asService('usage'), signal };
     const { users } = await auth.getUsers({ userIds: asked }, options);

@@ -1,5 +1,6 @@
 import type { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { slicesOf } from '#shared/slices.ts';
 import type { UsageDeps } from '../deps.ts';
 
 /** The most keys that Keys describes at once. */
@@ -23,8 +24,8 @@ export async function keyLabels(
   const ids = [...new Set(keyIds)].filter((id) => id !== '');
   const signal = AbortSignal.timeout(waitMs);
   try {
-    for (let at = 0; at < ids.length; at += keysPerLookUp) {
-      const asked = { tenantId, keyIds: ids.slice(at, at + keysPerLookUp) };
+    for (const some of slicesOf(ids, keysPerLookUp)) {
+      const asked = { tenantId, keyIds: some };
       // As a service: the caller's right to see this usage was checked, and people may not look up others' keys.
       const { keys: described } = await keys.describeKeys(asked, { ...asService('usage'), signal });
       for (const { keyId, name, deleted, status, keyPreview: preview, userId } of described) {
