@@ -4,3 +4,6 @@ export function isBareUrl(text: string): boolean {
   const { protocol, username, password, search, hash } = new URL(text);
   return (protocol === 'http:' || protocol === 'https:') && username + password + search + hash === '';
 }
+
+/** A base URL without slashes at its end, which mean nothing: the path of a call is appended to it. */
+export const plainBaseUrl = (baseUrl: string): string => baseUrl.replace(/\/+$/, '');

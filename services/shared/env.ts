@@ -2,7 +2,7 @@ import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { isBareUrl } from './bare-url.ts';
+import { isBareUrl, plainBaseUrl } from './bare-url.ts';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
 import { makeFolder } from './make-folder.ts';
@@ -179,7 +179,7 @@ function readUpstreamUrl(source: Source): string | undefined {
       'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1',
     );
   }
-  return text.replace(/\/+$/, '');
+  return plainBaseUrl(text);
 }
 
 /** libpq accepts several hosts separated by commas and tries each; pg accepts one. */

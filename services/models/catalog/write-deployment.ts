@@ -7,7 +7,7 @@ import {
   UpstreamDialect,
   UpstreamDialectSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { isBareUrl } from '#shared/bare-url.ts';
+import { isBareUrl, plainBaseUrl } from '#shared/bare-url.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
@@ -55,9 +55,6 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   }
   return settings;
 }
-
-/** A base URL without slashes at its end, which mean nothing: the path of a call is appended to it. */
-export const plainBaseUrl = (baseUrl: string): string => baseUrl.replace(/\/+$/, '');
 
 /** How rows may spell a plain base URL: earlier versions kept a slash at its end. */
 export const baseUrlSpellings = (baseUrl: string): string[] => [baseUrl, `${baseUrl}/`];

@@ -13,12 +13,13 @@ import {
   type RegisterUpstreamRequest,
   RegisterUpstreamResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { plainBaseUrl } from '#shared/bare-url.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
-import { addressOf, baseUrlSpellings, plainBaseUrl, requireSecret } from '../catalog/write-deployment.ts';
+import { addressOf, baseUrlSpellings, requireSecret } from '../catalog/write-deployment.ts';
 import { faultOfName } from '../catalog/write-model.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';

@@ -1,4 +1,5 @@
 import { type DeploymentSettings, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { plainBaseUrl } from '#shared/bare-url.ts';
 import type { Clock } from '#shared/clock.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { createHttpUpstream } from './http-upstream.ts';
@@ -23,7 +24,7 @@ export const connectUpstream =
     const { secretReference } = settings;
     const apiKey = secretReference ? secret(secretReference) : undefined;
     const upstream = createHttpUpstream({
-      baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
+      baseUrl: plainBaseUrl(settings.baseUrl ?? ''),
       apiKey,
       connectTimeoutMs: settings.connectTimeoutMs,
       proxy,
