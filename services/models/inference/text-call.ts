@@ -1,6 +1,7 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { prefixedId } from '#shared/ids.ts';
+import type { ObjectScan } from '../bytes/json-scan.ts';
 import { mediaBytesIn } from '../bytes/media-bytes.ts';
 import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
@@ -60,16 +61,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   const choicesEach = optionalInteger(scan, 'n', 1, answersMax) ?? 1;
   const answersEach = Math.max(choicesEach, optionalInteger(scan, 'best_of', 1, answersMax) ?? 1);
   const answers = prompts * answersEach;
-  // A chat has two such fields, and which one an upstream heeds is its own business; a text completion has only one.
-  const limits = [
-    optionalInteger(scan, 'max_tokens', 0, tokensMax),
-    isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
-  ].filter((limit) => limit !== undefined);
-  // llama.cpp heeds this one above them, and takes a negative one for no limit; most others do not know it.
-  const predicted = optionalInteger(scan, 'n_predict', -2, tokensMax);
-  const heeded = predicted === undefined ? limits : [...limits, predicted];
-  // Ollama, for one, takes 0 for no limit.
-  const outputTokensMax = limits.length === 0 || heeded.some((limit) => limit <= 0) ? null : Math.max(...heeded);
+  const { isLimited, predicted, outputTokensMax } = outputLimits(scan, isChat);
   /** Set when the caller's budget allows only a shorter answer. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
@@ -103,13 +95,12 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     contentType: 'application/json',
     bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
     worksWithoutStreamOptions,
-    limitOutputTokens:
-      limits.length === 0
-        ? (tokens) => {
-            outputTokensLimit = tokens;
-            estimate.outputTokensMax = tokens * answers;
-          }
-        : undefined,
+    limitOutputTokens: isLimited
+      ? undefined
+      : (tokens) => {
+          outputTokensLimit = tokens;
+          estimate.outputTokensMax = tokens * answers;
+        },
     reader: (head, bound) => {
       const rules = { isChat, tools, bound, countInputTokens, ownText };
       if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, rules));
@@ -129,4 +120,22 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
       });
     },
   };
+}
+
+/** How many tokens an answer may have, as far as the caller says so; `outputTokensMax` is null if it may have any. */
+function outputLimits<Name extends string>(
+  scan: ObjectScan<Name | 'max_tokens' | 'max_completion_tokens' | 'n_predict'>,
+  isChat: boolean,
+) {
+  // A chat has two such fields, and which one an upstream heeds is its own business; a text completion has only one.
+  const limits = [
+    optionalInteger(scan, 'max_tokens', 0, tokensMax),
+    isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
+  ].filter((limit) => limit !== undefined);
+  // llama.cpp heeds this one above them, and takes a negative one for no limit; most others do not know it.
+  const predicted = optionalInteger(scan, 'n_predict', -2, tokensMax);
+  const heeded = predicted === undefined ? limits : [...limits, predicted];
+  // Ollama, for one, takes 0 for no limit.
+  const outputTokensMax = limits.length === 0 || heeded.some((limit) => limit <= 0) ? null : Math.max(...heeded);
+  return { isLimited: limits.length > 0, predicted, outputTokensMax };
 }
