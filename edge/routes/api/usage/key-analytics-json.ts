@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
+import type { KeyAnalytics, KeyPerformance } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { operationName } from '#shared/operations.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { keyStatuses } from '../api-keys/key-fields.ts';
 import { keyGranularities } from './granularities.ts';
-import { measuresSchema, rangeJson, rangeSchema } from './measures-json.ts';
+import { measuresSchema, rangeJson, rangeSchema, volumeJson } from './measures-json.ts';
 
 /* The report on one key (service.md, Key analytics): volume only, and no cost. */
 
@@ -23,15 +23,6 @@ export const volumeSchema = Type.Pick(
   ],
   { $id: 'VolumeMeasures' },
 );
-const volumeJson = (measures: VolumeMeasures | undefined): Static<typeof volumeSchema> => ({
-  requests: Number(measures?.requests ?? 0n),
-  successful_requests: Number(measures?.successfulRequests ?? 0n),
-  failed_requests: Number(measures?.failedRequests ?? 0n),
-  total_tokens: Number(measures?.totalTokens ?? 0n),
-  input_tokens: Number(measures?.inputTokens ?? 0n),
-  output_tokens: Number(measures?.outputTokens ?? 0n),
-  cached_input_tokens: Number(measures?.cachedInputTokens ?? 0n),
-});
 
 const performanceSchema = Type.Object(
   {

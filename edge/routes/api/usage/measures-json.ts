@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import type { VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import type { Measures, NamedMeasures, TimeRange } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
@@ -27,6 +28,16 @@ export const measuresSchema = Type.Object(
   { $id: 'Measures' },
 );
 export const measuresJson = (measures: Measures | undefined): Static<typeof measuresSchema> => ({
+  ...volumeJson(measures),
+  images: Number(measures?.images ?? 0n),
+  audio_seconds: Number(measures?.audioMs ?? 0n) / 1000,
+  characters: Number(measures?.characters ?? 0n),
+  duration_seconds: Number(measures?.durationMs ?? 0n) / 1000,
+  cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
+});
+
+/** Those of them that VolumeMeasures has too. */
+export const volumeJson = (measures: Omit<VolumeMeasures, '$typeName' | '$unknown'> | undefined) => ({
   requests: Number(measures?.requests ?? 0n),
   successful_requests: Number(measures?.successfulRequests ?? 0n),
   failed_requests: Number(measures?.failedRequests ?? 0n),
@@ -34,11 +45,6 @@ export const measuresJson = (measures: Measures | undefined): Static<typeof meas
   cached_input_tokens: Number(measures?.cachedInputTokens ?? 0n),
   output_tokens: Number(measures?.outputTokens ?? 0n),
   total_tokens: Number(measures?.totalTokens ?? 0n),
-  images: Number(measures?.images ?? 0n),
-  audio_seconds: Number(measures?.audioMs ?? 0n) / 1000,
-  characters: Number(measures?.characters ?? 0n),
-  duration_seconds: Number(measures?.durationMs ?? 0n) / 1000,
-  cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
 });
 
 /* The rows of a split by a dimension. */
