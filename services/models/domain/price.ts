@@ -1,6 +1,6 @@
 import { costNanoUsdMax } from '#shared/money.ts';
 
-/** Prices of a model from a moment on, in nano-USD. A null measure is not sold by this model. */
+/** Prices of a model from a moment on, in nano-USD; 0: free of charge. */
 export type PriceVersion = {
   /** UUID; stands on each usage event. */
   id: string;
