@@ -9,7 +9,7 @@ type Run = <Answer>(
 ) => Promise<Answer>;
 
 /** A thread for work that would hold the event loop, and with it everybody else. */
-export type OneThread = {
+type OneThread = {
   /** Lets `work` use the thread in its turn. If that ends the thread, it fails alone: the next one gets another. */
   inTurn<Answer>(work: (run: Run) => Promise<Answer>): Promise<Answer>;
   /** How many wait for their turn. */

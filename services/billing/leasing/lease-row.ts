@@ -1,3 +1,4 @@
+import { NIL } from 'uuid';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
@@ -126,15 +127,13 @@ export async function forbidLeases(
     text: `
       insert into leases (tenant_id, id, kind, subject_id, period_start, holder_id, central, room_nano_usd, state,
         settled_at, expires_at)
-      select '${nilUuid}', id, ${BudgetKind.API_KEY}, '${nilUuid}', $3::timestamptz at time zone 'UTC', $2, true, 0,
+      select '${NIL}', id, ${BudgetKind.API_KEY}, '${NIL}', $3::timestamptz at time zone 'UTC', $2, true, 0,
         ${LeaseState.CLOSED}, $3, $4
       from unnest($1::uuid[]) as id
       on conflict do nothing`,
     values: [ids, holderId, new Date(nowMs), new Date(nowMs + rememberedMs)],
   });
 }
-
-const nilUuid = '00000000-0000-0000-0000-000000000000';
 
 /** A lease as it was, null for a new one, and as it is to be. */
 export type LeaseChange = { before: LeaseRow | null; after: LeaseRow };

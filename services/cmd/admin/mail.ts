@@ -5,7 +5,7 @@ import { timeText } from './time.ts';
 export const mailCommands: readonly AdminCommand[] = [
   {
     name: 'mail list',
-    usage: '[--kind text] [--status queued|sent|failed|dropped] [--search address] [--page n] [--limit n]',
+    usage: `[--kind text] [--status ${mailStatuses.names.join('|')}] [--search address] [--page n] [--limit n]`,
     summary: 'Lists the email outbox, newest first. Without a mail server it shows the texts too, for you to pass on.',
     options: { ...pageOptions, kind: { type: 'string' }, status: { type: 'string' }, search: { type: 'string' } },
     async run({ auth, asOperator }, args) {

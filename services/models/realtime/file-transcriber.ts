@@ -14,7 +14,7 @@ import { measuresOf } from '../inference/usage-bound.ts';
 import { WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
 import { joinSamples, sampleRateOf, samplesMs, wavFile } from './pcm.ts';
-import type { SessionConfig } from './session-config.ts';
+import { modelOf, type SessionConfig } from './session-config.ts';
 import {
   durationUsage,
   type Transcriber,
@@ -91,12 +91,12 @@ class FileUtterance implements Utterance {
 }
 
 /** The request for a file's transcript. */
-function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): PreparedCall {
+function transcriptionOf(wav: Buffer, config: SessionConfig): PreparedCall {
   const boundary = randomUUID();
   const field = (name: string, value: string): Buffer =>
     Buffer.from(`--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
   const optional = ['language', 'prompt'].flatMap((name) => {
-    const value = transcription?.[name];
+    const value = config.transcription?.[name];
     return typeof value === 'string' && value !== '' ? [field(name, value)] : [];
   });
   const fileHead = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="speech.wav"\r\ncontent-type: audio/wav\r\n\r\n`;
@@ -108,7 +108,7 @@ function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): Prepare
     Buffer.from(`\r\n--${boundary}--\r\n`),
   ];
   return {
-    model: String(transcription?.model ?? ''),
+    model: modelOf(config),
     streamed: false,
     background: false,
     estimate: textEstimate(0, 0),
