@@ -1,9 +1,8 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
-import { formatCount } from '../../format/number.ts';
 import { SelectField } from '../../ui/field.tsx';
-import { SearchInput } from '../../ui/search-box.tsx';
+import { ModelSearch } from '../models/model-search.tsx';
 import type { AdminModel } from './types.ts';
 
 type ModelFieldProps = {
@@ -33,14 +32,7 @@ export function ModelField({ label, value, onChange, except, error }: ModelField
         choices={[{ value: '', label: 'Choose a model' }, ...offered.map((id) => ({ value: id, label: id }))]}
         error={error}
       />
-      {(all?.pagination.total_pages ?? 0) > 1 && (
-        <SearchInput
-          label={`${label}: search`}
-          placeholder={`Search ${formatCount(all!.pagination.total)} models`}
-          value={search}
-          onChange={setSearch}
-        />
-      )}
+      <ModelSearch label={`${label}: search`} all={all} value={search} onChange={setSearch} />
     </div>
   );
 }

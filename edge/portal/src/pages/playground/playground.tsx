@@ -1,16 +1,15 @@
 import { useState } from 'react';
 import { useKeptState } from '../../api/kept-state.ts';
 import type { Model } from '../../api/types.ts';
-import { formatCount } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, together } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
-import { SearchInput } from '../../ui/search-box.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
+import { ModelSearch } from '../models/model-search.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
 import { refetchIntervalMs, useModels } from '../models/use-models.ts';
 import { Chat } from './chat.tsx';
@@ -69,14 +68,7 @@ export function Playground() {
                   { value: 'transcribe', label: 'Transcribe' },
                 ]}
               />
-              {(models.data?.pagination.total_pages ?? 0) > 1 && (
-                <SearchInput
-                  label="Search models"
-                  placeholder={`Search ${formatCount(models.data!.pagination.total)} models`}
-                  value={search}
-                  onChange={setSearch}
-                />
-              )}
+              <ModelSearch label="Search models" all={models.data} value={search} onChange={setSearch} />
               <Select
                 aria-label="Model"
                 className="max-w-72"
