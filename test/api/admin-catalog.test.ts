@@ -390,6 +390,27 @@ describe('grants', () => {
     expect((await gateway.call('GET', `/v1/models/${model}`, key.key)).text).toBe(hidden.text);
   });
 
+  test('an organization may be named in capitals, and is answered and audited as it is listed', async () => {
+    const model = await createModel({ visibility: 'private' });
+    const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+    const capitals = tenant_id.toUpperCase();
+    const granted = await admin('POST', '/grants', { model, tenant_id: capitals });
+    expect(granted).toMatchObject({ status: 201, json: { model, tenant_id } });
+    await admin('DELETE', `/grants?model=${encodeURIComponent(model)}&tenant_id=${capitals}`);
+    expect((await admin('GET', pathOf(model))).json.granted_tenant_ids).toEqual([]);
+    const recorded = async () => {
+      const { json } = await admin('GET', `/audit-events?target_id=${encodeURIComponent(model)}`);
+      return json.data;
+    };
+    await expect
+      .poll(recorded, { interval: 100 })
+      .toMatchObject([
+        { type: 'model_grant_revoked', changes: { before: { tenant_id } } },
+        { type: 'model_granted', changes: { after: { tenant_id } } },
+        { type: 'model_created' },
+      ]);
+  });
+
   test('an organization that does not exist is refused', async () => {
     const model = await createModel({ visibility: 'private' });
     expect((await admin('POST', '/grants', { model, tenant_id: 'acme' })).json.error.param).toBe('tenant_id');

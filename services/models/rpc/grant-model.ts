@@ -13,7 +13,8 @@ export const grantModel =
       deps,
       context,
       async (em, now) => {
-        const { model: name, tenantId } = request;
+        const { model: name } = request;
+        const tenantId = request.tenantId.toLowerCase();
         const model = await requireModel(em, name);
         const standing = await em.findOne(GrantEntity, { modelId: model.id, tenantId });
         const grant = standing ?? em.create(GrantEntity, { modelId: model.id, tenantId, grantedAt: now });

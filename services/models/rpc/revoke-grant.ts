@@ -8,8 +8,10 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 /** Revoking what was never granted changes nothing. */
 export const revokeGrant =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'revokeGrant'> =>
-  ({ model: name, tenantId }, context) =>
+  (request, context) =>
     changeCatalog(deps, context, async (em) => {
+      const { model: name } = request;
+      const tenantId = request.tenantId.toLowerCase();
       const model = await requireModel(em, name);
       const removed = await em.nativeDelete(GrantEntity, { modelId: model.id, tenantId });
       return {
