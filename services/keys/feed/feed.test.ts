@@ -98,6 +98,27 @@ test('an edge with an empty cache, one that was away for too long, and one ahead
   expect((await news(current)).events).toEqual([]);
 });
 
+test('an edge that missed thousands of changes hears of all at once, not of some at each heartbeat', async () => {
+  await using other = await createTestDatabase();
+  await using quiet = await startTestKeys(other.url, { heartbeatMs: 60_000 });
+  await quiet.keys.createKey({ name: 'changing' }, as(sessionOf()));
+  const { version } = await news(0n, quiet.keys);
+  const changed = 2_000n;
+  await rowsOf(
+    other.url,
+    `with changed as (update keys.feed set version = version + ${changed} returning version)
+      insert into keys.changes (version, kind, tenant_id, subject_id)
+      select feed.version + each, 'key_changed', keys.tenant_id, keys.id from keys.feed, keys.keys, generate_series(1, ${changed}) as each`,
+  );
+  let heard = 0n;
+  const request = { edgeId: uuidv7(), afterVersion: version };
+  for await (const event of quiet.keys.watchKeys(request, { ...edge, timeoutMs: 30_000 })) {
+    if (event.event.case === 'keyChanged') heard += 1n;
+    if (event.version === version + changed) break;
+  }
+  expect(heard).toBe(changed);
+});
+
 test('an edge that knows the last change hears only the next one, however long nothing was changed', async () => {
   const user = as(sessionOf());
   const { key } = await keys.createKey({ name: 'quiet' }, user);

@@ -14,8 +14,8 @@ export type FeedSource<Change, Event> = {
   eventsOf(changes: readonly Change[]): Promise<Event[]>;
 };
 
-/** What an edge has not been told yet, and the version that it knows afterwards. */
-type News<Event> = { events: Event[]; version: bigint };
+/** What an edge has not been told yet, the version that it knows afterwards, and whether there is more already. */
+type News<Event> = { events: Event[]; version: bigint; hasMore: boolean };
 
 /** Reads the changes of a service for edges, each of which knows some version. */
 type ChangeReader<Event> = {
@@ -66,9 +66,11 @@ export function createChangeReader<Change extends { version: bigint }, Event>(de
       });
       const { version: first, current_version: current, anew_from: anewFrom } = rows[0]!;
       const hasMissed = first !== knownVersion && current !== knownVersion;
-      if (hasMissed || knownVersion < anewFrom) return { events: [await source.start(current)], version: current };
+      if (hasMissed || knownVersion < anewFrom)
+        return { events: [await source.start(current)], version: current, hasMore: false };
       const news = first === knownVersion ? rows.slice(1) : [];
-      return { events: await source.eventsOf(news), version: news.at(-1)?.version ?? current };
+      const version = news.at(-1)?.version ?? current;
+      return { events: await source.eventsOf(news), version, hasMore: version < current };
     },
     serverMayBeAnother() {
       mayBeAnother = true;

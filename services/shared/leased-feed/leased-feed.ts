@@ -77,7 +77,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
 
   /** Nothing if the database does not answer. */
   const newsIfAny: typeof changes.newsAfter = async (knownVersion) => {
-    const none = { events: [], version: knownVersion };
+    const none = { events: [], version: knownVersion, hasMore: false };
     if (keeper?.isInTouch === false) return none;
     try {
       return await changes.newsAfter(knownVersion);
@@ -105,7 +105,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
         yield* news.events;
         version = news.version;
         yield heartbeat();
-        await nextChange;
+        if (!news.hasMore) await nextChange;
       }
     },
     async knownEverywhere(version, call) {
