@@ -4,7 +4,6 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { serviceNames } from '#shared/service-names.ts';
 import { selfSignedCertificate } from '../support/certificate.ts';
@@ -31,6 +30,12 @@ const whereNoneCanBeMade: [what: string, env: Record<string, string>, line: RegE
   ],
   ['a data folder that takes nothing', { DATA_DIR: '/proc', ...givenSecrets }, /^DATA_DIR \/proc cannot be/],
 ];
+
+const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+  addresses!.some(({ family }) => family === 'IPv6'),
+);
+
+const loopback = hasIpv6 ? '[::1]' : '127.0.0.1';
 
 const rpcUrls = (...names: string[]): string => names.map((name) => `${name}=http://127.0.0.1:1`).join(',');
 
@@ -118,56 +123,45 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
   });
 
-  test('a password for the first operator that no user may have, or an invalid email address', async () => {
-    await using database = await createTestDatabase();
-    const weak = { ...home.env(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: 'all-lower-case' };
-    await using refused = startProcess({ script, env: weak });
-    expect(await refused.exited()).toMatchObject({ code: 1 });
-    expect(refused.output.trim()).toBe(
-      'BOOTSTRAP_PASSWORD: The password is too weak: it needs an upper-case letter and a digit.',
-    );
-    // Once there is an operator they are ignored.
-    await using first = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
-    await urlOf(first);
-    await first.kill();
-    await using later = startProcess({ script, env: weak });
-    await urlOf(later);
-    await later.kill();
-
-    const client = new pg.Client(database.url);
-    await client.connect();
-    await client.query('update auth.users set operator = false');
-    await client.end();
-    await using lost = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
-    expect(await lost.exited()).toMatchObject({ code: 1 });
-    expect(lost.output.trim()).toBe(
-      'BOOTSTRAP_EMAIL: A user with this email address exists, but is not a platform operator.',
-    );
-  });
-
-  test('a lost or changed pepper of a database with keys, which work again once it is back', async () => {
+  test('a weak password for the first operator, a lost or changed pepper of a database with keys, an email address of somebody else', async () => {
     await using database = await createTestDatabase();
     const env = { ...home.env(), DATABASE_URL: database.url };
-    const file = join(home.path, 'secrets', 'key_pepper');
-    const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+    const weak = { ...env, BOOTSTRAP_PASSWORD: 'all-lower-case' };
+    const pepper = join(home.path, 'secrets', 'key_pepper');
+    const refusalOf = async (env: Record<string, string | undefined>) => {
+      await using refused = startProcess({ script, env });
+      expect(await refused.exited()).toMatchObject({ code: 1 });
+      return refused.output.trim();
+    };
+    expect(await refusalOf(weak)).toBe(
+      'BOOTSTRAP_PASSWORD: The password is too weak: it needs an upper-case letter and a digit.',
+    );
+
     await using first = startProcess({ script, env });
     const call = restCalls(await urlOf(first));
     const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
     const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'kept' });
     await first.kill();
+    expect(first.output, 'a given password').not.toContain(owner.password);
 
-    renameSync(file, `${file}.kept`);
+    renameSync(pepper, `${pepper}.kept`);
     for (const changed of [{}, { KEY_PEPPER: givenSecrets.KEY_PEPPER }]) {
-      await using refused = startProcess({ script, env: { ...env, ...changed } });
-      expect(await refused.exited()).toMatchObject({ code: 1 });
-      expect(refused.output.trim()).toMatch(
+      expect(await refusalOf({ ...env, ...changed })).toMatch(
         /^KEY_PEPPER differs from the one [^\n]* \(version 1\)[^\n]*: restore it \(a generated [^\n]*$/,
       );
     }
-    renameSync(`${file}.kept`, file);
-    await using restored = startProcess({ script, env });
+    renameSync(`${pepper}.kept`, pepper);
+    // Keys work again, and once there is an operator the password is ignored.
+    await using restored = startProcess({ script, env: weak });
+    const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
     const answer = await restCalls(await urlOf(restored))('POST', '/v1/chat/completions', key, chat);
     expect(answer.choices).toHaveLength(1);
+    await restored.kill();
+
+    await rowsOf(database.url, 'update auth.users set operator = false');
+    expect(await refusalOf(env)).toBe(
+      'BOOTSTRAP_EMAIL: A user with this email address exists, but is not a platform operator.',
+    );
   });
 
   test('a data folder that cannot hold a journal, with the database elsewhere', async () => {
@@ -180,7 +174,6 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
 
   test.each<[of: string, script: string, env: Record<string, string>]>([
     ['a gateway', script, {}],
-    ['WORKERS', script, { WORKERS: '2' }],
     ['an edge that finds no services', 'services/cmd/edge.ts', { RPC_URLS: rpcUrls(...serviceNames) }],
   ])('a taken port, of %s', async (_of, script, further) => {
     await using database = await createTestDatabase();
@@ -198,26 +191,23 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
   });
 });
 
-test('a first start prints a password that it generated, and none that it was given', async () => {
-  for (const given of [owner.password, undefined]) {
-    await using database = await createTestDatabase();
-    const env = { ...home.env(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: given };
-    await using child = startProcess({ script, env });
-    const url = await urlOf(child);
-    await child.waitForLine(/"model":"sandbox-chat"/);
-    const [, printed] = /First sign-in\s+\S+\s+(\S+)/.exec(child.output) ?? [];
-    if (given !== undefined) expect(child.output).not.toContain(given);
-    expect(printed === undefined).toBe(given !== undefined);
-    const login = await fetch(`${url}/api/v1/auth/login`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ email: owner.email, password: given ?? printed }),
-    });
-    expect(login.status).toBe(200);
-  }
+test('a first start prints an address to paste, whatever HOST is, and the password that it generated', async () => {
+  await using database = await createTestDatabase();
+  const env = {
+    ...home.env(),
+    DATABASE_URL: database.url,
+    BOOTSTRAP_PASSWORD: undefined,
+    HOST: hasIpv6 ? '::' : '0.0.0.0',
+  };
+  await using child = startProcess({ script, env });
+  const [, url] = await child.waitForLine(/API and portal\s+(\S+)/);
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  await child.waitForLine(/"model":"sandbox-chat"/);
+  const [, password] = /First sign-in\s+owner@example\.com\s+(\S{8,})/.exec(child.output)!;
+  await restCalls(url!)('POST', '/api/v1/auth/login', '', { email: owner.email, password });
 });
 
-test('a generated password is shown even if the start fails afterwards', async () => {
+test('a generated password is shown even if a start of WORKERS fails afterwards, for a taken port', async () => {
   await using database = await createTestDatabase();
   const taken = createServer().listen(0, '127.0.0.1');
   try {
@@ -227,19 +217,21 @@ test('a generated password is shown even if the start fails afterwards', async (
     await using child = startProcess({ script, env });
     expect(await child.exited()).toMatchObject({ code: 1 });
     expect(child.output).toMatch(/First sign-in\s+owner@example\.com\s+\S{8,}/);
+    expect(child.output).toMatch(new RegExp(`^Port ${port} is taken: [^\\n]* PORT [^\\n]*$`, 'm'));
   } finally {
     taken.close();
   }
 });
 
-test.each(['stdout', 'stderr'] as const)('a gateway whose %s nobody reads any more keeps running', async (stream) => {
+test('a gateway whose output nobody reads any more keeps running', async () => {
   await using database = await createTestDatabase();
   const port = await freePort();
   const child = spawn(process.execPath, [script], {
     env: { ...process.env, ...home.env(), DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: 'trace' },
-    stdio: ['ignore', stream === 'stdout' ? 'pipe' : 'ignore', stream === 'stderr' ? 'pipe' : 'ignore'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
-  child[stream]!.destroy();
+  child.stdout.destroy();
+  child.stderr.destroy();
   try {
     const isReady = () =>
       fetch(`http://127.0.0.1:${port}/readyz`).then(
@@ -276,97 +268,62 @@ test('a first start killed while it waits for its upstream leaves no operator wh
   }
 });
 
-const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
-  addresses!.some(({ family }) => family === 'IPv6'),
-);
-
-test.runIf(hasIpv6).each([
-  ['::', '1', '127.0.0.1'],
-  ['::1', '2', '[::1]'],
-])('a start with HOST=%s and WORKERS=%s prints an address to paste: http://%s:…', async (host, workers, printed) => {
-  await using database = await createTestDatabase();
-  await using child = startProcess({
-    script,
-    env: { ...home.env(), DATABASE_URL: database.url, HOST: host, WORKERS: workers },
-  });
-  const [, url] = await child.waitForLine(/API and portal\s+(\S+)/);
-  expect(url!.replace(/\d+$/, '')).toBe(`http://${printed}:`);
-  expect((await fetch(`${url}/healthz`)).status).toBe(200);
-});
-
 describe('the first process of WORKERS', () => {
-  test('is reached by them, and by operators on its machine, even if RPC_TLS_CERT has another name and no known authority', async () => {
+  test('is reached by them, by those that replace dead ones, and by operators on its machine, whatever RPC_TLS_CERT has become', async () => {
     await using database = await createTestDatabase();
-    const { cert, key } = selfSignedCertificate();
-    writeFileSync(join(home.path, 'cert.pem'), cert);
-    writeFileSync(join(home.path, 'key.pem'), key);
+    const writeCertificate = (name: string) => {
+      const made = selfSignedCertificate();
+      const files = { RPC_TLS_CERT: join(home.path, `${name}.pem`), RPC_TLS_KEY: join(home.path, `${name}-key.pem`) };
+      writeFileSync(files.RPC_TLS_CERT, made.cert);
+      writeFileSync(files.RPC_TLS_KEY, made.key);
+      return files;
+    };
     const env = {
       ...home.env(),
+      ...writeCertificate('own'),
       WORKERS: '2',
       DATABASE_URL: database.url,
-      // A name that is not in the certificate.
+      // A name that is not in the certificate, which no known authority has signed.
       RPC_HOST: '127.0.0.2',
       RPC_PORT: String(await freePort()),
-      RPC_TLS_CERT: join(home.path, 'cert.pem'),
-      RPC_TLS_KEY: join(home.path, 'key.pem'),
     };
     await using child = startProcess({ script, env });
-    await restCalls(await urlOf(child))('POST', '/api/v1/auth/login', '', owner);
-    const admin = (with_: object) =>
-      startProcess({ script: 'services/cmd/admin.ts', args: ['organizations', 'list'], env: { ...env, ...with_ } });
+    const call = restCalls(await urlOf(child));
+    await call('POST', '/api/v1/auth/login', '', owner);
+    const admin = (certificate: object) =>
+      startProcess({
+        script: 'services/cmd/admin.ts',
+        args: ['organizations', 'list'],
+        env: { ...env, ...certificate },
+      });
     await using trusting = admin({});
     expect(await trusting.exited(), trusting.output).toMatchObject({ code: 0 });
     // Only that very certificate is trusted, not another one with the same contents.
-    const other = selfSignedCertificate();
-    writeFileSync(join(home.path, 'other.pem'), other.cert);
-    writeFileSync(join(home.path, 'other-key.pem'), other.key);
-    await using astray = admin({
-      RPC_TLS_CERT: join(home.path, 'other.pem'),
-      RPC_TLS_KEY: join(home.path, 'other-key.pem'),
-    });
+    await using astray = admin(writeCertificate('other'));
     expect(await astray.exited()).toMatchObject({ code: 1 });
-  });
 
-  test.runIf(process.platform === 'linux')(
-    'is reached by one that replaces a dead one, even if another certificate has been put in the place of its own',
-    async () => {
-      await using database = await createTestDatabase();
-      const [cert, key] = [join(home.path, 'renewed.pem'), join(home.path, 'renewed-key.pem')];
-      const write = (): void => {
-        const made = selfSignedCertificate();
-        writeFileSync(cert, made.cert);
-        writeFileSync(key, made.key);
-      };
-      write();
-      const tls = { RPC_TLS_CERT: cert, RPC_TLS_KEY: key };
-      await using child = startProcess({
-        script,
-        env: { ...home.env(), ...tls, WORKERS: '2', DATABASE_URL: database.url },
-      });
-      const call = restCalls(await urlOf(child));
-      write();
-      for (const pid of pidsOfWorkers(child.pid)) process.kill(pid, 'SIGKILL');
-      const listened = () => child.output.split('The edge listens').length - 1;
-      await waitFor(() => listened() === 4, { description: 'two others to be ready', timeoutMs: 30_000 });
-      await call('POST', '/api/v1/auth/login', '', owner);
-    },
-  );
+    if (process.platform !== 'linux') return;
+    writeCertificate('own');
+    for (const pid of pidsOfWorkers(child.pid)) process.kill(pid, 'SIGKILL');
+    const listened = () => child.output.split('The edge listens').length - 1;
+    await waitFor(() => listened() === 4, { description: 'two others to be ready', timeoutMs: 30_000 });
+    await call('POST', '/api/v1/auth/login', '', owner);
+  });
 
   test('is ready once they listen', async () => {
     await using database = await createTestDatabase();
-    const [port, metricsPort] = [await freePort(), await freePort()];
-    const ports = { PORT: String(port), METRICS_PORT: String(metricsPort) };
-    await using child = startProcess({
-      script,
-      env: { ...home.env(), ...ports, WORKERS: '2', DATABASE_URL: database.url },
-    });
+    const metricsPort = await freePort();
+    const env = { ...home.env(), METRICS_PORT: String(metricsPort), WORKERS: '2', DATABASE_URL: database.url };
+    await using child = startProcess({ script, env: { ...env, HOST: hasIpv6 ? '::1' : '127.0.0.1' } });
     const isReady = () =>
-      fetch(`http://127.0.0.1:${metricsPort}/readyz`).then(
+      fetch(`http://${loopback}:${metricsPort}/readyz`).then(
         ({ ok }) => ok,
         () => false,
       );
     await waitFor(isReady, { description: 'the first one to be ready', timeoutMs: 60_000 });
-    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+    const [, url] = await child.waitForLine(/API and portal\s+(\S+)/);
+    expect(url!.replace(/\d+$/, '')).toBe(`http://${loopback}:`);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
     expect(child.exit).toBeNull();
   });
 });
