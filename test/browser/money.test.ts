@@ -32,24 +32,39 @@ test('the amounts shown on an invoice add up to its total, and it says what is d
 test('usage says in which time zone its days are cut, since an invoice’s month is in UTC', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'America/Los_Angeles' });
   await signIn(page, portal.url, users.owner, '/usage?start=2026-10-01&end=2026-10-31&scope=tenant');
-  await page.getByText('Days in America/Los_Angeles (invoices use UTC) · at most 90 days').waitFor();
+  await page.getByText('Days in America/Los_Angeles (use UTC, as invoices do) · at most 90 days').waitFor();
   await page.getByRole('button', { name: 'Weekly' }).click();
   await page.getByText('at most 365 days').waitFor();
   await close();
 });
 
-test('the requests exported from an invoice’s page are those of its UTC month, by everyone, and add up to its subtotal', async () => {
+test('what an invoice’s page leads to is of its UTC month, by everyone, and adds up to its subtotal: the requests, and what each key cost', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'Pacific/Auckland' });
   await signIn(page, portal.url, users.admin, `/billing/invoices/${portal.world.invoiceId}`);
-  const subtotal = page.locator('dt', { hasText: 'Subtotal' }).locator('xpath=following-sibling::dd');
-  const download = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'Export requests' }).click();
-  const [head, ...rows] = readFileSync(await (await download).path(), 'utf8')
-    .trim()
-    .split('\r\n');
-  const place = head!.split(',').indexOf('cost_usd');
-  const sum = rows.reduce((total, row) => total + nano(row.split(',')[place]!), 0n);
-  expect(nano(await subtotal.textContent())).toBe(sum);
+  const subtotal = await page
+    .locator('dt', { hasText: 'Subtotal' })
+    .locator('xpath=following-sibling::dd')
+    .textContent();
+  const exported = async (button: string) => {
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: button }).click();
+    const text = readFileSync(await (await download).path(), 'utf8');
+    const [head, ...rows] = text
+      .trim()
+      .split('\r\n')
+      .map((line) => line.split(','));
+    const cost = head!.indexOf('cost_usd');
+    expect(rows.reduce((total, row) => total + nano(row[cost]!), 0n)).toBe(nano(subtotal));
+    return { head, rows };
+  };
+  await exported('Export requests');
+  await page.getByRole('link', { name: 'Usage by key' }).click();
+  await page.getByText('Days in UTC (use Pacific/Auckland) · at most 365 days').waitFor();
+  const { head, rows } = await exported('Export by month');
+  expect(head!.slice(0, 4)).toEqual(['start', 'end', 'api_key_id', 'api_key_name']);
+  expect(rows.map((row) => row[3]).toSorted()).toEqual(['', 'Checkout production', 'Nightly evaluation']);
+  const tile = page.locator('dt', { hasText: 'Cost' }).locator('xpath=..');
+  expect(nano(await tile.getAttribute('title'))).toBe(nano(subtotal));
   await close();
 });
 

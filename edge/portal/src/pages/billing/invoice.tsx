@@ -1,9 +1,11 @@
 import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
+import { utcToday } from '../../api/server-clock.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
-import { formatUtcRange, utcDay } from '../../format/time.ts';
+import { earlierDay, formatUtcRange, utcDay } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -21,7 +23,14 @@ export function InvoicePage({ parameters }: PageParameters) {
     <InvoiceView
       path={`${ownInvoices}/${parameters.id ?? ''}`}
       parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
-      actions={(invoice) => <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />}
+      actions={(invoice) => (
+        <>
+          <ButtonLink size="small" icon="chart" href={usageOf(invoice)}>
+            Usage by key
+          </ButtonLink>
+          <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />
+        </>
+      )}
     />
   );
 }
@@ -72,6 +81,12 @@ const daysOf = ({ period_start, period_end }: InvoiceWithLines) => ({
   start: utcDay(new Date(period_start)),
   end: utcDay(new Date(Date.parse(period_end) - 1)),
 });
+
+/** Where the usage page says what each key cost of it. A month yet to end is shown as far as it has come. */
+function usageOf(invoice: InvoiceWithLines): string {
+  const { start, end } = daysOf(invoice);
+  return `/usage?scope=tenant&by=key&zone=UTC&granularity=monthly&start=${start}&end=${earlierDay(end, utcToday())}`;
+}
 
 type Line = InvoiceWithLines['line_items'][number];
 

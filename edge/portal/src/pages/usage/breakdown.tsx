@@ -1,6 +1,5 @@
 import { useGet } from '../../api/hooks.ts';
 import type { Measures, TenantBreakdown, UsageSummary } from '../../api/types.ts';
-import { localTimeZone } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { Email } from '../../ui/email.tsx';
@@ -8,14 +7,18 @@ import { Loaded } from '../../ui/failure.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
+import type { Granularity } from '../keys/analytics/range.ts';
+import { BreakdownExport } from './breakdown-export.tsx';
 import { BreakdownTable } from './breakdown-table.tsx';
 import { History } from './history.tsx';
 import { SummaryTiles } from './summary-tiles.tsx';
 import { UserTable } from './user-table.tsx';
 
+type BreakdownProps = { range: DayRange; timezone: string; scope: string; granularity: Granularity; isAdmin: boolean };
+
 /** A range's totals, and what they consist of: by model, key, endpoint, user and request. */
-export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; isAdmin: boolean }) {
-  const query = { start_date: range.start, end_date: range.end, timezone: localTimeZone() };
+export function Breakdown({ range, timezone, scope, granularity, isAdmin }: BreakdownProps) {
+  const query = { start_date: range.start, end_date: range.end, timezone };
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
   const showsOwners = scope === 'tenant' && tab === 'key';
@@ -42,6 +45,9 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
     id: (row: Row) => string,
     nameOf: typeof keyName = String,
   ) => list.map((row) => ({ ...row, id: id(row), name: nameOf(id(row)) }));
+  const exportBy = (groupBy: 'model' | 'api_key' | 'endpoint') => (
+    <BreakdownExport groupBy={groupBy} granularity={granularity} query={{ ...query, scope }} />
+  );
   return (
     <>
       <Loaded of={summary} skeleton={<Skeleton className="h-53 w-full rounded-xl lg:h-25" />}>
@@ -56,7 +62,7 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
             value: 'model',
             label: 'By model',
             content: (
-              <Card flush>
+              <Card flush title="Usage by model" action={exportBy('model')}>
                 <Loaded of={summary}>
                   {(data) => <BreakdownTable what="Model" mono rows={rows(data.by_model, (row) => row.model)} />}
                 </Loaded>
@@ -67,7 +73,7 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
             value: 'key',
             label: 'By key',
             content: (
-              <Card flush>
+              <Card flush title="Usage by key" action={exportBy('api_key')}>
                 <Loaded of={summary}>
                   {(data) => (
                     <BreakdownTable
@@ -92,7 +98,7 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
             value: 'endpoint',
             label: 'By endpoint',
             content: (
-              <Card flush>
+              <Card flush title="Usage by endpoint" action={exportBy('endpoint')}>
                 <Loaded of={summary}>
                   {(data) => (
                     <BreakdownTable what="Endpoint" mono rows={rows(data.by_endpoint, (row) => row.endpoint)} />
@@ -120,6 +126,7 @@ export function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: s
             content: (
               <History
                 range={range}
+                timezone={timezone}
                 scope={scope}
                 summary={summary.data}
                 keyName={distinctKeyName}

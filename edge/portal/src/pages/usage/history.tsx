@@ -2,7 +2,6 @@ import { useState } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
-import { localTimeZone } from '../../format/time.ts';
 import { searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -54,6 +53,8 @@ export const failedRequests = (): string =>
 
 type HistoryProps = {
   range: DayRange;
+  /** In which its days begin. */
+  timezone: string;
   scope: string;
   /** The summary of the range: it has the values to filter by. */
   summary: UsageSummary | undefined;
@@ -64,7 +65,7 @@ type HistoryProps = {
 };
 
 /** Individual requests, newest first. */
-export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }: HistoryProps) {
+export function History({ range, timezone, scope, summary, keyName: nameOfUsed, usedKeys }: HistoryProps) {
   const [page, setPage] = usePageParameter();
   const [model, setModel] = useSearchParameter('model', '');
   const [key, setKey] = useSearchParameter('key', '');
@@ -79,7 +80,7 @@ export function History({ range, scope, summary, keyName: nameOfUsed, usedKeys }
   const filters = {
     start_date: range.start,
     end_date: range.end,
-    timezone: localTimeZone(),
+    timezone,
     model,
     api_key_id: key,
     endpoint,

@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import { localToday } from '../../api/server-clock.ts';
+import { localToday, utcToday } from '../../api/server-clock.ts';
 import type { UsageReport } from '../../api/types.ts';
 import { addDays, isDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
@@ -22,7 +22,10 @@ export function Usage() {
   const { path, search } = usePlace();
   const [wanted, setGranularity] = useSearchParameter('granularity', 'daily');
   const granularity = wanted === 'weekly' || wanted === 'monthly' ? wanted : 'daily';
-  const range = useMemo(() => rangeOf(search, granularity), [search, granularity]);
+  const [wantedZone, setZone] = useSearchParameter('zone', '');
+  const timezone = wantedZone === 'UTC' ? 'UTC' : localTimeZone();
+  const today = timezone === 'UTC' ? utcToday() : localToday();
+  const range = useMemo(() => rangeOf(search, granularity, today), [search, granularity, today]);
   const [wantedScope, setScope] = useSearchParameter('scope', '');
   const scope = isAdmin && wantedScope === 'tenant' ? 'tenant' : '';
   const setRange = ({ start, end }: DayRange) =>
@@ -44,7 +47,7 @@ export function Usage() {
               ]}
             />
           )}
-          {isAdmin && <ExportButton range={range} scope={scope === 'tenant' ? 'tenant' : 'own'} />}
+          {isAdmin && <ExportButton range={range} timezone={timezone} scope={scope === 'tenant' ? 'tenant' : 'own'} />}
         </>
       }
     >
@@ -61,28 +64,40 @@ export function Usage() {
         />
         <RangePicker
           range={range}
-          today={localToday()}
+          today={today}
           daysMax={rangeDaysMax[granularity]}
           presets={[7, 30, 90, 365]}
           onChange={setRange}
         />
       </div>
       <p className="-mt-2 text-xs text-faint">
-        Days in {localTimeZone()}
-        {localTimeZone() !== 'UTC' && ' (invoices use UTC)'} · at most {rangeDaysMax[granularity]} days at this
-        granularity
+        Days in {timezone}
+        {localTimeZone() !== 'UTC' && (
+          <>
+            {' '}
+            (
+            <button
+              type="button"
+              className="underline hover:text-ink"
+              onClick={() => setZone(timezone === 'UTC' ? '' : 'UTC')}
+            >
+              {timezone === 'UTC' ? `use ${localTimeZone()}` : 'use UTC, as invoices do'}
+            </button>
+            )
+          </>
+        )}{' '}
+        · at most {rangeDaysMax[granularity]} days at this granularity
       </p>
       {/* The keys keep one scope's figures from being shown as a placeholder for the other's. */}
-      <Report key={`report ${scope}`} range={range} scope={scope} granularity={granularity} />
-      <Breakdown key={`breakdown ${scope}`} range={range} scope={scope} isAdmin={isAdmin} />
+      <Report key={`report ${scope}`} {...{ range, timezone, scope, granularity }} />
+      <Breakdown key={`breakdown ${scope}`} {...{ range, timezone, scope, granularity, isAdmin }} />
     </Page>
   );
 }
 
 /** The range in the address, shortened to what the granularity allows by moving its start. */
-function rangeOf(search: string, granularity: Granularity): DayRange {
+function rangeOf(search: string, granularity: Granularity, today: string): DayRange {
   const parameters = new URLSearchParams(search);
-  const today = localToday();
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
   return start <= end && isDay(start) && isDay(end)
@@ -90,19 +105,24 @@ function rangeOf(search: string, granularity: Granularity): DayRange {
     : { start: addDays(today, -29), end: today };
 }
 
-function Report({ range, scope, granularity }: { range: DayRange; scope: string; granularity: string }) {
+type ReportProps = { range: DayRange; timezone: string; scope: string; granularity: string };
+
+function Report({ range, timezone, scope, granularity }: ReportProps) {
   const [name, setName] = useSearchParameter('measure', 'cost_usd');
   const measure = isMeasure(name) ? name : 'cost_usd';
   const report = useGet<UsageReport>('/usage/report', {
     start_date: range.start,
     end_date: range.end,
     granularity,
-    timezone: localTimeZone(),
+    timezone,
     scope,
   });
-  // Named after the granularity of the answer, which may still be the previous one.
+  // Named after the granularity and time zone of the answer, which may still be the previous one.
   const bars = useMemo(
-    () => report.data?.buckets.map((bucket) => barOf(bucket.start, bucket[measure], report.data.granularity)) ?? [],
+    () =>
+      report.data?.buckets.map(({ start, [measure]: value }) =>
+        barOf(start, value, report.data.granularity, report.data.timezone),
+      ) ?? [],
     [report.data, measure],
   );
   return (

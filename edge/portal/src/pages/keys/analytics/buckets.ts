@@ -1,24 +1,27 @@
 import { formatUtc } from '../../../format/time.ts';
 import type { Bar } from '../../../ui/chart.tsx';
 
-const dayLabel = new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric' });
-const dayTitle = new Intl.DateTimeFormat('en-US', {
-  weekday: 'short',
-  year: 'numeric',
-  month: 'short',
-  day: 'numeric',
-});
-const monthLabel = new Intl.DateTimeFormat('en-US', { month: 'short', year: '2-digit' });
-const monthTitle = new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric' });
-const hourDay = new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' });
+/** How days and months are written in a time zone; the browser's, unless another is given. */
+const formatsIn = (timeZone?: string) => {
+  const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat('en-US', { ...options, timeZone });
+  return {
+    dayLabel: format({ month: 'short', day: 'numeric' }),
+    dayTitle: format({ weekday: 'short', year: 'numeric', month: 'short', day: 'numeric' }),
+    monthLabel: format({ month: 'short', year: '2-digit' }),
+    monthTitle: format({ month: 'long', year: 'numeric' }),
+  };
+};
+const local = formatsIn();
+const utc = formatsIn('UTC');
 
-/** The bar of a bucket. Hours are labelled in UTC, and days, weeks and months in the browser's zone, as they were cut. */
-export function barOf(bucketStart: string, value: number, granularity: string): Bar {
+/** The bar of a bucket. Hours are labelled in UTC, and days, weeks and months in the zone in which they were cut: UTC or the browser's. */
+export function barOf(bucketStart: string, value: number, granularity: string, timeZone?: string): Bar {
   const date = new Date(bucketStart);
+  const { dayLabel, dayTitle, monthLabel, monthTitle } = timeZone === 'UTC' ? utc : local;
   switch (granularity) {
     case 'hourly': {
       const hour = date.getUTCHours();
-      const label = hour === 0 ? hourDay.format(date) : `${String(hour).padStart(2, '0')}:00`;
+      const label = hour === 0 ? utc.dayLabel.format(date) : `${String(hour).padStart(2, '0')}:00`;
       return { label, title: formatUtc(bucketStart).replace(':00 UTC', ' UTC'), value };
     }
     case 'monthly':
