@@ -55,7 +55,7 @@ async function redeem(
     const nowMs = await databaseNow(sql);
     const call = { caller, key: request.idempotencyKey, request, requestSchema: RedeemCouponRequestSchema, nowMs };
     return onceNamed(sql, call, async () => {
-      const coupon = await findCoupon(sql, canonicalCode(request.code));
+      const coupon = await findCoupon(sql, canonicalCode(request.code), tenantId);
       const account = await lockAccount(sql, tenantId);
       requireRedeemable(coupon, nowMs);
       // Otherwise the balance would lack what the next look at the wallet adds.
@@ -101,6 +101,8 @@ type FoundCoupon = {
   redeem_until: Date | null;
   credit_lifetime_days: number;
   disabled_at: Date | null;
+  /** Whether the organization has redeemed it. */
+  is_redeemed: boolean;
 };
 
 /** What was tried in earlier hours is forgotten. */
@@ -120,16 +122,19 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
   });
 }
 
-async function findCoupon(sql: Sql, canonical: string): Promise<FoundCoupon> {
+async function findCoupon(sql: Sql, canonical: string, tenantId: string): Promise<FoundCoupon> {
   const { rows } = await sql.query<FoundCoupon>({
-    text: 'select * from coupons where code_digest = $1',
-    values: [codeDigest(canonical)],
+    text: `
+      select *, exists (select from coupon_redemptions where coupon_id = coupons.id and tenant_id = $2) as is_redeemed
+      from coupons where code_digest = $1`,
+    values: [codeDigest(canonical), tenantId],
   });
   if (rows[0] === undefined) throw invalidCode();
   return rows[0];
 }
 
 function requireRedeemable(coupon: FoundCoupon, nowMs: number): void {
+  if (coupon.is_redeemed) throw redeemedAlready();
   const isOver = coupon.redeem_until !== null && coupon.redeem_until.getTime() <= nowMs;
   if (isOver || coupon.disabled_at !== null || coupon.redemptions >= coupon.redemptions_max) throw invalidCode();
 }
@@ -142,7 +147,7 @@ async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: s
       on conflict (coupon_id, tenant_id) do nothing`,
     values: [couponId, caller.tenantId, caller.userId, lotId, new Date(nowMs)],
   });
-  if (rowCount === 0) throw invalidCode();
+  if (rowCount === 0) throw redeemedAlready();
   const { rowCount: counted } = await sql.query({
     text: `
       update coupons set redemptions = redemptions + 1
@@ -155,3 +160,7 @@ async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: s
 /** Unknown, used up, expired and disabled codes look the same, so that nobody learns which codes exist. */
 const invalidCode = (): GatewayError =>
   gatewayError(ErrorReason.INVALID_CODE, 'This coupon code is unknown, already used or expired.', { param: 'code' });
+
+/** To the organization that did, the code is no secret. */
+const redeemedAlready = (): GatewayError =>
+  gatewayError(ErrorReason.INVALID_CODE, 'Your organization has already redeemed this coupon.', { param: 'code' });

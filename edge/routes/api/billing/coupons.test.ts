@@ -18,9 +18,13 @@ test('a coupon gives its credit once, however its code is written, and lists do 
   expect(Date.parse(lot.expires_at) - Date.parse(lot.created_at)).toBe(30 * 86_400_000);
   // Members may not see the wallet.
   expect(redeemed.json).not.toHaveProperty('balance_usd');
-  for (const wrong of [code, 'NO-SUCH-CODE']) {
+  for (const [wrong, message] of [
+    // A colleague who does not know of it looks for its credit, not for another code.
+    [code, 'Your organization has already redeemed this coupon.'],
+    ['NO-SUCH-CODE', 'This coupon code is unknown, already used or expired.'],
+  ]) {
     const { status, json } = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code: wrong });
-    expect([status, (json as { error: { code: string } }).error.code]).toEqual([400, 'invalid_code']);
+    expect([status, json]).toMatchObject([400, { error: { code: 'invalid_code', param: 'code', message } }]);
   }
   const listed = await edge.call('GET', '/admin/coupons', 'operator');
   expect((listed.json as { data: object[] }).data).toHaveLength(1);
