@@ -63,8 +63,8 @@ test('a price and a limit are shown to their last digit, as they were set, and t
   await close();
 });
 
-test('a price set for later leaves the rates as they are by then, not as they are now', async () => {
-  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
+test('a price set for later leaves the rates as they are by then, not as they are now, and says when that is in UTC', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'Europe/Zurich' });
   const { call } = portal.gateway;
   const { token } = portal.world.people.operator;
   const model = 'acme/rising';
@@ -77,11 +77,12 @@ test('a price set for later leaves the rates as they are by then, not as they ar
   await page.getByRole('button', { name: 'Set price' }).click();
   await dialog(page).getByLabel('Million output tokens').fill('3');
   await dialog(page).getByLabel('In force from').fill('2031-02-01T00:00');
+  await dialog(page).getByText('That is 2031-01-31 23:00:00 UTC.').waitFor();
   const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
   expect((await sent).postDataJSON()).toEqual({
     model,
-    effective_from: '2031-02-01T00:00:00.000Z',
+    effective_from: '2031-01-31T23:00:00.000Z',
     input_per_million_tokens_usd: 2,
     output_per_million_tokens_usd: 3,
     per_request_usd: 0.01,

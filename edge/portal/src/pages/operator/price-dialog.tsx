@@ -3,6 +3,7 @@ import { useAction } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
 import type { Rates } from '../../api/types.ts';
 import { numberOrText, plainNumber } from '../../format/number.ts';
+import { formatUtc } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
@@ -50,10 +51,8 @@ export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
   const texts: Texts = { ...(replaced === undefined ? {} : textsOf(replaced)), ...typed };
   const save = useAction({
     stale: ['/admin/models', '/admin/prices', '/models'],
-    onSuccess: () => {
-      toast.say('Price set.');
-      onClose();
-    },
+    onSuccess: () => toast.say('Price set.'),
+    onDone: onClose,
   });
   const submit = () => {
     const given = Object.entries(texts).filter(([, text]) => text.trim() !== '');
@@ -92,7 +91,11 @@ export function PriceDialog({ model, prices, onClose }: PriceDialogProps) {
         <TextField
           label="In force from (local time)"
           type="datetime-local"
-          hint="Leave empty to start now. A time in the past is refused."
+          hint={
+            from === ''
+              ? 'Leave empty to start now. A time in the past is refused.'
+              : `That is ${formatUtc(from)}. The months of invoices begin at 00:00 UTC.`
+          }
           value={from}
           onChange={setFrom}
           error={fieldError(save.error, 'effective_from')}
