@@ -263,7 +263,7 @@ test('settings that are saved twice leave alone what somebody else has changed o
   await close();
 });
 
-test('an operator suspends an organization, all its members are told, and restores it', async () => {
+test('an operator suspends an organization, all its members are told, and restores it, of which their open pages learn', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
   await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).click();
@@ -272,8 +272,10 @@ test('an operator suspends an organization, all its members are told, and restor
   await dialog(page).getByRole('button', { name: 'Suspend' }).click();
   await page.getByText('Suspended since').waitFor();
   const member = await openPage(browser);
+  await member.page.clock.install();
   await signIn(member.page, portal.url, users.member, '/playground');
-  await member.page.getByText('Northwind Robotics is suspended.').waitFor();
+  const banner = member.page.getByText('Northwind Robotics is suspended.');
+  await banner.waitFor();
   await member.page.getByLabel('Message', { exact: true }).fill('Hello');
   await member.page.getByRole('button', { name: 'Send' }).click();
   await member.page
@@ -281,10 +283,12 @@ test('an operator suspends an organization, all its members are told, and restor
     .getByText(/suspended/)
     .waitFor();
   expect(await member.page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
-  await member.close();
   await page.getByRole('button', { name: 'Restore' }).click();
   await dialog(page).getByRole('button', { name: 'Restore' }).click();
   await page.getByText('Suspended since').waitFor({ state: 'detached' });
+  await member.page.clock.fastForward(10_000);
+  await banner.waitFor({ state: 'detached' });
+  await member.close();
   await close();
 });
 

@@ -1,5 +1,6 @@
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
+import { createContext, useContext, useEffect, useRef, useSyncExternalStore } from 'react';
+import { useToast } from '../ui/toast.tsx';
 import type { Api, Claims, Query } from './client.ts';
 import { ApiError, isTransient } from './error.ts';
 import type { List, Member } from './types.ts';
@@ -50,7 +51,7 @@ const askAgainMs = (error: ApiError | null, intervalMs: number | null | undefine
 export type GetOptions<Answer> = {
   enabled?: boolean;
   /** How often to ask again; as a function, decided by the last answer: null when it is final. */
-  refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
+  refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null | undefined);
   keepPrevious?: boolean;
   /** Asks by POST, for what is found by a secret, which belongs in no address. */
   body?: object;
@@ -129,7 +130,14 @@ type ActionOptions<Answer> = {
    */
   stale?: readonly string[];
   onSuccess?: (answer: Answer) => void;
+  /**
+   * What comes next, such as closing a dialog or leading to another page. Not if whoever waited for the answer has gone on: by then
+   * something else is there, with what they are typing.
+   */
+  onDone?: (answer: Answer) => void;
   onError?: (error: ApiError) => void;
+  /** An error has no place on the page. Once its place is gone, any is told in a toast. */
+  complains?: boolean;
 };
 
 /**
@@ -139,7 +147,19 @@ type ActionOptions<Answer> = {
 export function useAction<Answer = void>(options: ActionOptions<Answer>) {
   const api = useApi();
   const queries = useQueryClient();
+  const { complain } = useToast();
   const running = useRef(false);
+  const place = useRef<{ isThere: boolean; next: (() => void) | null }>({ isThere: false, next: null });
+  // A page that waits out of sight for its user to sign in again does what comes next when it is back.
+  useEffect(() => {
+    const here = place.current;
+    here.isThere = true;
+    here.next?.();
+    here.next = null;
+    return () => {
+      here.isThere = false;
+    };
+  }, []);
   const idempotencyKey = useRef<string | null>(null);
   const readAgain = () => {
     const stale = options.stale ?? [];
@@ -160,6 +180,8 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
     onSuccess: (answer) => {
       idempotencyKey.current = null;
       options.onSuccess?.(answer);
+      if (place.current.isThere) options.onDone?.(answer);
+      else place.current.next = () => options.onDone?.(answer);
       readAgain();
     },
     onError: (error) => {
@@ -167,6 +189,8 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
       // the key stays.
       if (!isTransient(error)) idempotencyKey.current = null;
       options.onError?.(error);
+      const isGone = !place.current.isThere && api.session().status === 'signed-in';
+      if (options.complains || isGone) complain(error);
       if (error.status === 404 || isTransient(error) || isReused(error)) readAgain();
     },
     onSettled: (_answer, _error, { path }) => {

@@ -15,12 +15,19 @@ import { type Area, areaOf, isCurrent, navigationFor } from './navigation.ts';
 import { Palette } from './palette.tsx';
 import { UserMenu } from './user-menu.tsx';
 
+/** How often a suspended organization is read, whose people wait for its end. */
+const suspendedRefreshMs = 10_000;
+
+const isSuspended = (profile: Profile | undefined): boolean => profile?.organization.status === 'suspended';
+
 /** What surrounds every page of a signed-in user: navigation, search, account. */
 export function Shell({ path, children }: { path: string; children: ReactNode }) {
   const [drawer, setDrawer] = useState(false);
   const [palette, setPalette] = useState(false);
   const claims = useClaims();
-  const profile = useGet<Profile>('/profile');
+  const profile = useGet<Profile>('/profile', undefined, {
+    refetchIntervalMs: (read) => (isSuspended(read) ? suspendedRefreshMs : undefined),
+  });
   const content = useRef<HTMLElement>(null);
   useKeptPlace(content);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the drawer.
@@ -35,7 +42,6 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
     window.addEventListener('keydown', open);
     return () => window.removeEventListener('keydown', open);
   }, []);
-  const suspended = profile.data?.organization.status === 'suspended';
 
   return (
     <div className="lg:grid lg:grid-cols-[15rem_minmax(0,1fr)] print:block">
@@ -69,7 +75,7 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
         </Radix.Portal>
       </Radix.Root>
       <main ref={content} id="content" tabIndex={-1} className="min-w-0 outline-none">
-        {suspended && (
+        {isSuspended(profile.data) && (
           <div className="px-4 pt-4 sm:px-8">
             <Notice
               tone="danger"
