@@ -175,6 +175,35 @@ test('a second member is deactivated too, though the answer about the first is l
   await close();
 });
 
+test('an answer whose form was dismissed meanwhile is told, whether good or bad, and closes no form that was opened since', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let sent = 0;
+  await page.route('**/api/v1/invitations', async (route) => {
+    const isRefused = sent === 1;
+    await answers[sent++]!.promise;
+    const error = { message: 'No more invitations this hour.', code: null, param: null };
+    await route.fulfill(isRefused ? { status: 409, json: { error } } : { status: 201, json: {} });
+  });
+  const invite = async (email: string) => {
+    await page.getByRole('button', { name: 'Invite someone' }).click();
+    await dialog(page).getByLabel('Email').fill(email);
+  };
+  const dismiss = () => dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  for (const [index, told] of ['0@example.com was invited', 'No more invitations'].entries()) {
+    await invite(`${index}@example.com`);
+    await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
+    await dismiss();
+    await invite('typing@example.com');
+    answers[index]!.resolve();
+    await page.getByText(told).first().waitFor();
+    expect(await dialog(page).getByLabel('Email').inputValue()).toBe('typing@example.com');
+    await dismiss();
+  }
+  await close();
+});
+
 test('a role is changed only after the owner has read what that does, however it was chosen', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');

@@ -30,7 +30,7 @@ export function CancelJob({ job, size = 'small' }: { job: Pick<Job, 'id' | 'stat
     stale: ['/jobs'],
     onSuccess: (after) =>
       toast.say(after.status === 'cancelled' ? 'Job cancelled.' : `The job had already ended: ${after.status}.`),
-    onError: toast.complain,
+    complains: true,
   });
   if (hasEnded(job)) return null;
   return (

@@ -28,10 +28,8 @@ export function JobPage({ parameters }: PageParameters) {
   });
   const remove = useAction({
     stale: ['/jobs'],
-    onSuccess: () => {
-      toast.say('Job and result deleted.');
-      navigate('/jobs');
-    },
+    onSuccess: () => toast.say('Job and result deleted.'),
+    onDone: () => navigate('/jobs'),
   });
   const data = job.data;
   return (

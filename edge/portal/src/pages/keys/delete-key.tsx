@@ -20,10 +20,8 @@ export function DeleteKeyDialog({
   const toast = useToast();
   const remove = useAction({
     stale: ['/api-keys'],
-    onSuccess: () => {
-      toast.say(`${apiKey.name} was deleted.`);
-      onDeleted();
-    },
+    onSuccess: () => toast.say(`${apiKey.name} was deleted.`),
+    onDone: onDeleted,
   });
   return (
     <Dialog

@@ -25,10 +25,8 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   const [texts, setTexts] = useState(() => constraintTexts(apiKey));
   const save = useAction<ApiKey>({
     stale: ['/api-keys'],
-    onSuccess: () => {
-      toast.say(`${name.trim()} was saved.`);
-      onClose();
-    },
+    onSuccess: () => toast.say(`${name.trim()} was saved.`),
+    onDone: onClose,
     onError: () => queries.setQueryData([path], apiKey),
   });
   const submit = () => {

@@ -20,10 +20,8 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
   const [note, setNote] = useState('');
   const announce = useAction({
     stale: ['/admin/retirements', '/admin/models', '/models'],
-    onSuccess: () => {
-      toast.say(`The retirement of ${model} was announced.`);
-      onClose();
-    },
+    onSuccess: () => toast.say(`The retirement of ${model} was announced.`),
+    onDone: onClose,
   });
   const sunsetAt = date === '' ? null : new Date(date);
   const draft = {

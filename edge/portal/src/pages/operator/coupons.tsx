@@ -109,6 +109,10 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
   const [until, setUntil] = useState('');
   const [lifetime, setLifetime] = useState('');
   const create = useAction<Coupon>({ stale: ['/admin/coupons'], onSuccess: setCreated });
+  // The whole code may already be on its way, and can be shown only once.
+  const cancel = () => {
+    if (!create.pending) onClose();
+  };
   const body = {
     ...(code === '' ? {} : { code: code.trim() }),
     amount_usd: numberOrText(amount),
@@ -133,7 +137,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <Dialog open onClose={onClose} keep title="Create a coupon">
+    <Dialog open onClose={cancel} keep title="Create a coupon">
       <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/coupons', body })}>
         <FormError error={create.error} />
         <TextField
@@ -179,7 +183,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           />
         </div>
         <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={cancel}>Cancel</Button>
           <Button type="submit" look="primary" pending={create.pending} disabled={amount.trim() === ''}>
             Create coupon
           </Button>

@@ -9,10 +9,8 @@ export function DeleteModelDialog({ model, onClose }: { model: AdminModel; onClo
   const toast = useToast();
   const remove = useAction({
     stale: ['/admin/models', '/admin/deployments', '/models'],
-    onSuccess: () => {
-      toast.say(`${model.id} was deleted.`);
-      navigate('/operator/models', { replace: true });
-    },
+    onSuccess: () => toast.say(`${model.id} was deleted.`),
+    onDone: () => navigate('/operator/models', { replace: true }),
   });
   return (
     <ConfirmDialog

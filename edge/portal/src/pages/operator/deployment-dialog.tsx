@@ -31,13 +31,13 @@ export function DeploymentDialog({
   const [dialect, setDialect] = useState<string>(deployment?.dialect ?? 'openai');
   const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
   const [removing, setRemoving] = useState(false);
-  const done = (text: string) => () => {
-    toast.say(text);
-    onClose();
-  };
   const stale = ['/admin/models', '/admin/deployments', '/models'];
-  const save = useAction({ stale, onSuccess: done('Deployment saved.') });
-  const remove = useAction({ stale, onSuccess: done('Deployment removed. Calls in flight finish.') });
+  const save = useAction({ stale, onSuccess: () => toast.say('Deployment saved.'), onDone: onClose });
+  const remove = useAction({
+    stale,
+    onSuccess: () => toast.say('Deployment removed. Calls in flight finish.'),
+    onDone: onClose,
+  });
   const { error } = save;
   const body = {
     ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),

@@ -13,10 +13,8 @@ export function EmailDialog({ user, onClose }: { user: AdminUser; onClose: () =>
   const [email, setEmail] = useState('');
   const change = useAction<AdminUser>({
     stale: ['/admin/users', '/members', '/profile'],
-    onSuccess: (changed) => {
-      toast.say(`${user.email} is now ${changed.email}.`);
-      onClose();
-    },
+    onSuccess: (changed) => toast.say(`${user.email} is now ${changed.email}.`),
+    onDone: onClose,
   });
   return (
     <Dialog

@@ -26,12 +26,12 @@ export function Grants({ model }: { model: AdminModel }) {
       setSearch('');
       toast.say('Model granted.');
     },
-    onError: toast.complain,
+    complains: true,
   });
   const revoke = useAction({
     stale: ['/admin/models'],
     onSuccess: () => toast.say('Grant withdrawn.'),
-    onError: toast.complain,
+    complains: true,
   });
   const path = `/admin/grants?model=${encodeURIComponent(model.id)}&tenant_id=`;
   const offered = (search.trim() === '' ? [] : (found.data?.data ?? []))

@@ -15,16 +15,9 @@ const stale = ['/admin/organizations', '/billing'];
 
 /** What an operator can do with an invoice that is due: mark it as paid elsewhere, or void it. `path` is the organization's. */
 export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoice }) {
-  const toast = useToast();
   const [act, setAct] = useState<Act | null>(null);
-  const voiding = useAction<Invoice>({
-    stale,
-    onSuccess: () => {
-      toast.say(`${number} was voided.`);
-      setAct(null);
-    },
-  });
-  const { number, total_usd } = invoice;
+  const close = () => setAct(null);
+  const { number } = invoice;
   return (
     <>
       {invoice.status === 'finalized' && invoice.payment_status !== 'paid' && (
@@ -32,45 +25,46 @@ export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoi
           <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => setAct('pay')}>
             Mark as paid
           </Button>
-          <Button
-            size="small"
-            aria-label={`Void ${number}`}
-            onClick={() => {
-              voiding.reset();
-              setAct('void');
-            }}
-          >
+          <Button size="small" aria-label={`Void ${number}`} onClick={() => setAct('void')}>
             Void
           </Button>
         </span>
       )}
-      {act === 'pay' && <PayDialog path={path} invoice={invoice} onClose={() => setAct(null)} />}
-      {act === 'void' && (
-        <ConfirmDialog
-          title={`Void ${number}?`}
-          description={`Nobody will have to pay ${formatUsdExact(total_usd)}. This cannot be undone.`}
-          act="Void"
-          pending={voiding.pending}
-          error={voiding.error}
-          onAct={() => voiding.run({ method: 'POST', path: `${path}/invoices/${invoice.id}/void` })}
-          onClose={() => setAct(null)}
-        />
-      )}
+      {act === 'pay' && <PayDialog path={path} invoice={invoice} onClose={close} />}
+      {act === 'void' && <VoidDialog path={path} invoice={invoice} onClose={close} />}
     </>
   );
 }
 
-type PayDialogProps = { path: string; invoice: Invoice; onClose: () => void };
+type DialogProps = { path: string; invoice: Invoice; onClose: () => void };
 
-function PayDialog({ path, invoice: { id, number, amount_due_usd }, onClose }: PayDialogProps) {
+function VoidDialog({ path, invoice: { id, number, total_usd }, onClose }: DialogProps) {
+  const toast = useToast();
+  const voiding = useAction<Invoice>({
+    stale,
+    onSuccess: () => toast.say(`${number} was voided.`),
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      title={`Void ${number}?`}
+      description={`Nobody will have to pay ${formatUsdExact(total_usd)}. This cannot be undone.`}
+      act="Void"
+      pending={voiding.pending}
+      error={voiding.error}
+      onAct={() => voiding.run({ method: 'POST', path: `${path}/invoices/${id}/void` })}
+      onClose={onClose}
+    />
+  );
+}
+
+function PayDialog({ path, invoice: { id, number, amount_due_usd }, onClose }: DialogProps) {
   const toast = useToast();
   const [payment, setPayment] = useState('');
   const pay = useAction<Invoice>({
     stale,
-    onSuccess: () => {
-      toast.say(`${number} was marked as paid.`);
-      onClose();
-    },
+    onSuccess: () => toast.say(`${number} was marked as paid.`),
+    onDone: onClose,
   });
   const paymentId = payment.trim();
   const body = paymentId === '' ? {} : { payment_id: paymentId };

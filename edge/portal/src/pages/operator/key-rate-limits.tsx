@@ -16,10 +16,8 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
   const [texts, setTexts] = useState(before);
   const save = useAction<AdminKey>({
     stale: ['/admin/keys'],
-    onSuccess: ({ name }) => {
-      toast.say(`The rate limits of ${name} were saved.`);
-      onClose();
-    },
+    onSuccess: ({ name }) => toast.say(`The rate limits of ${name} were saved.`),
+    onDone: onClose,
   });
   const path = `/admin/keys/${apiKey.id}/rate-limits`;
   const hasOwn = limitNames.some((limit) => apiKey.rate_limits[limit] !== null);

@@ -178,10 +178,8 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => vo
   const toast = useToast();
   const revoke = useAction({
     stale: ['/admin/keys'],
-    onSuccess: () => {
-      toast.say(`${apiKey.name} was revoked.`);
-      onClose();
-    },
+    onSuccess: () => toast.say(`${apiKey.name} was revoked.`),
+    onDone: onClose,
   });
   return (
     <ConfirmDialog

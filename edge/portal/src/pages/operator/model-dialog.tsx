@@ -22,10 +22,10 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
   const [answer, setAnswer] = useState(String(model?.max_output_tokens ?? ''));
   const save = useAction<AdminModel>({
     stale: ['/admin/models', '/models'],
-    onSuccess: (saved) => {
-      if (model === undefined) return navigate(`/operator/models/${encodeURIComponent(saved.id)}`);
-      toast.say(`${saved.display_name} was saved.`);
-      onClose();
+    onSuccess: (saved) => toast.say(`${saved.display_name} was saved.`),
+    onDone: (saved) => {
+      if (model === undefined) navigate(`/operator/models/${encodeURIComponent(saved.id)}`);
+      else onClose();
     },
   });
   /** Null removes a number; a new model has none to remove. */

@@ -17,25 +17,15 @@ import type { AdminUser } from './types.ts';
 
 type Changes = Partial<Pick<AdminUser, 'is_active' | 'operator'>>;
 type Question = { title: string; description: string; act: string; changes: Changes };
+type Asked = { user: AdminUser; question: Question };
 
 /** An organization's members. An operator can change their addresses, deactivate and reactivate them, and make them operators. */
 export function OrganizationMembers({ tenantId }: { tenantId: string }) {
-  const toast = useToast();
   const claims = useClaims();
   const search = useSearch();
   const [readdressed, setReaddressed] = useState<AdminUser | null>(null);
-  const [asked, setAsked] = useState<{ user: AdminUser; question: Question } | null>(null);
-  const change = useAction<Member>({
-    stale: ['/admin/users', '/admin/organizations', '/members'],
-    onSuccess: ({ email }) => {
-      toast.say(`${email} was updated.`);
-      setAsked(null);
-    },
-  });
-  const ask = (user: AdminUser, question: Question) => {
-    change.reset();
-    setAsked({ user, question });
-  };
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const ask = (user: AdminUser, question: Question) => setAsked({ user, question });
   return (
     <>
       <SearchBox label="Search members" />
@@ -56,18 +46,28 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
         }
       />
       {readdressed !== null && <EmailDialog user={readdressed} onClose={() => setReaddressed(null)} />}
-      {asked !== null && (
-        <ConfirmDialog
-          {...asked.question}
-          pending={change.pending}
-          error={change.error}
-          onAct={() =>
-            change.run({ method: 'PATCH', path: `/admin/users/${asked.user.id}`, body: asked.question.changes })
-          }
-          onClose={() => setAsked(null)}
-        />
-      )}
+      {asked !== null && <ChangeDialog {...asked} onClose={() => setAsked(null)} />}
     </>
+  );
+}
+
+/** Each question has an action of its own: one whose answer is late neither closes nor holds up the next. */
+function ChangeDialog({ user, question, onClose }: Asked & { onClose: () => void }) {
+  const toast = useToast();
+  const { changes, ...asked } = question;
+  const change = useAction<Member>({
+    stale: ['/admin/users', '/admin/organizations', '/members'],
+    onSuccess: ({ email }) => toast.say(`${email} was updated.`),
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      {...asked}
+      pending={change.pending}
+      error={change.error}
+      onAct={() => change.run({ method: 'PATCH', path: `/admin/users/${user.id}`, body: changes })}
+      onClose={onClose}
+    />
   );
 }
 

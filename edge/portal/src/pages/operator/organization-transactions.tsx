@@ -42,10 +42,8 @@ function RefundDialog({ path, charge, onClose }: { path: string; charge: Transac
   const [description, setDescription] = useState('');
   const refund = useAction<Transaction>({
     stale: ['/admin/organizations', '/billing'],
-    onSuccess: ({ amount_usd }) => {
-      toast.say(`${formatUsdExact(amount_usd)} was refunded as credit.`);
-      onClose();
-    },
+    onSuccess: ({ amount_usd }) => toast.say(`${formatUsdExact(amount_usd)} was refunded as credit.`),
+    onDone: onClose,
   });
   const submit = () =>
     refund.run({

@@ -83,10 +83,8 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   const [email, setEmail] = useState('');
   const create = useAction({
     stale: ['/admin/organizations', '/admin/mail'],
-    onSuccess: () => {
-      toast.say(`${email.trim()} was invited. ${passItOn}`);
-      onClose();
-    },
+    onSuccess: () => toast.say(`${email.trim()} was invited. ${passItOn}`),
+    onDone: onClose,
   });
   const body = { ...(name.trim() === '' ? {} : { name: name.trim() }), owner_email: email.trim() };
   return (

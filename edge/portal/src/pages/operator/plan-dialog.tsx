@@ -31,10 +31,8 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
   const type = (given: Partial<Fields>) => setTyped({ ...typed, ...given });
   const save = useAction<AdminPlan>({
     stale: ['/admin/plans', '/admin/organizations', '/plan', '/rate-limits'],
-    onSuccess: (saved) => {
-      toast.say(`${saved.name} was saved.`);
-      onClose();
-    },
+    onSuccess: (saved) => toast.say(`${saved.name} was saved.`),
+    onDone: onClose,
   });
   const isTaken = plan === undefined && taken.includes(code.trim());
   const submit = () => {

@@ -18,10 +18,8 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
   const [date, setDate] = useState(retirement.sunset_at === null ? '' : localInput(new Date(retirement.sunset_at)));
   const save = useAction({
     stale,
-    onSuccess: () => {
-      toast.say('Date set. Emails not yet sent follow it.');
-      onClose();
-    },
+    onSuccess: () => toast.say('Date set. Emails not yet sent follow it.'),
+    onDone: onClose,
   });
   const sunsetAt = date === '' ? null : new Date(date);
   return (
@@ -57,10 +55,8 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
   const toast = useToast();
   const withdraw = useAction({
     stale,
-    onSuccess: () => {
-      toast.say('Announcement withdrawn.');
-      onClose();
-    },
+    onSuccess: () => toast.say('Announcement withdrawn.'),
+    onDone: onClose,
   });
   return (
     <ConfirmDialog

@@ -21,10 +21,9 @@ export function SuspensionDialog({
   const suspended = organization.status === 'suspended';
   const change = useAction<AdminOrganization>({
     stale: ['/admin/organizations', '/profile'],
-    onSuccess: () => {
-      toast.say(suspended ? `${organization.name} was restored.` : `${organization.name} was suspended.`);
-      onClose();
-    },
+    onSuccess: () =>
+      toast.say(suspended ? `${organization.name} was restored.` : `${organization.name} was suspended.`),
+    onDone: onClose,
   });
   const submit = () =>
     change.run(

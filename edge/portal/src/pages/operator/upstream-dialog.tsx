@@ -25,8 +25,8 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
       toast.say(
         `${formatCount(models.length)} ${listed} in the catalog, with ${formatCount(deployments_created)} new ${added}.`,
       );
-      onClose();
     },
+    onDone: onClose,
   });
   const { error } = register;
   const submit = () =>

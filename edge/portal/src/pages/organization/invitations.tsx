@@ -69,7 +69,7 @@ function Withdraw({ invitation, path }: { invitation: Invitation; path: string }
   const withdraw = useAction({
     stale: [path],
     onSuccess: () => toast.say('Invitation withdrawn.'),
-    onError: toast.complain,
+    complains: true,
   });
   if (invitation.status !== 'pending') return null;
   return (

@@ -29,8 +29,8 @@ export function InviteDialog({
     onSuccess: () => {
       const what = operator ? passItOn : 'If it does not arrive, ask the platform’s operator.';
       toast.say(`${email.trim()} was invited by email. ${what}`);
-      onClose();
     },
+    onDone: onClose,
   });
   return (
     <Dialog open onClose={onClose} title="Invite someone" description="They get an email with a link that works once.">

@@ -157,10 +157,8 @@ function useUpdateMember(query: Query, list: List<Member> | undefined) {
   const change = useAction<Member>({
     stale: ['/members'],
     onSuccess: (member) => toast.say(`${member.email} was updated.`),
-    onError: (error) => {
-      toast.complain(error);
-      void queries.invalidateQueries({ queryKey: ['/members'] });
-    },
+    onError: () => void queries.invalidateQueries({ queryKey: ['/members'] }),
+    complains: true,
   });
   const update = (member: Member, changes: Changes) => {
     if (list !== undefined) {

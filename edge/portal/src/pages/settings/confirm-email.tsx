@@ -20,10 +20,8 @@ export function ConfirmEmail() {
   const toast = useToast();
   const confirm = useAction<Profile>({
     stale: ['/profile', '/members', '/admin/users'],
-    onSuccess: (changed) => {
-      toast.say(`You now sign in with ${changed.email}.`);
-      navigate('/settings', { replace: true });
-    },
+    onSuccess: (changed) => toast.say(`You now sign in with ${changed.email}.`),
+    onDone: () => navigate('/settings', { replace: true }),
   });
   return (
     <Page title="Confirm your new email address" parent={{ name: 'Settings', href: '/settings' }}>
