@@ -73,7 +73,7 @@ export function Usage() {
       <p className="-mt-2 text-xs text-faint">
         Days in {timezone}
         {localTimeZone() !== 'UTC' && (
-          <>
+          <span className="print:hidden">
             {' '}
             (
             <button
@@ -84,7 +84,7 @@ export function Usage() {
               {timezone === 'UTC' ? `use ${localTimeZone()}` : 'use UTC, as invoices do'}
             </button>
             )
-          </>
+          </span>
         )}{' '}
         · at most {rangeDaysMax[granularity]} days at this granularity
       </p>
