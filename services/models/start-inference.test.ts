@@ -11,6 +11,7 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
@@ -55,9 +56,11 @@ async function startBench(
     await carry('local', [rpcService(InferenceService, inference.implementation, { callers: ['edge'] })]),
   );
   const caller = create(CallerSchema, { kind: CallerKind.SESSION, tenantId: uuidv7(), userId: uuidv7() });
-  const invoke = (stream: boolean, signal?: AbortSignal): AsyncIterator<InvokeResponse> => {
-    const body = JSON.stringify({ model: 'sim-chat', stream, messages: [{ role: 'user', content: 'Hi' }] });
-    const request = { operation: Operation.CHAT_COMPLETIONS, contentType: 'application/json', body: Buffer.from(body) };
+  const invoke = (stream: boolean, signal?: AbortSignal, jobId = ''): AsyncIterator<InvokeResponse> => {
+    const body = Buffer.from(
+      JSON.stringify({ model: 'sim-chat', stream, messages: [{ role: 'user', content: 'Hi' }] }),
+    );
+    const request = { operation: Operation.CHAT_COMPLETIONS, contentType: 'application/json', body, jobId };
     const options = { contextValues: callerContext(caller), signal };
     return rpc.client(InferenceService).invoke(request, options)[Symbol.asyncIterator]();
   };
@@ -104,5 +107,20 @@ test('a call that waited for its budget while its deployment was changed goes to
   await waitFor(() => inference.catalogVersion() > before, { description: 'the change' });
   goOn.resolve();
   expect((await answer).value?.head?.status).toBe(200);
+  await inference.close();
+});
+
+test('a job whose model was free at its submission is told that Billing is out of reach, and not that its upstream failed', async () => {
+  await using started = await startBench(() => ({
+    lease: () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'away')),
+  }));
+  const { bench, inference } = started;
+  const price = { model: 'sim-chat', output_per_million_tokens_usd: 10 };
+  const before = inference.catalogVersion();
+  expect((await bench.call('POST', '/api/v1/admin/prices', await bench.login(), price)).status).toBe(201);
+  await waitFor(() => inference.catalogVersion() > before, { description: 'the price' });
+  await expect(started.invoke(false, undefined, uuidv7()).next()).rejects.toMatchObject({
+    reason: ErrorReason.BUDGETS_OUT_OF_REACH,
+  });
   await inference.close();
 });

@@ -40,6 +40,7 @@ const rows: Readonly<Record<KnownReason, Row>> = {
   [ErrorReason.MODEL_UNAVAILABLE]: [503, unavailable, 'model_unavailable', Code.Unavailable],
   [ErrorReason.OVERLOADED]: [503, unavailable, 'server_is_overloaded', Code.Unavailable],
   [ErrorReason.NO_CAPACITY]: [503, unavailable, 'server_is_overloaded', Code.Unavailable],
+  [ErrorReason.BUDGETS_OUT_OF_REACH]: [503, unavailable, 'server_is_overloaded', Code.Unavailable],
   [ErrorReason.RATE_LIMITED]: [429, 'requests', 'rate_limit_exceeded', Code.ResourceExhausted],
   [ErrorReason.TOKEN_RATE_LIMITED]: [429, 'tokens', 'rate_limit_exceeded', Code.ResourceExhausted],
   [ErrorReason.SPEND_CAP_EXCEEDED]: [429, quota, 'spend_cap_exceeded', Code.ResourceExhausted],

@@ -55,6 +55,16 @@ describe('a job whose call cannot be made or breaks off', () => {
     expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 0, reason: null });
   });
 
+  test('waits in the same way if it cost nothing at its submission, and its call cannot hear of room', async () => {
+    const outcome = await failed((deps) => ({
+      ...deps,
+      ...workerDeps(database, () => {
+        throw gatewayError(ErrorReason.BUDGETS_OUT_OF_REACH, 'away');
+      }),
+    }));
+    expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 0, reason: null });
+  });
+
   test('fails if its user is no longer active', async () => {
     const outcome = await failed((deps) => ({
       ...deps,

@@ -96,7 +96,8 @@ export async function runJob(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-    return isInvoked ? afterCall(deps, job, error, hold) : beforeCall(error, hold);
+    const wasCalled = isInvoked && error.reason !== ErrorReason.BUDGETS_OUT_OF_REACH;
+    return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(error, hold);
   }
 }
 

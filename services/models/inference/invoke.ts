@@ -1,11 +1,14 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { cancelled, ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { isUuidv7, uuidv7Ms } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { messageOf } from '#shared/message-of.ts';
+import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
+import { outOfReachText } from '#shared/rpc/connect-errors.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, type PriceVersion, priceAt, priceNow } from '../domain/price.ts';
 import type { Budgets } from '../limits/budgets.ts';
@@ -153,11 +156,19 @@ function admitCall(deps: InvokeDeps, request: InvokeRequest, asked: HoldAsked): 
 /** The room that has been held for a job since its submission, or, if it cost nothing then, room for what it costs now. */
 function holdForJob({ budgets, clock }: InvokeDeps, held: JobHold | undefined, asked: HoldAsked): Hold | Promise<Hold> {
   const { call, model, price } = asked;
-  if (held === undefined) return price === null ? freeHold : holdBudget(budgets, asked, clock.monotonic());
+  if (held === undefined)
+    return price === null ? freeHold : roomForJob(async () => holdBudget(budgets, asked, clock.monotonic()));
   const hold = budgets.holdOfJob(held);
   if (price !== null) limitToHold(call, model, price, hold);
   return hold;
 }
+
+/** Room as `hold` gives it. Anything but a refusal is no fault of the job, which is to wait; OVERLOADED could be its upstream's, and would count as an attempt. */
+const roomForJob = (hold: () => Promise<Hold>): Promise<Hold> =>
+  hold().catch((error) => {
+    if (error instanceof GatewayError && budgetsByNoRoomReason.has(error.reason)) throw error;
+    throw gatewayError(ErrorReason.BUDGETS_OUT_OF_REACH, outOfReachText, { cause: error, internal: messageOf(error) });
+  });
 
 const jobOf = ({ jobId, eventId, unmeteredReasons }: InvokeRequest) =>
   jobId === '' ? null : { id: jobId, successId: eventId, unmeteredReasons };
