@@ -100,8 +100,14 @@ const queuedRow = ({ id, request }: NewJob, createdAt: Date): JobRow => ({
   metadata: request.metadata,
 });
 
-/** Beyond the quotas this queues nothing and returns no row. $20: whether the organization is known to have room in its queue. */
+/**
+ * Beyond the quotas this queues nothing and returns no row; either way the submission is no longer under way. $20: whether the organization
+ * is known to have room in its queue.
+ */
 const insert = `
+  with submitted as (
+    delete from submissions_under_way where tenant_id = $1 and subject_id = $4 and idempotency_key = $12 and job_id = $2
+  )
   insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
     created_at, available_at, deadline_at, request)

@@ -74,7 +74,13 @@ test('a repeat that is not admitted while its submission is under way is answere
   expect((await finding).job?.id).toBe(job!.id);
 });
 
-test("a repeat at another process that is refused the first one's room, queued meanwhile, is answered with its job", async () => {
+/** As if submissions under way had been begun earlier by this; returns how many there are. */
+const ageSubmissions = async (seconds: number) => {
+  const text = `update submissions_under_way set begun_at = begun_at - $1 * interval '1 second'`;
+  return (await database.pool.query(text, [seconds])).rowCount;
+};
+
+test("a submission at a slow process that is refused its repeat's room, queued meanwhile, is answered with its job", async () => {
   const caller = as(somebody());
   const submission = { ...chat, idempotencyKey: 'twice' };
   const isAsked = Promise.withResolvers<void>();
@@ -85,11 +91,63 @@ test("a repeat at another process that is refused the first one's room, queued m
     await isQueued.promise;
     throw gatewayError(ErrorReason.CREDIT_BALANCE_EXHAUSTED, 'no credit');
   });
-  const repeat = other.submit(submission, caller);
+  const slow = other.submit(submission, caller);
   await isAsked.promise;
-  const first = await one.submit(submission, caller);
+  await ageSubmissions(5);
+  const repeat = await one.submit(submission, caller);
   isQueued.resolve();
-  expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
+  expect(await slow).toMatchObject({ replayed: true, job: { id: repeat.job!.id } });
+});
+
+/** A process that holds the only room there is and has not queued its job yet, and two others. */
+async function withTheOnlyRoom() {
+  await using opened = new AsyncDisposableStack();
+  const hasRoom = Promise.withResolvers<void>();
+  const mayGoOn = Promise.withResolvers<void>();
+  const one = opened.use(
+    await jobsWith(async () => {
+      hasRoom.resolve();
+      await mayGoOn.promise;
+      return leasing();
+    }),
+  );
+  const refused = () => Promise.reject(gatewayError(ErrorReason.CREDIT_BALANCE_EXHAUSTED, 'no credit'));
+  const others = [opened.use(await jobsWith(refused)), opened.use(await jobsWith(refused))] as const;
+  const caller = as(somebody());
+  const submission = { ...chat, $typeName: undefined, idempotencyKey: 'twice' };
+  const first = one.submit(submission, caller);
+  await hasRoom.promise;
+  const closing = opened.move();
+  return {
+    ...{ others, caller, submission, first, goOn: mayGoOn.resolve },
+    [Symbol.asyncDispose]: () => closing.disposeAsync(),
+  };
+}
+
+test('a repeat at another process waits for the first one, which has the room, and is answered with its job', async () => {
+  await using started = await withTheOnlyRoom();
+  const { others, caller, submission, first, goOn } = started;
+  const { model: _, costMaxNanoUsd: __, ...looked } = submission;
+  const answers = Promise.allSettled([others[0].submit(submission, caller), others[1].findSubmitted(looked, caller)]);
+  // Looks for others, one after the other, tell that both could have been over.
+  for (let time = 0; time < 5; time += 1)
+    for (const other of others)
+      expect((await other.findSubmitted({ ...looked, idempotencyKey: 'another' }, caller)).job).toBeUndefined();
+  goOn();
+  const { id } = (await first).job!;
+  expect(await answers).toMatchObject([{ value: { replayed: true, job: { id } } }, { value: { job: { id } } }]);
+});
+
+test('a submission whose process died holds up its repeats for five seconds, and one that is refused holds up none', async () => {
+  await using started = await withTheOnlyRoom();
+  const { others, caller, submission, first, goOn } = started;
+  const noCredit = { reason: ErrorReason.CREDIT_BALANCE_EXHAUSTED };
+  expect(await ageSubmissions(5)).toBe(1);
+  for (let time = 0; time < 2; time += 1)
+    await expect(others[0].submit(submission, caller)).rejects.toMatchObject(noCredit);
+  expect(await ageSubmissions(0)).toBe(0);
+  goOn();
+  await first;
 });
 
 test('new room is held for minutes, in case its job cannot be queued, and then for an hour', async () => {

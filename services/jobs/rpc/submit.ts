@@ -1,9 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { FindSubmittedRequest, SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
@@ -11,6 +12,7 @@ import { turnsByName } from '#shared/turns-by-name.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
 import { jobMessage } from '../db/job-rows.ts';
+import { abandonSubmission, beginSubmission, isSubmissionUnderWay } from '../db/submissions-under-way.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { requestHash } from '../domain/request-hash.ts';
@@ -42,7 +44,7 @@ export const findSubmitted =
   (deps: JobsDeps, { inTurn }: SubmissionTurns): JobsRpc<'findSubmitted'> =>
   async (request, context) => {
     const repeat = { request, ...senderOf(context) };
-    const found = await inTurn(repeat, () => replayed(deps, repeat, requestHash(request)));
+    const found = await inTurn(repeat, () => awaited(deps, repeat, requestHash(request)));
     return { job: found?.job };
   };
 
@@ -61,13 +63,13 @@ type Submission = Repeat & { request: SubmitRequest };
 type Submitted = { job: Job; replayed: boolean };
 
 async function submitJob(deps: JobsDeps, submission: Submission): Promise<Submitted> {
-  const { billing, clock } = deps;
+  const { database, billing, clock } = deps;
   const { request, caller, subjectId, signal } = submission;
   const hash = request.idempotencyKey === '' ? null : requestHash(request);
-  const before = await replayed(deps, submission, hash);
+  const id = uuidv7();
+  const before = await begun(deps, submission, id, hash);
   if (before !== undefined) return before;
 
-  const id = uuidv7();
   let held: JobHold | undefined;
   try {
     held = await takeHold(billing, {
@@ -83,13 +85,57 @@ async function submitJob(deps: JobsDeps, submission: Submission): Promise<Submit
     return { job: jobMessage(row), replayed: false };
   } catch (error) {
     if (held !== undefined) await releaseHold(billing, held);
-    // The same submission reached another process in the meantime, which was faster: it has the room, or has queued the job.
-    const isLate = held === undefined || isUniqueViolation(error, 'jobs_by_idempotency_key');
+    if (hash !== null) await abandonSubmission(database, id, keyOf(submission));
+    // The same submission reached another process before, which queued its job meanwhile: it has the room, or the last place in the queue.
+    const isLate =
+      held === undefined ||
+      hasReason(error, ErrorReason.RATE_LIMITED) ||
+      isUniqueViolation(error, 'jobs_by_idempotency_key');
     const other = isLate ? await replayed(deps, submission, hash) : undefined;
     if (other !== undefined) return other;
     throw error;
   }
 }
+
+/** How often to look whether a submission at another process is still under way, in milliseconds. */
+const lookAgainMs = 50;
+
+/**
+ * The job of an earlier submission, also of one under way at another process; undefined once this one is under way itself. `hash` is null
+ * without a key.
+ */
+async function begun(
+  deps: JobsDeps,
+  submission: Submission,
+  id: string,
+  hash: Buffer | null,
+): Promise<Submitted | undefined> {
+  const { database, clock } = deps;
+  if (hash === null) return undefined;
+  for (;;) {
+    const before = await replayed(deps, submission, hash);
+    if (before !== undefined) return before;
+    if (await beginSubmission(database, keyOf(submission), id, clockShiftMs(clock))) return undefined;
+    await delay(lookAgainMs, undefined, { signal: submission.signal });
+  }
+}
+
+/** The job of an earlier submission, also of one under way at another process, if there is one. */
+async function awaited(deps: JobsDeps, repeat: Repeat, hash: Buffer): Promise<Submitted | undefined> {
+  const { database, clock } = deps;
+  for (;;) {
+    const isUnderWay = await isSubmissionUnderWay(database, keyOf(repeat), clockShiftMs(clock));
+    const before = await replayed(deps, repeat, hash);
+    if (before !== undefined || !isUnderWay) return before;
+    await delay(lookAgainMs, undefined, { signal: repeat.signal });
+  }
+}
+
+const keyOf = ({ request: { idempotencyKey }, caller: { tenantId }, subjectId }: Repeat) => ({
+  tenantId,
+  subjectId,
+  idempotencyKey,
+});
 
 /** The job of an earlier submission with the same Idempotency-Key, if there is one. `hash` is null without a key. */
 async function replayed(deps: JobsDeps, submission: Repeat, hash: Buffer | null): Promise<Submitted | undefined> {

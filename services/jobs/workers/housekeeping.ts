@@ -7,6 +7,7 @@ import { startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { returnHold } from '../budget/return-hold.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
+import { forgetSubmissions } from '../db/submissions-under-way.ts';
 import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
 
@@ -76,6 +77,7 @@ export async function removeExpired(
     text: `delete from deleted_job_keys where created_at <= ${momentSql(1)} - interval '${idempotencyMs} milliseconds'`,
     values: [clockShiftMs(clock)],
   });
+  await forgetSubmissions(database, clockShiftMs(clock));
   await database.query({ text: `delete from served_tenants where served_at < now() - interval '7 days'`, values: [] });
   return removed;
 }

@@ -4,6 +4,7 @@ import { KeepSmallBodiesInRows } from './0002-keep-small-bodies-in-rows.ts';
 import { CountKeptResults } from './0003-count-kept-results.ts';
 import { RememberKeysOfDeletedJobs } from './0004-remember-keys-of-deleted-jobs.ts';
 import { CountJobsByIndex } from './0005-count-jobs-by-index.ts';
+import { KnowSubmissionsUnderWay } from './0006-know-submissions-under-way.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -12,4 +13,5 @@ export const migrations: NamedMigration[] = [
   { name: '0003-count-kept-results', class: CountKeptResults },
   { name: '0004-remember-keys-of-deleted-jobs', class: RememberKeysOfDeletedJobs },
   { name: '0005-count-jobs-by-index', class: CountJobsByIndex },
+  { name: '0006-know-submissions-under-way', class: KnowSubmissionsUnderWay },
 ];
