@@ -2,11 +2,12 @@ import { expect, test } from 'vitest';
 import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import { costRange, usageBound } from './hold-budget.ts';
 import { textEstimate } from './prepared-call.ts';
+import { canTranscriptUse, transcriptUseMax } from './usage-bound.ts';
 
 const price = { ...freeOfCharge, inputPerMillionTokens: 1_000_000n };
 const model = { contextWindow: 448, maxOutputTokens: 0 };
 
-test("a prompt is held at no more than the model's context window, an audio file at no more than its length", () => {
+test("a prompt is held at no more than the model's context window, and media where that is unknown at no more than the usual one", () => {
   const text = textEstimate(10_000, 0);
   expect(costRange({ estimate: text }, model, price).costMaxNanoUsd).toBe(448n);
   const photo = textEstimate(100, 0, { mediaBytes: 3_000_000 });
@@ -14,6 +15,18 @@ test("a prompt is held at no more than the model's context window, an audio file
   expect(costRange({ estimate: photo }, { ...model, contextWindow: 0 }, price).costMaxNanoUsd).toBe(131_472n);
   // A long video may use more than was held for it, and is charged then.
   expect(usageBound({ estimate: photo }, { ...model, contextWindow: 0 }).allows({ inputTokens: 200_000 })).toBe(true);
-  const audio = { ...textEstimate(10_000, 0), audioMs: 1_000_000 };
-  expect(costRange({ estimate: audio }, model, price).costMaxNanoUsd).toBe(40_000n);
+});
+
+test('as much is held for an audio file as is believed of its transcript, window by window, with all of its prompt', () => {
+  const perToken = { ...price, outputPerMillionTokens: 1_000_000n, perAudioSecond: 1n };
+  for (const [audioMs, windows, seconds] of [
+    [1_000, 1, 2],
+    [31_000, 2, 35],
+  ] as const) {
+    const most = { inputTokens: 1_200 * windows + 500, outputTokens: 450 * windows, audioMs: seconds * 1_000 };
+    expect(canTranscriptUse(most, audioMs, 500)).toBe(true);
+    const estimate = { ...textEstimate(10, 10), heard: transcriptUseMax(audioMs, 500) };
+    const { costMaxNanoUsd } = costRange({ estimate }, model, perToken);
+    expect(costMaxNanoUsd).toBe(BigInt(most.inputTokens + most.outputTokens + seconds));
+  }
 });

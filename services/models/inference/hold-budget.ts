@@ -23,17 +23,15 @@ const contextWindowOf = ({ contextWindow }: ModelLimits): number => contextWindo
 
 /** The most that a call can use, as far as budgets hold something for it. */
 function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLimits): Measures {
-  const { inputTokens, mediaBytes, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
+  const { inputTokens, mediaBytes, outputTokensMax, prompts, answers, images, heard, characters } = estimate;
+  if (heard !== null) return { ...noMeasures, ...heard };
   const mediaMax = Math.min(mediaBytes, contextWindowOf(model) * prompts);
   const promptMax = inputTokens * tokensPerEstimatedToken + mediaMax;
-  // A file is heard window by window, and each fills the context by itself.
-  const isBounded = model.contextWindow !== 0 && audioMs === 0;
   return {
     ...noMeasures,
-    inputTokens: isBounded ? Math.min(promptMax, model.contextWindow * prompts) : promptMax,
+    inputTokens: model.contextWindow === 0 ? promptMax : Math.min(promptMax, model.contextWindow * prompts),
     outputTokens: outputTokensMax ?? answers * (model.maxOutputTokens || model.contextWindow || outputTokensUnknown),
     images,
-    audioMs,
     characters,
   };
 }

@@ -163,7 +163,10 @@ function holdForJob({ budgets, clock }: InvokeDeps, held: JobHold | undefined, a
   return hold;
 }
 
-/** Room as `hold` gives it. Anything but a refusal is no fault of the job, which is to wait; OVERLOADED could be its upstream's, and would count as an attempt. */
+/**
+ * Room as `hold` gives it. Whatever fails but a refusal is no fault of the job, which is to wait: OVERLOADED would count as an attempt, since
+ * an upstream may have said it.
+ */
 const roomForJob = (hold: () => Promise<Hold>): Promise<Hold> =>
   hold().catch((error) => {
     if (error instanceof GatewayError && budgetsByNoRoomReason.has(error.reason)) throw error;

@@ -15,7 +15,8 @@ type Estimate = {
   /** The number of answers asked for at once, to all prompts together. */
   answers: number;
   images: number;
-  audioMs: number;
+  /** The most that a transcript of its audio can use, of which the tokens above are a usual part; null: there is no audio. */
+  heard: Pick<Measures, 'inputTokens' | 'outputTokens' | 'audioMs'> | null;
   characters: number;
 };
 
@@ -31,7 +32,7 @@ export const textEstimate = (
   prompts,
   answers,
   images: 0,
-  audioMs: 0,
+  heard: null,
   characters: 0,
 });
 

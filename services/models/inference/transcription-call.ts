@@ -7,9 +7,10 @@ import { EventStreamReader, eventStreamType, isEventStream } from './event-strea
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { believedOfAudio, fewestTokens, type Heard, readTranscript } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
+import { transcriptUseMax } from './usage-bound.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
-/** The most tokens per second of speech, heard and written; for estimates before a call. */
+/** The tokens per second of speech, heard and written, that token limits count before a call. */
 const audioTokensPerSecond = 10;
 const textTokensPerSecond = 10;
 
@@ -31,7 +32,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     background: form.background,
     estimate: {
       ...textEstimate(seconds * audioTokensPerSecond, seconds * textTokensPerSecond),
-      audioMs: seconds * 1000,
+      heard: transcriptUseMax(length.estimateMs, form.besideBytes),
     },
     contentType: form.contentType,
     bodyFor(deployment) {

@@ -17,16 +17,25 @@ export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
 /** The most that a transcript takes in for each window of audio. */
 const windowInputTokens = 1_200;
 
+/** What hearing and writing down audio uses. */
+type TranscriptUse = Pick<Measures, 'inputTokens' | 'outputTokens' | 'audioMs'>;
+
 /**
- * Whether a transcript of this much audio can have used what is reported. `promptBytes` is how much was sent beside the audio; no token is
- * shorter than a byte. Lengths may differ by a tenth, and upstreams round up to seconds.
+ * The most that a transcript of this much audio can use. `promptBytes` is how much was sent beside the audio; no token is shorter than a
+ * byte. Lengths may differ by a tenth, and upstreams round up to seconds.
  */
+export const transcriptUseMax = (audioMs: number, promptBytes: number): TranscriptUse => ({
+  inputTokens: Math.ceil(audioMs / windowMs) * windowInputTokens + promptBytes,
+  outputTokens: transcriptTokensMax(audioMs),
+  audioMs: Math.ceil((audioMs * 1.1) / 1000) * 1000,
+});
+
+/** Whether a transcript of this much audio can have used what is reported. */
 export function canTranscriptUse(used: Partial<Measures>, audioMs: number, promptBytes: number): boolean {
   if (audioMs === 0) return Object.values(used).every((measure) => measure === 0);
-  return (
-    (used.audioMs ?? 0) <= Math.ceil((audioMs * 1.1) / 1000) * 1000 &&
-    (used.inputTokens ?? 0) <= Math.ceil(audioMs / windowMs) * windowInputTokens + promptBytes &&
-    (used.outputTokens ?? 0) <= transcriptTokensMax(audioMs)
+  const most = transcriptUseMax(audioMs, promptBytes);
+  return (['inputTokens', 'outputTokens', 'audioMs'] as const).every(
+    (measure) => (used[measure] ?? 0) <= most[measure],
   );
 }
 

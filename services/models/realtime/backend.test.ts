@@ -97,3 +97,17 @@ test('the next utterance is paid for at the price at which it will be charged, t
     [5n, true],
   ]);
 });
+
+test('as much is held for an utterance as is believed of two minutes, with the longest prompt so far', async () => {
+  const { context, held, prices } = contextNearItsLimit();
+  const each = 1_000_000n;
+  prices[0] = { ...freeOfCharge, id: 'per token', inputPerMillionTokens: each, outputPerMillionTokens: each };
+  for (const promptBytes of [100, 60_000, 50]) {
+    context.expectPrompt(promptBytes);
+    await context.prepare();
+  }
+  expect(held.map(({ costMax, isOpen }) => [costMax, isOpen])).toEqual([
+    [4n * (1_200n + 450n) + 100n, false],
+    [4n * (1_200n + 450n) + 60_000n, true],
+  ]);
+});

@@ -2,8 +2,9 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
-import { noMeasures, type PriceVersion, priceNow, priceUsage } from '../domain/price.ts';
+import { type Measures, noMeasures, type PriceVersion, priceNow, priceUsage } from '../domain/price.ts';
 import { allowedModel, cannotMeter } from '../inference/admission.ts';
+import { transcriptUseMax } from '../inference/usage-bound.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
 import type { HeardRoom } from './heard-room.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
@@ -21,13 +22,11 @@ export const utteranceMsMax = 120_000;
 /** The shortest utterance. */
 export const utteranceMsMin = 100;
 
-/** The most that an utterance can use: ten tokens a second, heard and written. */
-const largestUtterance = {
+/** The most that an utterance can use. */
+const largestUtterance = (promptBytes: number): Measures => ({
   ...noMeasures,
-  audioMs: utteranceMsMax,
-  inputTokens: utteranceMsMax / 100,
-  outputTokens: utteranceMsMax / 100,
-};
+  ...transcriptUseMax(utteranceMsMax, promptBytes),
+});
 
 /** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream that transcribes files. */
 export type Backend = {
@@ -62,7 +61,9 @@ export class BackendContext {
   readonly #admittedAtMs: number;
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance, and at which price. */
-  #next: { hold: Hold; price: PriceVersion | null } | null = null;
+  #next: { hold: Hold; price: PriceVersion | null; promptBytes: number } | null = null;
+  /** The size of the longest prompt so far. */
+  #promptBytes = 0;
   /** Set while that hold is being requested. */
   #preparing: Promise<void> | null = null;
   /** Why the last request for a hold was refused; null when it was granted. */
@@ -113,9 +114,15 @@ export class BackendContext {
    */
   async prepare(): Promise<void> {
     if (!this.deps.journal.healthy) throw cannotMeter();
-    if (this.#next !== null && this.#next.price?.id === this.#price()?.id) return;
+    const isHeld = this.#next !== null && this.#next.promptBytes >= this.#promptBytes;
+    if (isHeld && this.#next?.price?.id === this.#price()?.id) return;
     // Near its limit a budget has room for one of them: everybody who asks meanwhile gets the same answer.
     await (this.#preparing ?? this.#preparingBy(this.#holdNext()));
+  }
+
+  /** The next utterances may have a prompt of this size. */
+  expectPrompt(promptBytes: number): void {
+    this.#promptBytes = Math.max(this.#promptBytes, promptBytes);
   }
 
   /** From now on holds the next utterance under other constraints. One that has begun goes on. */
@@ -133,8 +140,9 @@ export class BackendContext {
     if (this.#next !== null) await this.#giveBack();
     try {
       const price = this.#price();
-      const costMax = price === null ? null : priceUsage(price, largestUtterance);
-      this.#next = { hold: await this.deps.budgets.hold(this.caller, this.#constraints, costMax), price };
+      const promptBytes = this.#promptBytes;
+      const costMax = price === null ? null : priceUsage(price, largestUtterance(promptBytes));
+      this.#next = { hold: await this.deps.budgets.hold(this.caller, this.#constraints, costMax), price, promptBytes };
       this.#refusal = null;
     } catch (refusal) {
       this.#refusal = refusal;

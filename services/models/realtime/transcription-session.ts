@@ -9,7 +9,15 @@ import { type ClientEvent, eventIdOf, parseEvent, readClientEvent } from './clie
 import { openBackend } from './open-backend.ts';
 import { errorEvent, newSessionId, type ServerEvent } from './server-event.ts';
 import type { ServerEvents } from './server-events.ts';
-import { betaSession, gaSession, initialConfig, modelOf, type SessionConfig, updatedConfig } from './session-config.ts';
+import {
+  betaSession,
+  gaSession,
+  initialConfig,
+  modelOf,
+  promptBytesOf,
+  type SessionConfig,
+  updatedConfig,
+} from './session-config.ts';
 
 /** How long a session lasts, in seconds (openai-contract.md section 5). */
 const sessionSeconds = 3_600;
@@ -98,6 +106,7 @@ export class TranscriptionSession {
     this.#config = before;
     const backend = await this.#enterBackend();
     this.#config = config;
+    this.#context!.expectPrompt(promptBytesOf(config));
     if (!(await backend.configure(config, eventId))) this.#config = before;
   }
 
@@ -144,6 +153,7 @@ export class TranscriptionSession {
       signal: this.#signal,
       sayUpdated: () => this.#sayUpdated(),
     });
+    this.#context.expectPrompt(promptBytesOf(this.#config));
     await this.#context.prepare();
     this.#backend = await openBackend(this.#context, this.#config);
     return this.#backend;
