@@ -157,10 +157,9 @@ test('asking for an address that another user has is answered and audited like a
 });
 
 test('of two users who confirm the same address at the same moment one gets it, and the other is told that it is taken', async () => {
-  const [one, two] = [
-    await asking('first.come@example.com', 'wanted@example.com'),
-    await asking('second.come@example.com', 'wanted@example.com'),
-  ];
+  const one = await asking('first.come@example.com', 'wanted@example.com');
+  clock.advance(60_000);
+  const two = await asking('second.come@example.com', 'wanted@example.com');
   const outcomes: (ErrorReason | null)[] = [];
   // Whose answer arrives first is chance.
   await atOnce(
@@ -249,6 +248,32 @@ test('one user can ask for another address once a minute and five times an hour,
   }
   expect((await askAgain(6)).details.retryAfterMs).toBe(55 * 60_000);
   expect(await mailedTo('restless.6@example.com')).toEqual([]);
+});
+
+test("all users of an organization together ask for a stranger's address once a minute, and for addresses a hundred times an hour", async () => {
+  const [one, two] = [
+    await join(fixture, 'first.spammer@example.com'),
+    await join(fixture, 'second.spammer@example.com'),
+  ];
+  await ask(one, 'victim@example.com');
+  clock.advance(10_000);
+  const refusal = (email: string) => ask(two, email).catch(({ reason, details }) => ({ reason, ...details }));
+  expect(await refusal('Victim@example.com')).toMatchObject({
+    reason: ErrorReason.RATE_LIMITED,
+    param: 'email',
+    retryAfterMs: 50_000,
+  });
+  expect(await mailedTo('victim@example.com')).toEqual(['email_change']);
+  await asTableOwner(
+    fixture,
+    `insert into email_changes (token_hash, user_id, email, created_at, expires_at)
+      select sha256(nth::text::bytea), $1, nth || '@example.com', $2, $2 from generate_series(1, 99) as nth`,
+    [one.id, new Date(clock.now() - 600_000)],
+  );
+  const expected = { reason: ErrorReason.RATE_LIMITED, retryAfterMs: 3_000_000 };
+  expect(await refusal('another@example.com')).toMatchObject(expected);
+  clock.advance(3_000_000);
+  expect(await reasonOf(ask(two, 'another@example.com'))).toBeNull();
 });
 
 test('an operator gives a user another address without a mail to answer: both are told, and a reset by mail verifies it', async () => {

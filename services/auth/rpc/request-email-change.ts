@@ -1,12 +1,22 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { transactionInTurn } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { EmailChangeEntity } from '../db/email-change.entity.ts';
+import { latestEmailChangesOf } from '../db/email-change.repository.ts';
 import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
+import {
+  emailChangeLifetimeMs,
+  emailChangeOfAllWaitMs,
+  emailChangeWaitMs,
+  hourlyEmailChangesMax,
+  hourlyEmailChangesOfAllMax,
+  newAddressWaitMs,
+} from '../domain/email-change-limits.ts';
 import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
 import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
 import { voidEmailLinks } from '../tokens/mailed-links.ts';
@@ -29,6 +39,7 @@ export const requestEmailChange =
 
     const turn = { tenantId, signal: context.signal };
     await transactionInTurn(database, turn, async (em) => {
+      await takeTurn(em, `email changes of ${tenantId}`);
       const user = await lockUser(em, { id, tenantId });
       if (user.passwordHash !== passwordHash) throw wrongPassword();
       if (user.email === email) throw invalidRequest('email', 'This is already your email address.');
@@ -45,6 +56,7 @@ export const requestEmailChange =
           { retryAfterMs },
         );
       }
+      await refuseFlood(em, { tenantId, email }, clock.now());
       const createdAt = new Date(clock.now());
       await voidEmailLinks(em, id, createdAt);
       const { token, hash } = newOneTimeToken();
@@ -84,3 +96,31 @@ export const requestEmailChange =
     });
     return {};
   };
+
+/**
+ * Refuses what would be one mail too many from an organization: to this address, or in an hour. What other organizations send does not count,
+ * as for invitations. @throws GatewayError RATE_LIMITED
+ */
+async function refuseFlood(
+  em: SqlEntityManager,
+  { tenantId, email }: { tenantId: string; email: string },
+  nowMs: number,
+): Promise<void> {
+  const latest = await latestEmailChangesOf(em, tenantId, hourlyEmailChangesOfAllMax);
+  const addressMs = newAddressWaitMs(latest, email, nowMs);
+  if (addressMs > 0) {
+    throw gatewayError(
+      ErrorReason.RATE_LIMITED,
+      'Somebody in your organization asked for this address less than a minute ago. Try again later.',
+      { param: 'email', retryAfterMs: addressMs },
+    );
+  }
+  const retryAfterMs = emailChangeOfAllWaitMs(latest, nowMs);
+  if (retryAfterMs > 0) {
+    throw gatewayError(
+      ErrorReason.RATE_LIMITED,
+      `Your organization has asked for ${hourlyEmailChangesOfAllMax} other addresses within the last hour. Try again later.`,
+      { retryAfterMs },
+    );
+  }
+}

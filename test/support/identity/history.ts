@@ -165,7 +165,7 @@ class History {
       case 'ask for address': {
         const email = address(act.address);
         await this.#as(act, (actor, token) => {
-          if (model.mayNearlyAsk(actor)) this.#clock.aheadMs += minuteMs / 3;
+          if (model.mayNearlyAsk(actor, email)) this.#clock.aheadMs += minuteMs / 3;
           model.nowMs = this.#clock.now();
           const current_password = act.isRight ? actor.password : 'Wr0ng-password';
           return {

@@ -102,6 +102,7 @@ export class IdentityModel {
   readonly keys: Key[] = [];
   readonly invitations: Invitation[] = [];
   readonly addressLinks: AddressLink[] = [];
+  readonly #askedMsByAddress = new Map<string, number[]>();
 
   isServed({ person, isOver, isCurrent, accessEndsMs }: Session): boolean {
     return !isOver && isCurrent && person.isActive && this.nowMs < accessEndsMs;
@@ -163,17 +164,27 @@ export class IdentityModel {
   }
 
   /** Whether it is too close to the end of a wait to know who may ask again. */
-  mayNearlyAsk({ askedMs }: Person): boolean {
-    return this.#waitMs(askedMs) > -10_000 && this.#waitMs(askedMs) < 10_000;
+  mayNearlyAsk(person: Person, email: string): boolean {
+    const waitsMs = [this.#waitMs(person.askedMs), this.#waitMs(this.#askedMs(person, email).slice(-1))];
+    return waitsMs.some((waitMs) => waitMs > -10_000 && waitMs < 10_000);
   }
 
-  /** Once a minute, and five times an hour. */
+  /** Once a minute, and five times an hour; all of an organization for one address once a minute. */
   askForAddress(person: Person, email: string): Outcome {
     if (person.email === email) return 400;
-    if (this.#waitMs(person.askedMs) > 0) return 429;
+    const askedMs = this.#askedMs(person, email);
+    if (this.#waitMs(person.askedMs) > 0 || this.#waitMs(askedMs.slice(-1)) > 0) return 429;
     person.askedMs.push(this.nowMs);
+    askedMs.push(this.nowMs);
     this.#voidAddressLinks(person);
     return 202;
+  }
+
+  /** When anybody in a person's organization asked for an address. */
+  #askedMs({ organization }: Person, email: string): number[] {
+    const asked = this.#askedMsByAddress.get(`${organization.id} ${email}`) ?? [];
+    this.#askedMsByAddress.set(`${organization.id} ${email}`, asked);
+    return asked;
   }
 
   #waitMs(askedMs: readonly number[]): number {
