@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { findingOf, isLost } from './guard-rule.ts';
+import { findingOf, isKept, isLost } from './guard-rule.ts';
 
 /** Distinct ratios around a median: with `spread` 0.5 from half to one and a half of it, in a seemingly random order. */
 function ratiosAround(median: number, spread: number, count = 24): number[] {
@@ -38,8 +38,15 @@ describe('the benchmark guard', () => {
     expect(findingOf([9, 9, 9, 9])).toEqual({ median: 9, low: 0, high: Number.POSITIVE_INFINITY });
   });
 
+  test('eight ratios are enough to tell the same cost from a loss of 20%, not from one that noise may hide', () => {
+    expect(isKept(findingOf(ratiosAround(4, 0.1, 8)), 4)).toBe(true);
+    expect(isKept(findingOf(ratiosAround(4 * 1.2, 0.1, 8)), 4)).toBe(false);
+    expect(isKept(findingOf(ratiosAround(4, 0.5, 8)), 4)).toBe(false);
+  });
+
   test('with too few ratios nothing is certain', () => {
     expect(isLost(findingOf([100, 100, 100]), 1)).toBe(false);
     expect(isLost(findingOf([]), 1)).toBe(false);
+    expect(isKept(findingOf([1, 1, 1]), 1)).toBe(false);
   });
 });

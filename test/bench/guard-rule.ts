@@ -31,3 +31,6 @@ export function findingOf(ratios: readonly number[]): Finding {
 
 /** Whether a workload has certainly become more expensive by more than `lossMax`. Noise widens the bounds, so it never counts as a loss. */
 export const isLost = ({ low }: Finding, baseline: number): boolean => low > baseline * (1 + lossMax);
+
+/** Whether it has certainly not: nothing more needs to be measured. */
+export const isKept = ({ high }: Finding, baseline: number): boolean => high <= baseline * (1 + lossMax);
