@@ -14,7 +14,10 @@ test('every path in "Where is…?" exists', () => {
 });
 
 test('every variable that the environment reads is in the configuration table, and vice versa', () => {
-  const source = readFileSync(new URL('../services/shared/env.ts', import.meta.url), 'utf8');
+  const files = ['env.ts', 'env/secrets.ts', 'env/values.ts'];
+  const source = files
+    .map((name) => readFileSync(new URL(`../services/shared/${name}`, import.meta.url), 'utf8'))
+    .join();
   const read = new Set(
     [...source.matchAll(/source\.([A-Z][A-Z_]+)|\(source, '([A-Z_]+)'|secret\('([A-Z_]+)'\)/g)].map(
       ([, a, b, c]) => a ?? b ?? c!,

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import { isKeySecret, pepperFingerprint } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';

@@ -2,7 +2,7 @@ import type { ServiceImpl } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import type { LeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { DigestLookUp } from './authentication/digest-look-up.ts';
 import type { KeyEvent } from './feed/key-events.ts';

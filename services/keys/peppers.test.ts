@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { pepperFingerprint } from '#shared/key-secret.ts';

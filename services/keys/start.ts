@@ -7,7 +7,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as feedHeartbeatMs } from '#shared/rpc/follow-stream.ts';

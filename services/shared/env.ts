@@ -1,11 +1,12 @@
-import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
-import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { isBareUrl, plainBaseUrl } from './bare-url.ts';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
-import { makeFolder } from './make-folder.ts';
+import { type KeyPepper, readPeppers, readPrivateKey, readSecret, readWebhookSecret } from './env/secrets.ts';
+import { badVariable, encodedPassword, listOf, readChoice, readInteger, readUrl, type Source } from './env/values.ts';
 import { rpcNames } from './service-names.ts';
 import { StartError } from './start-error.ts';
 
@@ -57,15 +58,7 @@ export type Env = {
   production: boolean;
 };
 
-/** A pepper of API key digests; each digest's row has its version. */
-export type KeyPepper = { version: number; secret: string };
-
-type Source = Readonly<Record<string, string | undefined>>;
-
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
-
-/** The shortest accepted secret, in characters; 32 random bytes in hex are 64. */
-const secretLengthMin = 32;
 
 export const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'] as const;
 export type SecretName = (typeof secretNames)[number];
@@ -124,57 +117,12 @@ export function readEnv(
   };
 }
 
-/** The entries of a list with commas between them. */
-const listOf = (text: string | undefined): string[] =>
-  (text ?? '')
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
-
-const bad = (name: string, expected: string): StartError =>
-  new StartError(`${name} is not valid: expected ${expected}.`);
-
-type IntegerRange = { fallback: number; min: number; max: number };
-
-function readInteger(source: Source, name: string, { fallback, min, max }: IntegerRange): number {
-  const text = source[name];
-  if (text === undefined || text === '') return fallback;
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < min || value > max) throw bad(name, `a whole number from ${min} to ${max}`);
-  return value;
-}
-
-function readChoice<Choice extends string>(
-  source: Source,
-  name: string,
-  choices: readonly Choice[],
-  fallback: Choice,
-): Choice {
-  const text = source[name] || fallback;
-  const choice = choices.find((one) => one === text);
-  if (choice === undefined) throw bad(name, `one of ${choices.join(', ')}`);
-  return choice;
-}
-
-/** In a URL such a character ends the host and port. */
-const encodedPassword = ', with `#`, `/`, `?` and `%` in a password written as `%23`, `%2F`, `%3F` and `%25`';
-
-function readUrl(source: Source, name: string, protocols: readonly string[]): string | undefined {
-  const text = source[name];
-  if (text === undefined || text === '') return undefined;
-  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) {
-    const starts = `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
-    throw bad(name, text.includes('@') ? `${starts}${encodedPassword}` : starts);
-  }
-  return text;
-}
-
 /** The rest of a model call's path is appended to it. */
 function readUpstreamUrl(source: Source): string | undefined {
   const text = readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:']);
   if (text === undefined) return undefined;
   if (!isBareUrl(text)) {
-    throw bad(
+    throw badVariable(
       'UPSTREAM_BASE_URL',
       'a URL without user name, password, query or fragment, such as http://127.0.0.1:8000/v1',
     );
@@ -188,7 +136,10 @@ function readDatabaseUrl(source: Source): string | undefined {
   const hosts = /^[^:]*:\/\/(?:[^/?#]*@)?([^/?#]*)|[?&]host=([^&#]*)/g;
   for (const [, authority = '', parameter = ''] of (source.DATABASE_URL ?? '').matchAll(hosts)) {
     if (/,|%2c/i.test(authority + parameter))
-      throw bad('DATABASE_URL', 'a single host; if there are several servers, one whose address follows the primary');
+      throw badVariable(
+        'DATABASE_URL',
+        'a single host; if there are several servers, one whose address follows the primary',
+      );
   }
   const text = readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']);
   if (text === undefined || !source.PGSSLMODE) return text;
@@ -204,13 +155,13 @@ function readPublicUrl(source: Source): string | undefined {
   if (text === undefined) return undefined;
   const { origin, pathname, search, hash, username, password } = new URL(text);
   if (pathname !== '/' || search + hash + username + password !== '' || /[?#@]/.test(text))
-    throw bad('PUBLIC_URL', 'an origin without a path, such as https://gateway.example.com');
+    throw badVariable('PUBLIC_URL', 'an origin without a path, such as https://gateway.example.com');
   return origin;
 }
 
 function readHost(source: Source, name: string): string {
   const text = source[name] || '127.0.0.1';
-  if (!URL.canParse(originAt(text, 0))) throw bad(name, 'an IP address or a host name');
+  if (!URL.canParse(originAt(text, 0))) throw badVariable(name, 'an IP address or a host name');
   return text;
 }
 
@@ -228,7 +179,7 @@ function readForwardProxy(source: Source) {
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   if (url?.protocol !== 'http:' || url.pathname + url.search + url.hash !== '/' || !isDecodable(url)) {
     const name = source.https_proxy ? 'https_proxy' : 'HTTPS_PROXY';
-    throw bad(name, `the URL of a proxy, such as http://proxy.internal:3128${encodedPassword}`);
+    throw badVariable(name, `the URL of a proxy, such as http://proxy.internal:3128${encodedPassword}`);
   }
   return { url: url.href, except: source.no_proxy || source.NO_PROXY || '' };
 }
@@ -246,17 +197,18 @@ function readSmtpUrl(source: Source): string | undefined {
   const text = readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']);
   if (text === undefined) return undefined;
   const { hostname, pathname, hash, searchParams } = new URL(text);
-  if (pathname.length > 1 || hash !== '') throw bad('SMTP_URL', `a URL without a path${encodedPassword}`);
-  if (hostname === '') throw bad('SMTP_URL', 'a URL with a host, such as smtp://user:password@mail.example.com:587');
+  if (pathname.length > 1 || hash !== '') throw badVariable('SMTP_URL', `a URL without a path${encodedPassword}`);
+  if (hostname === '')
+    throw badVariable('SMTP_URL', 'a URL with a host, such as smtp://user:password@mail.example.com:587');
   const from = searchParams.get('from');
   if (from !== null && !/^([^<>]*<[^\s@<>]+@[^\s@<>]+>|[^\s@<>]+@[^\s@<>]+)$/.test(from))
-    throw bad('SMTP_URL', 'an email address after `?from=`');
+    throw badVariable('SMTP_URL', 'an email address after `?from=`');
   return text;
 }
 
 function readBootstrapEmail(source: Source): string {
   const text = source.BOOTSTRAP_EMAIL || 'owner@example.com';
-  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad('BOOTSTRAP_EMAIL', 'an email address');
+  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw badVariable('BOOTSTRAP_EMAIL', 'an email address');
   return text.toLowerCase();
 }
 
@@ -264,18 +216,18 @@ function readBootstrapEmail(source: Source): string {
 function readBootstrapPassword(source: Source): string | undefined {
   const text = source.BOOTSTRAP_PASSWORD || undefined;
   if (text !== undefined && ([...text].length < 8 || Buffer.byteLength(text) > 1024))
-    throw bad('BOOTSTRAP_PASSWORD', 'a password of at least 8 characters and at most 1,024 bytes');
+    throw badVariable('BOOTSTRAP_PASSWORD', 'a password of at least 8 characters and at most 1,024 bytes');
   return text;
 }
 
 function readTrustedProxies(source: Source): string[] {
   const entries = listOf(source.TRUSTED_PROXIES);
   if (entries.some((entry) => parseRange(entry) === null)) {
-    throw bad('TRUSTED_PROXIES', 'IP addresses and CIDR ranges, separated by commas');
+    throw badVariable('TRUSTED_PROXIES', 'IP addresses and CIDR ranges, separated by commas');
   }
   // A trusted proxy decides which address is checked against a key's allowlist.
   if (entries.some((entry) => entry.endsWith('/0'))) {
-    throw bad('TRUSTED_PROXIES', 'the ranges of your own proxies, not every address');
+    throw badVariable('TRUSTED_PROXIES', 'the ranges of your own proxies, not every address');
   }
   return entries;
 }
@@ -286,7 +238,7 @@ function readClock(source: Source): Clock {
   // Date.parse takes `12` for a month of 2001, and 30 February for 2 March.
   const startMs = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(startMs) || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) {
-    throw bad('CLOCK', '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z');
+    throw badVariable('CLOCK', '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z');
   }
   return clockStartingAt(startMs);
 }
@@ -296,10 +248,10 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
   for (const entry of listOf(source.RPC_URLS)) {
     const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
-      throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
-    if (!isBareUrl(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query or fragment');
+      throw badVariable('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
+    if (!isBareUrl(match[2]!)) throw badVariable('RPC_URLS', 'URLs without user name, password, query or fragment');
     if (!rpcNames.includes(match[1]!) || urls.has(match[1]!))
-      throw bad('RPC_URLS', `only the names ${rpcNames.join(', ')}, each at most once`);
+      throw badVariable('RPC_URLS', `only the names ${rpcNames.join(', ')}, each at most once`);
     urls.set(match[1]!, match[2]!);
   }
   return urls;
@@ -318,7 +270,10 @@ function readRpcTls(source: Source): Env['rpcTls'] {
   const { validFrom, validTo } = new X509Certificate(cert);
   // Callers check it by the machine's clock too.
   if (Date.now() < Date.parse(validFrom) || Date.now() > Date.parse(validTo))
-    throw bad('RPC_TLS_CERT', `a certificate that is valid now; this one is valid from ${validFrom} to ${validTo}`);
+    throw badVariable(
+      'RPC_TLS_CERT',
+      `a certificate that is valid now; this one is valid from ${validFrom} to ${validTo}`,
+    );
   return { cert, key };
 }
 
@@ -335,99 +290,6 @@ function readPem(source: Source, name: string): string {
     throw new StartError(`${name} is not valid: expected the path of a file that can be read.`, { cause });
   }
   // OpenSSL would accept it as no certificate at all.
-  if (pem === '') throw bad(name, 'the path of a file that is not empty');
+  if (pem === '') throw badVariable(name, 'the path of a file that is not empty');
   return pem;
-}
-
-function readPrivateKey(source: Source, isRequired: boolean): string | undefined {
-  const text = source.JWT_PRIVATE_KEY?.replaceAll('\\n', '\n');
-  if (text === undefined || text === '') {
-    if (isRequired)
-      throw new StartError(
-        'JWT_PRIVATE_KEY is required with NODE_ENV=production: an Ed25519 private key in PKCS #8 PEM, as from openssl genpkey -algorithm ed25519.',
-      );
-    return undefined;
-  }
-  if (!text.includes('-----BEGIN PRIVATE KEY-----'))
-    throw bad('JWT_PRIVATE_KEY', 'an Ed25519 private key in PKCS #8 PEM');
-  return text;
-}
-
-function readWebhookSecret(source: Source): string | undefined {
-  const text = source.PAYMENT_WEBHOOK_SECRET;
-  if (text === undefined || text === '') return undefined;
-  // Generated by the provider, whose secrets are at least this long.
-  if (text.length < 16)
-    throw bad('PAYMENT_WEBHOOK_SECRET', "the payment provider's signing secret, of at least 16 characters");
-  return text;
-}
-
-type SecretOptions = { dataDir: string; production: boolean; generates: boolean };
-
-function readSecret(source: Source, name: string, { dataDir, production, generates }: SecretOptions): string {
-  const text = source[name];
-  if (text !== undefined && text !== '') {
-    for (const part of text.split(',')) {
-      if (part.replace(/^\d+:/, '').trim().length < secretLengthMin)
-        throw bad(name, `secrets of at least ${secretLengthMin} characters`);
-    }
-    return text;
-  }
-  if (production)
-    throw new StartError(
-      `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters, as from openssl rand -hex 32.`,
-    );
-  const file = join(dataDir, 'secrets', name.toLowerCase());
-  if (!existsSync(file)) {
-    if (!generates)
-      throw new StartError(
-        `${name} is missing, and so is ${file}: set it to the gateway's, or DATA_DIR to where it keeps its own.`,
-      );
-    createSecret(file, name);
-  }
-  const kept = readFileSync(file, 'utf8');
-  // A start may have been cut off while writing it; an empty secret would be one that everybody knows.
-  if (kept.length < secretLengthMin)
-    throw new StartError(
-      `${name} in ${file} is shorter than ${secretLengthMin} characters: restore the file, or remove it to have a new one generated.`,
-    );
-  return kept;
-}
-
-function createSecret(file: string, name: string): void {
-  const draft = `${file}-${randomUUID()}`;
-  try {
-    makeFolder(join(file, '..'), 0o700);
-    writeFileSync(draft, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
-    try {
-      // In one step, so that nobody reads a part of it.
-      linkSync(draft, file);
-    } finally {
-      rmSync(draft);
-    }
-  } catch (error) {
-    // Another process with the same DATA_DIR was faster: its secret counts.
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    const { code } = error as NodeJS.ErrnoException;
-    throw new StartError(
-      `${name} cannot be kept in ${file} (${code}): make DATA_DIR a folder that this user may write, or set ${name}.`,
-      { cause: error },
-    );
-  }
-}
-
-/** The largest `integer` of Postgres, which keeps the version beside each digest. */
-const pepperVersionMax = 2 ** 31 - 1;
-
-function readPeppers(text: string): readonly KeyPepper[] {
-  const peppers = listOf(text).map((part) => {
-    const match = /^(\d+):(.+)$/.exec(part);
-    return match === null ? { version: 1, secret: part } : { version: Number(match[1]), secret: match[2]! };
-  });
-  const versions = new Set(peppers.map(({ version }) => version));
-  // If two had the same version, the keys made under the second would not be recognised.
-  if (versions.size < peppers.length || versions.has(0) || Math.max(...versions) > pepperVersionMax) {
-    throw bad('KEY_PEPPER', `a list of version:secret, with different versions from 1 to ${pepperVersionMax}`);
-  }
-  return peppers;
 }

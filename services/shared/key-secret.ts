@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { KeyPepper } from './env.ts';
+import type { KeyPepper } from './env/secrets.ts';
 
 /*
  * The secret of an API key: `sk-proj-`, 43 base62 digits with 256 random bits, and 6 base62 digits with a CRC-32 of everything before them.

@@ -6,7 +6,7 @@ import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type Clock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';

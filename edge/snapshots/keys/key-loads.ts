@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { AuthenticateResponse, KeyDigestSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
 import { asService } from '#shared/rpc/caller.ts';

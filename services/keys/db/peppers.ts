@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { internalError } from '#shared/errors.ts';
 import { pepperFingerprint } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';

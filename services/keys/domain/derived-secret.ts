@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 
 /** Separates these derivations from the digests made with the same pepper. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
 import { DigestEntity } from '../db/digest.entity.ts';

@@ -1,5 +1,5 @@
 import type { PepperFingerprint } from '#gen/modelgateway/keys/v1/feed_pb.ts';
-import type { KeyPepper } from '#shared/env.ts';
+import type { KeyPepper } from '#shared/env/secrets.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { pepperFingerprint } from '#shared/key-secret.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
