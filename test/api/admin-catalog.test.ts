@@ -317,7 +317,7 @@ describe('deployments', () => {
 });
 
 describe('prices', () => {
-  test('a version is kept to the last digit and is never changed by the next one', async () => {
+  test('a version is kept to the last digit, never changed by the next one, and callers see both', async () => {
     const model = await createModel();
     const first = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 0.000000001 });
     expect(first.status, first.text).toBe(201);
@@ -327,9 +327,12 @@ describe('prices', () => {
     expect(second.json.effective_from).toBe(later);
     const { prices } = (await admin('GET', pathOf(model))).json;
     expect(prices.map(({ id }: { id: string }) => id)).toEqual([first.json.id, second.json.id]);
-    expect((await gateway.call('GET', `/api/v1/models/${model}`, key.key)).text).toContain(
-      '"input_per_million_tokens_usd":0.000000001',
-    );
+    const shown = await gateway.call('GET', `/api/v1/models/${model}`, key.key);
+    expect(shown.text).toContain('"input_per_million_tokens_usd":0.000000001');
+    expect(shown.json.next_prices).toMatchObject({ effective_from: later, input_per_million_tokens_usd: 2 });
+    await admin('POST', '/prices', { model, per_request_usd: 1, effective_from: '2101-01-01T00:00:00.000Z' });
+    const { data } = (await gateway.call('GET', `/api/v1/models?search=${model}`, key.key)).json;
+    expect(data[0].next_prices.effective_from).toBe(later);
     const same = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 3, effective_from: later });
     expect(same.status).toBe(409);
   });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dialog, openPage, row, signIn } from './support/browser.ts';
+import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
 
@@ -63,7 +63,7 @@ test('a price and a limit are shown to their last digit, as they were set, and t
   await close();
 });
 
-test('a price set for later leaves the rates as they are by then, not as they are now, and says when that is in UTC', async () => {
+test('a price set for later leaves the rates as they are by then, not as they are now, says when that is in UTC, and is announced to users', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'Europe/Zurich' });
   const { call } = portal.gateway;
   const { token } = portal.world.people.operator;
@@ -87,6 +87,12 @@ test('a price set for later leaves the rates as they are by then, not as they ar
     output_per_million_tokens_usd: 3,
     per_request_usd: 0.01,
   });
+  await goWithin(page, `/models/${encodeURIComponent(model)}`);
+  const price = page.locator('section', { has: page.getByRole('heading', { name: 'Price' }) });
+  await price.getByText('From Jan 1, 2031').waitFor();
+  await expect
+    .poll(() => price.getByRole('definition').allTextContents())
+    .toEqual(['$1.00', '$1.00', '$2.00', '$2.00', '$0.01']);
   await close();
 });
 

@@ -1,7 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { DeploymentStatus, type Model, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { DeploymentStatus, type Model, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
 import { operationName } from '#shared/operations.ts';
@@ -190,6 +190,11 @@ export const ratesSchema = Type.Object(
   { $id: 'Rates' },
 );
 
+const nextRatesSchema = Type.Object({
+  effective_from: Type.String({ format: 'date-time', description: 'From when on they replace `prices`.' }),
+  ...ratesSchema.properties,
+});
+
 export const platformModelSchema = Type.Object(
   {
     ...openaiModelSchema.properties,
@@ -199,6 +204,7 @@ export const platformModelSchema = Type.Object(
     max_output_tokens: orNull(Type.Integer()),
     visibility: Type.Enum(['public', 'private']),
     prices: orNull(ratesSchema),
+    next_prices: orNull(nextRatesSchema),
     deployments: Type.Array(Type.Object({ id: idSchema, status: deploymentStatuses.schema })),
   },
   { $id: 'DetailedModel' },
@@ -211,5 +217,9 @@ export const platformModelJson = (model: Model): Static<typeof platformModelSche
   max_output_tokens: model.maxOutputTokens || null,
   visibility: model.visibility === Visibility.PRIVATE ? 'private' : 'public',
   prices: model.price?.rates === undefined ? null : ratesJson(model.price.rates),
+  next_prices: nextRatesJson(model.nextPrice),
   deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatuses.name(status) })),
 });
+
+const nextRatesJson = (price: Price | undefined): Static<typeof nextRatesSchema> | null =>
+  price?.rates === undefined ? null : { effective_from: isoTime(price.effectiveFrom)!, ...ratesJson(price.rates) };

@@ -82,6 +82,7 @@ export function publicModel(entry: CatalogModel, nowMs: number): Model {
   return create(ModelSchema, {
     ...model,
     price: entry.prices.findLast((price) => hasBegun(priceTimes(price), nowMs)),
+    nextPrice: entry.prices.find((price) => !hasBegun(priceTimes(price), nowMs)),
     deployments: entry.deployments.map(({ id, status }) => create(DeploymentSummarySchema, { id, status })),
     isServiceable: serves(entry, nowMs),
   });

@@ -108,7 +108,7 @@ const grantColumns = columnsOf<GrantRow>({ modelId: 'model_id', tenantId: 'tenan
 
 /** A model without what depends on its deployments and prices. */
 export const modelMessage = (row: ModelRow, retirement: RetirementRow | undefined): Model => {
-  const message: Omit<WholeMessage<typeof ModelSchema>, 'price' | 'deployments' | 'isServiceable'> = {
+  const message: Omit<WholeMessage<typeof ModelSchema>, 'price' | 'nextPrice' | 'deployments' | 'isServiceable'> = {
     id: row.id,
     name: row.name,
     displayName: row.displayName,

@@ -46,6 +46,19 @@ export function ModelPage({ parameters }: PageParameters) {
   );
 }
 
+/** What is to be paid from a moment on, so that nobody learns of it by an invoice. */
+function NextPrice({ price }: { price: NonNullable<Model['next_prices']> }) {
+  const lines = priceLines(price);
+  return (
+    <div className="mt-4 border-t border-line pt-4">
+      <p className="mb-2 text-sm">
+        From <Time value={price.effective_from} /> on{lines.length === 0 ? ' free of charge.' : ':'}
+      </p>
+      {lines.length > 0 && <Figures figures={lines.map(({ amount, unit }) => [unit, amount])} />}
+    </div>
+  );
+}
+
 function Details({ model }: { model: Model }) {
   const lines = priceLines(model.prices);
   return (
@@ -108,6 +121,7 @@ function Details({ model }: { model: Model }) {
             ) : (
               <Figures figures={lines.map(({ amount, unit }) => [unit, amount])} />
             )}
+            {model.next_prices !== null && <NextPrice price={model.next_prices} />}
           </Card>
           <Card title="Deployments">
             {model.deployments.length === 0 ? (
