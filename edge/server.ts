@@ -1,7 +1,9 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
+import { clientAddress } from './client-address.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
+import { compileIpAllowlist } from './guards/ip-allowlist.ts';
 import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { ResultRoom, refuseLargeAnswers } from './guards/result-room.ts';
 import { describeApi } from './http/api-description.ts';
@@ -22,9 +24,11 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const workPaths = new Set<string>();
   const memory = watchMemory(deps.bodiesBytesMax);
   const shedder = new LoadShedder(deps.clock.monotonic, memory);
+  const isTrusted = compileIpAllowlist(deps.trustedProxies);
   const app: FastifyInstance = fastify({
     ...ownAnswers(deps, (refusal) => metrics.request('unmatched', statusOf(refusal), 0)),
-    trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
+    // Fastify's own comparison takes a trusted hop with a port for the client.
+    trustProxy: isTrusted === null ? false : (hop: string | undefined) => isTrusted(clientAddress({ ip: hop })),
     bodyLimit: 1024 * 1024,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     serverFactory: (handler) =>

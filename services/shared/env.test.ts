@@ -104,6 +104,7 @@ test.each([
   ['KEY_PEPPER', `0:${secret}`],
   ['TRUSTED_PROXIES', '0.0.0.0/0'],
   ['TRUSTED_PROXIES', '10.0.0.0/8, ::/0'],
+  ['TRUSTED_PROXIES', '::ffff:0.0.0.0/96'],
   ['CLOCK', '12'],
   ['CLOCK', '2026-01-31T12:00:00'],
   ['CLOCK', '2026-02-30'],

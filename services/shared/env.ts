@@ -222,11 +222,12 @@ function readBootstrapPassword(source: Source): string | undefined {
 
 function readTrustedProxies(source: Source): string[] {
   const entries = listOf(source.TRUSTED_PROXIES);
-  if (entries.some((entry) => parseRange(entry) === null)) {
+  const ranges = entries.map(parseRange);
+  if (ranges.includes(null)) {
     throw badVariable('TRUSTED_PROXIES', 'IP addresses and CIDR ranges, separated by commas');
   }
   // A trusted proxy decides which address is checked against a key's allowlist.
-  if (entries.some((entry) => entry.endsWith('/0'))) {
+  if (ranges.some((range) => range!.prefix === 0)) {
     throw badVariable('TRUSTED_PROXIES', 'the ranges of your own proxies, not every address');
   }
   return entries;
