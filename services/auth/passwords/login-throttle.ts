@@ -98,7 +98,11 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
   return {
     async begin(attempt) {
       await count(addressSubject(attempt.ip), addressBackoff, wrongPasswords);
-      await count(accountSubject(attempt), accountBackoff, wrongPasswords);
+      await count(accountSubject(attempt), accountBackoff, wrongPasswords).catch(async (error) => {
+        // Nobody judges it, so it is no guess, for which everybody at the address would have to wait.
+        await correct(() => uncount(addressSubject(attempt.ip)));
+        throw error;
+      });
     },
     countAddress: (ip) =>
       count(

@@ -77,3 +77,19 @@ test('a password that the gateway could not check does not count as a wrong one'
   await asTableOwner(fixture, 'alter table sessions drop constraint away');
   expect((await auth.login(right, address)).tokens).toBeDefined();
 });
+
+test('tries at an account that has to wait, which nobody judges, do not make others of the same address wait', async () => {
+  const { auth } = fixture;
+  const guessed = { email: 'guessed@example.com', password: 'wrong' };
+  for (let tries = 0; tries < 6; tries += 1) {
+    await expect(auth.login(guessed, anonymous('203.0.113.66'))).rejects.toMatchObject({
+      reason: ErrorReason.INVALID_CREDENTIALS,
+    });
+  }
+  const office = anonymous('192.0.2.88');
+  const right = { email: ownerEmail, password: ownerPassword };
+  await auth.login(right, office);
+  const answers = Array.from({ length: 30 }, () => auth.login(guessed, office).catch(({ reason }) => reason));
+  expect(new Set(await Promise.all(answers))).toContain(ErrorReason.RATE_LIMITED);
+  expect((await auth.login(right, office)).tokens).toBeDefined();
+});
