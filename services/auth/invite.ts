@@ -1,4 +1,5 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
+import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -30,7 +31,7 @@ export async function invite(
   const { organization, email, role } = invited;
   const now = new Date(clock.now());
   const tenantId = organization?.id ?? null;
-  await withdrawInvitations(em, { tenantId, email }, by.actor, { clock });
+  await withdrawInvitations(em, { tenantId, email }, () => by.actor, { clock });
   const { token, hash } = newOneTimeToken();
   const invitation = em.create(InvitationEntity, {
     id: uuidv7(),
@@ -70,20 +71,26 @@ export async function invite(
 }
 
 /**
- * Withdraws, in the transaction that changes a member, the pending invitations that no longer fit. Those which the member has sent and may
- * no longer send: somebody removed or demoted could come back with one. And those of the organization to the member's address, which may
- * be new.
+ * Withdraws, in the transaction that changes a user, the pending invitations that no longer fit. Those which they have sent and may no longer
+ * send, an operator to any organization: somebody removed or demoted could come back with one. And those of their organization to their
+ * address, which may be new. Other organizations are not told who changed the user.
  */
 export async function withdrawUnfit(
   em: SqlEntityManager,
-  { id, tenantId, email, isActive, role: own }: UserRow,
+  { id, tenantId, email, isActive, role: own, operator }: UserRow,
   actor: AuditActor,
-  deps: Pick<AuthDeps, 'clock'>,
+  { clock }: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
-  const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !isActive || !mayInvite(own, role));
-  const unfit = { tenantId, $or: [{ invitedByUserId: id, role: { $in: lost } }, { email }] };
-  await withdrawInvitations(em, unfit, actor, deps);
+  const operates = isActive && operator;
+  const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !operates && !(isActive && mayInvite(own, role)));
+  const sent = { invitedByUserId: id, $or: [{ tenantId, role: { $in: lost } }, ...(operates ? [] : notOf(tenantId))] };
+  const system = { type: AuditActorType.SYSTEM, id: 'auth', ip: '', requestId: actor.requestId };
+  const actorIn = (place: string | null) => (place === tenantId ? actor : system);
+  await withdrawInvitations(em, { $or: [sent, { tenantId, email }] }, actorIn, { clock });
 }
+
+/** An invitation without an organization makes a new one. */
+const notOf = (tenantId: string) => [{ tenantId: { $ne: tenantId } }, { tenantId: null }];
 
 /** Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND. */
 export function withdrawInvitation(
@@ -94,7 +101,7 @@ export function withdrawInvitation(
   return transactionInTurn(database, { tenantId: where.tenantId, signal: by.signal }, async (em) => {
     await judgeAgain(em, by);
     if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
-    await withdrawInvitations(em, where, by.actor, { clock });
+    await withdrawInvitations(em, where, () => by.actor, { clock });
   });
 }
 
@@ -105,14 +112,14 @@ export function withdrawInvitation(
 async function withdrawInvitations(
   em: SqlEntityManager,
   which: FilterQuery<InvitationRow>,
-  actor: AuditActor,
+  actorIn: (tenantId: string | null) => AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
-  for (const { id, tenantId, email } of await withdrawPending(em, which, new Date(clock.now()))) {
+  for (const { id, tenantId = null, email } of await withdrawPending(em, which, new Date(clock.now()))) {
     await recordAudit(em, clock, {
-      tenantId: tenantId ?? null,
+      tenantId,
       type: 'invitation_withdrawn',
-      actor,
+      actor: actorIn(tenantId),
       target: { type: 'invitation', id },
       before: { email },
     });

@@ -4,8 +4,9 @@ import {
 } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
-import { operatorCaller, Role } from '#shared/rpc/caller.ts';
+import { operatorCaller, Role, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
+import { judgeAgain } from '../current-caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -35,6 +36,8 @@ export const adminCreateInvitation =
         const email = normalEmail(request.email);
         await beginInvitingAsOperator(em, { email, param: 'email' }, new Date(clock.now()));
         await refuseMember(em, { tenantId: organization.id, email });
+        // Removing or demoting the caller withdraws this invitation as well.
+        await judgeAgain(em, { caller, judge: requireOperator });
         const role = request.role === Role.UNSPECIFIED ? Role.MEMBER : request.role;
         const by = { userId: caller.userId, actor: actorOf(caller, true) };
         const invitation = await invite(em, { organization, email, role }, by, deps);

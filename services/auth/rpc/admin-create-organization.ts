@@ -4,9 +4,10 @@ import {
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
-import { operatorCaller, Role } from '#shared/rpc/caller.ts';
+import { operatorCaller, Role, requireOperator } from '#shared/rpc/caller.ts';
 import { requiredName } from '#shared/safe-text.ts';
 import { actorOf } from '../audit.ts';
+import { judgeAgain } from '../current-caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -38,6 +39,8 @@ export const adminCreateOrganization =
       once(em, call, async () => {
         const email = normalEmail(request.ownerEmail);
         await beginInvitingAsOperator(em, { email, param: 'owner_email' }, new Date(clock.now()));
+        // Removing or demoting the caller withdraws the invitation.
+        await judgeAgain(em, { caller, judge: requireOperator });
         const actor = actorOf(caller, true);
         const organization = name === '' ? null : await makeOrganization(em, name, actor, deps);
         const invitation = await invite(

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -92,6 +93,51 @@ test('nobody returns by their own invitation after being removed, or invites abo
     accepted.push(await reasonOf(auth.acceptInvitation({ token, password: strongPassword }, anonymous())));
   }
   expect(accepted).toEqual([ErrorReason.INVALID_CODE, ErrorReason.INVALID_CODE, null]);
+});
+
+test.each<[end: string, change: (auth: TestAuth['auth'], userId: string) => Promise<unknown>]>([
+  ['demoted', (auth, userId) => auth.adminUpdateUser({ userId, operator: false }, operatorOf(fixture))],
+  ['removed', (auth, userId) => auth.updateMember({ userId, isActive: false }, ownerOf(fixture))],
+])('an operator who is %s returns by no invitation of theirs, nor by one under way', async (end, change) => {
+  const { auth } = fixture;
+  const { id: userId, tenantId } = await join(fixture, `operator-to-be-${end}@example.com`);
+  await auth.adminUpdateUser({ userId, operator: true }, operatorOf(fixture));
+  const asOperator = session({ userId, tenantId, role: Role.MEMBER, operator: true });
+  const address = (where: string) => `${where}by-operator-${end}@example.com`;
+  const create = (where: string) =>
+    auth.adminCreateOrganization({ name: where, ownerEmail: address(where) }, asOperator);
+  const elsewhere = (
+    await auth.adminCreateOrganization({ name: end, ownerEmail: address('owner') }, operatorOf(fixture))
+  ).organization!.id;
+  const invite = (to: string, where: string) =>
+    auth.adminCreateInvitation({ tenantId: to, email: address(where), role: Role.OWNER }, asOperator);
+  await invite(tenantId, 'at-home');
+  await invite(elsewhere, 'elsewhere');
+  await create('');
+  const accept = async (token: string, organizationName = 'Anew') =>
+    reasonOf(auth.acceptInvitation({ token, organizationName, password: strongPassword }, anonymous()));
+  const mailed = ['at-home', 'elsewhere', ''].map((where) => tokenMailedTo(fixture, address(where)));
+  const tokens = await Promise.all(mailed);
+  // They are still an operator.
+  await auth.adminUpdateUser({ userId, email: address('renamed') }, operatorOf(fixture));
+  for (const token of tokens) expect(await reasonOf(auth.getInvitation({ token }, anonymous()))).toBe(null);
+
+  const underWay: unknown[] = [];
+  const note = (call: Promise<unknown>) => async () => underWay.push(await reasonOf(call));
+  await atOnce(fixture, [
+    () => change(auth, userId),
+    async () => note(invite(elsewhere, 'late'))(),
+    async () => note(create('later'))(),
+  ]);
+  expect(underWay).toEqual([ErrorReason.INSUFFICIENT_ROLE, ErrorReason.INSUFFICIENT_ROLE]);
+  const accepted = await Promise.all(tokens.map((token) => accept(token)));
+  expect(accepted).toEqual(tokens.map(() => ErrorReason.INVALID_CODE));
+  // Whoever removed them is unknown elsewhere.
+  const filter = { type: 'invitation_withdrawn' };
+  const { events } = await auth.adminListAuditEvents({ tenantId: elsewhere, filter }, operatorOf(fixture));
+  expect(events.map(({ record }) => record!.actor)).toMatchObject([
+    { type: AuditActorType.SYSTEM, id: 'auth', ip: '' },
+  ]);
 });
 
 test('nothing that a removed member had in progress takes effect', async () => {

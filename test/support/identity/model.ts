@@ -230,9 +230,10 @@ export class IdentityModel {
   /** Withdraws the invitations which they may not send any more, and those of their organization to their address. */
   #withdrawUnfit(person: Person): void {
     for (const invitation of this.invitations) {
-      if (invitation.organization !== person.organization) continue;
-      const isLost = invitation.sender === person && !(person.isActive && mayInvite(person, invitation.role));
-      if (isLost || invitation.email === person.email) invitation.isPending = false;
+      const isOwn = invitation.organization === person.organization;
+      const maySend = person.isActive && (person.operator || (isOwn && mayInvite(person, invitation.role)));
+      const isLost = invitation.sender === person && !maySend;
+      if (isLost || (isOwn && invitation.email === person.email)) invitation.isPending = false;
     }
   }
 
