@@ -3,9 +3,9 @@ import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { auditActor } from '#shared/audit-outbox/audit-event.ts';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import type { Clock } from '#shared/clock.ts';
-import { isUuid, uuidv7 } from '#shared/ids.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain/audit-chain.ts';
+import { type ChainedEvent, emptyHash, eventHash, platformChain, storedId } from './domain/audit-chain.ts';
 
 /** What Auth itself says about a change; the rest comes from the caller. */
 export type Audited = {
@@ -119,8 +119,7 @@ const asStored = (event: Omit<ChainedEvent, 'sequence'>): Omit<ChainedEvent, 'se
   ...event,
   tenantId: event.tenantId.toLowerCase(),
   id: event.id.toLowerCase(),
-  // The names of models and plans stay as they are.
-  targetId: isUuid(event.targetId) ? event.targetId.toLowerCase() : event.targetId,
+  targetId: storedId(event.targetId),
 });
 
 const rowOf = (event: ChainedEvent, previousHash: Buffer, hash: Buffer): object => ({

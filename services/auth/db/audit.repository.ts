@@ -8,7 +8,7 @@ import {
 } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { PageRows } from '#shared/page.ts';
-import { platformChain, type StoredEvent } from '../domain/audit-chain.ts';
+import { platformChain, type StoredEvent, storedId } from '../domain/audit-chain.ts';
 
 export type EventRow = {
   tenant_id: string;
@@ -104,8 +104,8 @@ function conditionsOf(filter: AuditFilter & { tenantId: string | null }): { cond
   };
   if (filter.tenantId !== null) add('tenant_id', '=', filter.tenantId);
   if (filter.type !== '') add('type', '=', filter.type);
-  if (filter.actorId !== '') add('actor_id', '=', filter.actorId);
-  if (filter.targetId !== '') add('target_id', '=', filter.targetId);
+  if (filter.actorId !== '') add('actor_id', '=', storedId(filter.actorId));
+  if (filter.targetId !== '') add('target_id', '=', storedId(filter.targetId));
   if (filter.occurredFrom !== undefined) add('occurred_at', '>=', timestampDate(filter.occurredFrom));
   if (filter.sequence !== 0n) add('sequence', '=', filter.sequence);
   if (filter.occurredBefore !== undefined) add('occurred_at', '<', timestampDate(filter.occurredBefore));

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { NIL } from 'uuid';
+import { isUuid } from '#shared/ids.ts';
 
 /** An event in the form that is hashed. Its JSON parts are text, so that the very same characters are hashed again years later. */
 export type ChainedEvent = {
@@ -17,6 +18,9 @@ export type ChainedEvent = {
   afterJson: string;
   requestId: string;
 };
+
+/** The id of a target or an actor as events have it: the names of models and plans stay as they are. */
+export const storedId = (id: string): string => (isUuid(id) ? id.toLowerCase() : id);
 
 /** The chain of events that belong to no organization. */
 export const platformChain = NIL;

@@ -226,13 +226,19 @@ test('an operator who spells the id of an organization in capitals leaves its ch
   expect(events).toHaveLength(3);
 });
 
-test('an event of another service is found by the id of its target, however that was spelled', async () => {
+test('an event is found by the ids of its target and actor, however they were and are spelled', async () => {
   const event = record(await newOrganization());
   const targetId = event.target!.id;
   event.target!.id = targetId.toUpperCase();
   await send([event]);
-  const { events } = await fixture.auth.adminListAuditEvents({ filter: { targetId } }, operatorOf(fixture));
-  expect(events.map(({ record }) => record!.target!.id)).toEqual([targetId]);
+  const actorId = event.actor!.id;
+  for (const filter of [
+    { targetId, actorId },
+    { targetId: targetId.toUpperCase(), actorId: actorId.toUpperCase() },
+  ]) {
+    const { events } = await fixture.auth.adminListAuditEvents({ filter }, operatorOf(fixture));
+    expect(events.map(({ record }) => record!.target!.id)).toEqual([targetId]);
+  }
 });
 
 test('an organization sees only its own events', async () => {
