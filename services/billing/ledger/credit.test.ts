@@ -1,4 +1,4 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
@@ -18,28 +18,37 @@ test('a movement of money is known by its request id forever, and another one un
   const { transactions: charges } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
 
   const movement = (requestId: string) => ({ requestId, tenantId, amountNanoUsd: 5n, description: 'agreed' });
-  const periodStart = timestampFromMs(Date.UTC(2150, 0));
-  const period = { periodStart, periodEnd: timestampFromMs(Date.UTC(2151, 0)) };
-  const grant = (source: LotSource) => async (requestId: string) =>
-    (await billing.grantCredit({ ...movement(requestId), source }, operator)).lot!.id;
+  const newYear = (year: number) => timestampFromMs(Date.UTC(year, 0));
+  const grant = (source: LotSource, expiresAt?: Timestamp) => async (requestId: string) =>
+    (await billing.grantCredit({ ...movement(requestId), source, expiresAt }, operator)).lot!.id;
   const adjust = (amountNanoUsd: bigint) => async (requestId: string) =>
     (await billing.postAdjustment({ ...movement(requestId), amountNanoUsd }, operator)).transaction!.id;
   const refund = (charge: number, amountNanoUsd: bigint) => async (requestId: string) => {
     const refunded = { ...movement(requestId), transactionId: charges[charge]!.id, amountNanoUsd };
     return (await billing.refundTransaction(refunded, operator)).transaction!.id;
   };
-  const commit = (amountNanoUsd: bigint) => async (requestId: string) =>
-    (await billing.createCommitment({ requestId, tenantId, amountNanoUsd, ...period }, operator)).commitment!.id;
+  const commit =
+    (amountNanoUsd: bigint, year = 2150) =>
+    async (requestId: string) => {
+      const agreed = { amountNanoUsd, periodStart: newYear(year), periodEnd: newYear(year + 1) };
+      return (await billing.createCommitment({ requestId, tenantId, ...agreed }, operator)).commitment!.id;
+    };
   const pairs = [
     { one: grant(LotSource.PROMOTION), others: [grant(LotSource.PURCHASE), adjust(5n), refund(0, 5n), commit(5n)] },
+    {
+      one: grant(LotSource.PROMOTION, newYear(2150)),
+      others: [LotSource.PROMOTION, LotSource.PURCHASE].map((source) => grant(source)),
+    },
+    { one: grant(LotSource.PURCHASE), others: [grant(LotSource.PURCHASE, newYear(2150))] },
     { one: adjust(5n), others: [adjust(-5n), grant(LotSource.PROMOTION)] },
     { one: adjust(-5n), others: [adjust(5n)] },
     { one: refund(0, 0n), others: [refund(1, 0n), refund(0, 4n), adjust(5n)] },
-    { one: commit(5n), others: [commit(6n), adjust(5n)] },
+    { one: commit(5n), others: [commit(6n), commit(5n, 2151), adjust(5n)] },
   ].map((pair) => ({ ...pair, requestId: uuidv7() }));
 
   const made: string[] = [];
   for (const { one, requestId } of pairs) made.push(await one(requestId));
+  await billing.endCommitment({ tenantId, commitmentId: made.at(-1)! }, operator);
   const before = await billing.getWallet({}, as(owner));
   // Other Idempotency-Keys have been forgotten by then.
   started.travel(2 * dayMs);

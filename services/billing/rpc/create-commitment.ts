@@ -16,7 +16,8 @@ import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';
 import { findRequest } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
 
-const agreed = 'Commitment';
+/** Lists do not show it; by it a repeat is told from another agreement, even once this one has been ended early. */
+const agreed = (start: Date, end: Date): string => `Commitment from ${start.toISOString()} to ${end.toISOString()}`;
 
 export const createCommitment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'createCommitment'> =>
@@ -27,13 +28,14 @@ export const createCommitment =
     const start = new Date(timestampMs(request.periodStart!));
     const end = new Date(timestampMs(request.periodEnd!));
     if (end <= start) throw invalidRequest('period_end', 'period_end must be after period_start.', 'invalid_value');
+    const description = agreed(start, end);
 
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: CreateCommitmentRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, { requestId, type: 0, amountNanoUsd, description: agreed });
+        const earlier = await findRequest(sql, tenantId, { requestId, type: 0, amountNanoUsd, description });
         if (earlier !== null) return earlier.itemId!;
         if (end.getTime() <= nowMs)
           throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
@@ -51,7 +53,7 @@ export const createCommitment =
           ...postingDefaults,
           type: 0,
           amountNanoUsd: 0n,
-          description: agreed,
+          description,
           requestId,
           entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
         };

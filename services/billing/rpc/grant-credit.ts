@@ -10,6 +10,7 @@ import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
+import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit, typeOfCredit } from '../ledger/credit.ts';
@@ -41,7 +42,10 @@ export const grantCredit =
         const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
         const earlier = await findRequest(sql, tenantId, movement);
         if (earlier !== null) {
-          if (payment !== null && booked?.transactionId !== earlier.transactionId) throw idempotencyKeyReused();
+          const isOther =
+            (payment !== null && booked?.transactionId !== earlier.transactionId) ||
+            (await expiryOf(sql, tenantId, earlier.itemId!)) !== expiresAtMs;
+          if (isOther) throw idempotencyKeyReused();
           return earlier.itemId!;
         }
         if (payment !== null && booked !== null) throw paymentBooked(payment);
@@ -77,3 +81,12 @@ export const grantCredit =
     });
     return { lot: lotMessage(await database.em().findOneOrFail(LotEntity, { tenantId, id: lotId })) };
   };
+
+/** When a lot expires, in milliseconds since the Unix epoch; null: never. */
+async function expiryOf(sql: Sql, tenantId: string, lotId: string): Promise<number | null> {
+  const { rows } = await sql.query<{ expires_at: Date | null }>({
+    text: 'select expires_at from lots where tenant_id = $1 and id = $2',
+    values: [tenantId, lotId],
+  });
+  return rows[0]!.expires_at?.getTime() ?? null;
+}
