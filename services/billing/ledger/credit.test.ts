@@ -43,6 +43,7 @@ test('a movement of money is known by its request id forever, and another one un
     { one: adjust(5n), others: [adjust(-5n), grant(LotSource.PROMOTION)] },
     { one: adjust(-5n), others: [adjust(5n)] },
     { one: refund(0, 0n), others: [refund(1, 0n), refund(0, 4n), adjust(5n)] },
+    { one: refund(1, 2n), others: [refund(1, 0n), refund(1, 3n)] },
     { one: commit(5n), others: [commit(6n), commit(5n, 2151), adjust(5n)] },
   ].map((pair) => ({ ...pair, requestId: uuidv7() }));
 

@@ -5,7 +5,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
-import { onceNamed } from '#shared/idempotency.ts';
+import { idempotencyKeyReused, onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
@@ -41,8 +41,12 @@ export const refundTransaction =
           reversesId,
         };
         const earlier = await findRequest(sql, tenantId, { requestId, ...movement });
-        if (earlier !== null) return earlier.transactionId;
         const left = await refundable(sql, tenantId, reversesId);
+        if (earlier !== null) {
+          // A refund of all that was left has left nothing.
+          if (request.amountNanoUsd === 0n && left > 0n) throw idempotencyKeyReused();
+          return earlier.transactionId;
+        }
         const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
         if (amountNanoUsd > left || amountNanoUsd <= 0n) {
           throw gatewayError(ErrorReason.CONFLICT, 'The amount is more than is left of the charge.');
