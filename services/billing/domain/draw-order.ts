@@ -59,6 +59,21 @@ export class Funds {
     return [...commitments, ...lots].reduce((sum, { remainingNanoUsd }) => sum + remainingNanoUsd, 0n);
   }
 
+  /**
+   * When, after `fromMs` and until `toMs`, something that calls may draw on began or ended, in order; nothing if nothing ended, since later
+   * calls can then draw on whatever earlier ones could.
+   */
+  turns(fromMs: number, toMs: number): number[] {
+    const isWithin = (ms: number | null): ms is number => ms !== null && ms > fromMs && ms <= toMs;
+    const ends = [
+      ...this.#commitments.map(({ endsAtMs }) => endsAtMs),
+      ...this.#lots.map(({ expiresAtMs }) => expiresAtMs),
+    ];
+    if (!ends.some(isWithin)) return [];
+    const starts = [...this.#commitments, ...this.#lots].map(({ startsAtMs }) => startsAtMs);
+    return [...new Set([...starts, ...ends].filter(isWithin))].sort((a, b) => a - b);
+  }
+
   /** Takes the cost of a call made at `atMs`; returns the debits, and how much of it is PAYG. */
   draw(costNanoUsd: bigint, atMs: number): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
     const debits: LedgerEntry[] = [];

@@ -7,6 +7,7 @@ import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type CreditNote, lockAccounts } from '../ledger/accounts.ts';
 import { readFunds } from '../ledger/funds.ts';
 import { giveDueCredit } from '../ledger/monthly-credit.ts';
+import { heldBefore } from './lease-row.ts';
 import { type BudgetKey, lockSpends, readMonths, readSpends } from './spend.ts';
 
 /** What limits an organization and one of its users. */
@@ -149,10 +150,13 @@ const isOfOrganization = ({ kind }: BudgetKey): boolean => kind === BudgetKind.O
 /** Above anything that can be spent; the sum of a few of these still fits into 64 bits. */
 const unlimited = 2_000_000_000_000_000_000n;
 
+/** Longer than a job waits, from its submission to its end, in milliseconds. */
+const waitingMsMax = 25 * 3_600_000;
+
 /**
  * What organizations can still pay, as budgets: commitment and lots, and PAYG up to its cap. The limit is what is left, so nothing counts as
- * posted. Room held over from last month is taken from what could pay then, including credit that has ended since; only what that does not
- * cover counts as PAYG of this month.
+ * posted. Room held over from last month, or since before some credit ended, is taken from what could pay then, including that credit; only
+ * what that does not cover counts as PAYG of this month.
  */
 async function readOrganizations(
   sql: Sql,
@@ -163,20 +167,31 @@ async function readOrganizations(
   const budgets = new Map<string, BudgetState>();
   if (termsOf.size === 0) return budgets;
   const month = monthOf(nowMs);
-  const endOfLastMs = startOfPeriodMs(month) - 1;
+  const startMs = startOfPeriodMs(month);
+  const endOfLastMs = startMs - 1;
+  const waitingSinceMs = Math.max(startMs, nowMs - waitingMsMax);
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });
   const isAnyHeldOver = [...spends.values()].some(({ heldOverNanoUsd }) => heldOverNanoUsd > 0n);
-  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, isAnyHeldOver ? endOfLastMs : nowMs);
+  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, isAnyHeldOver ? endOfLastMs : waitingSinceMs);
   for (const [tenantId, terms] of termsOf) {
     const { postedNanoUsd, heldNanoUsd, heldOverNanoUsd } = spends.get(tenantId)!;
     const own = funds.get(tenantId)!;
     // Once the invoice of last month is final, what no credit pays is PAYG of this month.
-    const { paygNanoUsd } = own.draw(heldOverNanoUsd, endOfLastMs);
+    let { paygNanoUsd } = own.draw(heldOverNanoUsd, endOfLastMs);
+    let heldNowNanoUsd = heldNanoUsd - heldOverNanoUsd;
+    const turnsMs = heldNowNanoUsd > 0n ? own.turns(waitingSinceMs, nowMs) : [];
+    if (turnsMs.length > 0) {
+      const budget = { tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month };
+      for (const [place, waitingNanoUsd] of (await heldBefore(sql, budget, turnsMs, nowMs)).entries()) {
+        paygNanoUsd += own.draw(waitingNanoUsd, turnsMs[place]! - 1).paygNanoUsd;
+        heldNowNanoUsd -= waitingNanoUsd;
+      }
+    }
     const creditNanoUsd = own.usable(nowMs, nowMs);
     budgets.set(tenantId, {
       limitNanoUsd: creditNanoUsd + paygRoom(terms, postedNanoUsd + paygNanoUsd),
       postedNanoUsd: 0n,
-      heldNanoUsd: heldNanoUsd - heldOverNanoUsd,
+      heldNanoUsd: heldNowNanoUsd,
       endingNanoUsd: creditNanoUsd - own.usable(nowMs, untilMs),
     });
   }

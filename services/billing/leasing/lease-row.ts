@@ -1,5 +1,6 @@
 import { NIL } from 'uuid';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { firstIdAt } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
@@ -112,6 +113,37 @@ export async function recallableRoom(
   });
   const { room, settled_at } = rows[0]!;
   return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };
+}
+
+/**
+ * How much of a budget is held for calls and jobs with holds of their own, by the first of some moments, in order, that came after they were
+ * asked for. Overdue holds are left out: they are about to lapse.
+ */
+export async function heldBefore(
+  sql: Sql,
+  budget: BudgetKey,
+  momentsMs: readonly number[],
+  nowMs: number,
+): Promise<bigint[]> {
+  const { rows } = await sql.query<{ place: number; held: bigint }>({
+    name: 'held-before',
+    text: `
+      select (select count(*) from unnest($5::uuid[]) as moment (id) where moment.id <= leases.id)::integer as place,
+        sum(room_nano_usd - charged_nano_usd)::bigint as held
+      from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
+        and period_start = $4 and expires_at > $6 and central and room_nano_usd > charged_nano_usd
+      group by place`,
+    values: [
+      budget.tenantId,
+      budget.kind,
+      budget.subjectId,
+      budget.periodStart,
+      momentsMs.map(firstIdAt),
+      new Date(nowMs),
+    ],
+  });
+  const held = new Map(rows.map((row) => [row.place, row.held]));
+  return momentsMs.map((_, place) => held.get(place) ?? 0n);
 }
 
 /**

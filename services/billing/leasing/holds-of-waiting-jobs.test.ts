@@ -1,4 +1,5 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { v7 } from 'uuid';
 import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
@@ -79,6 +80,63 @@ test.each([
       const { lineItems } = (await billing.getInvoice({ invoiceId: id }, as(owner))).invoice!;
       expect(new Set(lineItems.map(({ usageMonth }) => usageMonth))).toEqual(new Set([thisMonth]));
     }
+    await sound(started);
+  },
+);
+
+test.each([
+  { title: 'promotional credit that has ended, and the wallet for what a call took of that', called: 2n },
+  { title: 'promotional credit that has ended, and no commitment that begins then', commitment: 3n },
+])(
+  'a job that waits while credit ends takes room only from what will pay for it: $title',
+  async ({ called = 0n, commitment = 0n }) => {
+    await using started = await startTestBilling();
+    const { billing, deps } = started;
+    const owner = person();
+    const { tenantId, userId } = owner;
+    await toNextMonth(started, dayMs);
+    await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid' } }, operator);
+    await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+    const now = () => deps.databaseNow(deps.database.pool);
+    const endMs = (await now()) + 60_000;
+    const give = (source: LotSource, amount: bigint, expiresAt?: Timestamp) =>
+      billing.grantCredit({ requestId: uuidv7(), tenantId, source, amountNanoUsd: amount * usd, expiresAt }, operator);
+    await give(LotSource.PROMOTION, 10n, timestampFromMs(endMs));
+    await give(LotSource.PURCHASE, 5n);
+    if (commitment > 0n) {
+      const period = { periodStart: timestampFromMs(endMs), periodEnd: timestampFromMs(endMs + dayMs) };
+      await billing.createCommitment(
+        { requestId: uuidv7(), tenantId, amountNanoUsd: commitment * usd, ...period },
+        operator,
+      );
+    }
+    const ask = async (costMaxNanoUsd: bigint) => {
+      const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: v7({ msecs: await now() }) }];
+      const timeToLive = { seconds: 86_400n };
+      await billing.lease({ holderId: uuidv7(), tenantId, userId, costMaxNanoUsd, demands, timeToLive }, service);
+      return demands[0]!.leaseId;
+    };
+    const charge = async (leaseId: string, costNanoUsd: bigint) =>
+      billing.charge(
+        { events: [usageEvent({ tenantId, userId, costNanoUsd, atMs: await now(), leaseIds: [leaseId] })] },
+        service,
+      );
+    const job = await ask(10n * usd);
+    if (called > 0n) await charge(await ask(called * usd), called * usd);
+
+    started.travel(120_000);
+    const room = (5n - called + commitment) * usd;
+    const call = await ask(room - 1n);
+    const last = await ask(1n);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+    expect(await expireCredit(deps)).toBe(1);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+    await charge(job, 10n * usd);
+    await charge(call, room - 1n);
+    await charge(last, 1n);
+    await expect(ask(1n)).rejects.toThrow('no credit left');
+    const { invoices } = await billing.listInvoices({}, as(owner));
+    expect(invoices.map(({ totalNanoUsd }) => totalNanoUsd)).toEqual([0n]);
     await sound(started);
   },
 );
