@@ -2,8 +2,23 @@ import fc from 'fast-check';
 import { kind } from '../random-histories.ts';
 
 /** Times around which the rules for months and years matter; all are ahead of the machine's clock. */
-export const start = fc.constantFrom('2027-01-31T22:10', '2028-02-28T23:20', '2028-12-31T20:00', '2029-02-27T12:00');
-export const zone = fc.constantFrom('UTC', 'Asia/Kathmandu', 'America/Los_Angeles', 'Pacific/Kiritimati');
+export const start = fc.constantFrom(
+  '2027-03-27T20:00',
+  '2027-10-30T20:00',
+  '2027-01-31T22:10',
+  '2028-02-28T23:20',
+  '2028-12-31T20:00',
+  '2029-02-27T12:00',
+);
+export const zone = fc.constantFrom(
+  'UTC',
+  'Asia/Kathmandu',
+  'America/Los_Angeles',
+  'Pacific/Kiritimati',
+  'Europe/Berlin',
+  'Australia/Lord_Howe',
+  'America/St_Johns',
+);
 
 const amount = fc.bigInt({ min: 1n, max: 20_000_000_000n });
 const call = fc.record({
@@ -45,12 +60,13 @@ export const act = fc.oneof(
       hours: fc.integer({ min: 49, max: 1_500 }),
     }),
   },
+  { weight: 1, arbitrary: kind('end', { pick }) },
   { weight: 2, arbitrary: kind('refund', { pick, amount: optional(amount) }) },
   {
     weight: 1,
     arbitrary: kind('plan', {
       payg: fc.boolean(),
-      creditNanoUsd: fc.constantFrom(0n, 1_000_000_001n),
+      creditNanoUsd: fc.constantFrom(0n, 1_000_000_001n, 2_500_000_000n),
       termsDays: fc.constantFrom(0, 14, 30),
     }),
   },

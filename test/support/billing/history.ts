@@ -114,6 +114,19 @@ class History {
         await this.#twice(`${organization}/commitments`, body, model.commit(act.amount, from, until));
         return;
       }
+      case 'end': {
+        const { data } = await this.#get(`${organization}/commitments`, 'operator');
+        if (data.length === 0) return;
+        const of = data[act.pick % data.length];
+        const answer = await this.#call('POST', `${organization}/commitments/${of.id}/end`, 'operator');
+        expect(answer.status, answer.text).toBe(200);
+        model.endCommitment(
+          Date.parse(of.period_start),
+          Date.parse(of.period_end),
+          Date.parse((answer.json as Json).period_end),
+        );
+        return this.#work();
+      }
       case 'refund': {
         const charges = this.#calls.filter((id) => model.calls.get(id)!.cost > 0n);
         if (charges.length === 0) return;

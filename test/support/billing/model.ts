@@ -15,7 +15,7 @@ export class BillingModel {
   readonly calls = new Map<string, ModelCall>();
   readonly invoices = new Map<string, ModelInvoice>();
   readonly transactions: ModelTransaction[] = [];
-  readonly #creditedMonths = new Set<string>();
+  readonly #creditedMonths = new Map<string, bigint>();
 
   /** What the operator's workers do, in the order in which the test runs them. */
   work(): void {
@@ -34,9 +34,10 @@ export class BillingModel {
       this.#note('expiry', amount, null);
     }
     const month = monthOf(this.nowMs);
-    if (this.plan.creditNanoUsd > 0n && !this.#creditedMonths.has(month)) {
-      this.#creditedMonths.add(month);
-      this.give('promotion', this.plan.creditNanoUsd, nextMonth(this.nowMs), 'grant', Date.parse(month));
+    const given = this.#creditedMonths.get(month) ?? 0n;
+    if (this.plan.creditNanoUsd > given) {
+      this.#creditedMonths.set(month, this.plan.creditNanoUsd);
+      this.give('promotion', this.plan.creditNanoUsd - given, nextMonth(this.nowMs), 'grant', Date.parse(month));
     }
     for (const [of, invoice] of this.invoices) {
       if (invoice.status !== 'draft' || of >= monthOf(this.nowMs - hourMs)) continue;
@@ -71,9 +72,17 @@ export class BillingModel {
   }
 
   commit(amount: bigint, startMs: number, endMs: number): boolean {
-    if (this.commitments.some((other) => other.startMs < endMs && other.endMs > startMs)) return false;
+    if (this.commitments.some((other) => other.startMs < endMs && other.endMs > Math.max(startMs, this.nowMs)))
+      return false;
     this.commitments.push({ amount, left: amount, expired: 0n, consumed: 0n, startMs, endMs });
     return true;
+  }
+
+  endCommitment(startMs: number, endMs: number, nowMs: number): void {
+    const of = this.commitments.find((one) => one.startMs === startMs && one.endMs === endMs && one.endMs > this.nowMs);
+    if (of === undefined) return;
+    of.endMs = nowMs;
+    of.startMs = Math.min(of.startMs, nowMs);
   }
 
   /** Calls of one batch: Billing takes them in the order of their ids, each once, and pays them from what there was at their time. */
