@@ -107,10 +107,10 @@ const volume = {
   requests: 'number',
   successful_requests: 'number',
   failed_requests: 'number',
-  total_tokens: 'number',
   input_tokens: 'number',
-  output_tokens: 'number',
   cached_input_tokens: 'number',
+  output_tokens: 'number',
+  total_tokens: 'number',
 };
 const job = {
   id: 'string',
