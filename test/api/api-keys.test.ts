@@ -72,6 +72,7 @@ describe('creating a key', () => {
       key_preview: `sk-proj-${key.slice(8, 12)}...${key.slice(-4)}`,
       scopes: inferenceScopes,
       created_at: created.json.created_at,
+      rotated_at: null,
       expires_at: null,
       last_used_at: null,
       usage_count: 0,
@@ -418,6 +419,19 @@ describe('rotation', () => {
     expect((await get('/v1/models', graced.json.key)).status).toBe(401);
     expect((await get('/v1/models', ended.json.key)).status).toBe(200);
     expect((await get(`/api/v1/api-keys/${id}`)).json.key_preview).toContain(ended.json.key.slice(-4));
+  });
+
+  test('is remembered with its time, so that what rotates old secrets can run again', async () => {
+    const { id } = await gateway.createKey(session);
+    const rotatedAt = async () => (await get(`/api/v1/api-keys/${id}`)).json.rotated_at;
+    expect(await rotatedAt()).toBeNull();
+    const beforeMs = Date.now();
+    await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
+    const at = await rotatedAt();
+    expect(Date.parse(at)).toBeGreaterThanOrEqual(beforeMs);
+    expect((await gateway.call('PATCH', `/api/v1/api-keys/${id}`, session, { name: 'renamed' })).json.rotated_at).toBe(
+      at,
+    );
   });
 
   test('with a grace period is a conflict while five secrets are valid; without one it ends them all', async () => {

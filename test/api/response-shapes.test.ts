@@ -73,6 +73,7 @@ const keyItem = {
   key_preview: 'string',
   scopes: ['string'],
   created_at: 'time',
+  rotated_at: 'null',
   expires_at: 'null',
   last_used_at: 'time',
   usage_count: 'number',

@@ -19,6 +19,8 @@ export const KeyEntity = defineEntity({
     tokensPerMinute: p.bigint('number').default(0),
     concurrentRequests: p.bigint('number').default(0),
     createdAt: p.datetime(),
+    /** When the present secret replaced an earlier one. */
+    rotatedAt: p.datetime().strictNullable(),
     expiresAt: p.datetime().strictNullable(),
     revokedAt: p.datetime().strictNullable(),
     deletedAt: p.datetime().strictNullable(),

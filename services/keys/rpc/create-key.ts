@@ -58,6 +58,7 @@ export const createKey =
           userId: caller.userId,
           preview: keyPreview(made.secret),
           createdAt: new Date(nowMs),
+          rotatedAt: null,
           revokedAt: null,
           deletedAt: null,
           lastUsedAt: null,

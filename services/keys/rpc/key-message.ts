@@ -20,6 +20,7 @@ export const keyMessage = (key: KeyRow, nowMs: number): WholeMessage<typeof KeyS
   scopes: key.scopes,
   constraints: constraintsMessage(key),
   createdAt: timestampFromDate(key.createdAt),
+  rotatedAt: timestampOrUnset(key.rotatedAt),
   expiresAt: timestampOrUnset(key.expiresAt),
   lastUsedAt: timestampOrUnset(key.lastUsedAt),
   usageCount: key.usageCount,

@@ -47,6 +47,7 @@ export const rotateKey =
 
         const made = makeSecret(peppers);
         key.preview = keyPreview(made.secret);
+        key.rotatedAt = new Date(nowMs);
         await addSecret(em, key, made, nowMs);
         await recordAuditEvent(em, {
           tenantId: key.tenantId,

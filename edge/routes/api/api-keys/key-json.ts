@@ -16,6 +16,10 @@ export const keySchema = Type.Object(
     key_preview: Type.String({ description: '`sk-proj-<first 4>...<last 4>`' }),
     scopes: Type.Array(Type.String()),
     created_at: isoTimeSchema,
+    rotated_at: orNull({
+      ...isoTimeSchema,
+      description: 'When the present secret replaced an earlier one; null for a secret as old as the key.',
+    }),
     expires_at: orNull(isoTimeSchema),
     last_used_at: orNull(isoTimeSchema),
     usage_count: Type.Integer(),
@@ -37,6 +41,7 @@ export function keyJson(key: Key, budget: KeyBudget | null): Static<typeof keySc
     key_preview: key.keyPreview,
     scopes: key.scopes,
     created_at: isoTime(key.createdAt!),
+    rotated_at: isoTime(key.rotatedAt),
     expires_at: isoTime(key.expiresAt),
     last_used_at: isoTime(key.lastUsedAt),
     usage_count: Number(key.usageCount),
@@ -58,7 +63,8 @@ export const keyListSchema = Type.Object({
 /** What is shown only once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
 export const newKeySchema = Type.Object(
   {
-    ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active', 'revoked_at']).properties,
+    ...Type.Omit(keySchema, ['key_preview', 'rotated_at', 'last_used_at', 'usage_count', 'is_active', 'revoked_at'])
+      .properties,
     key: Type.String({ description: 'The secret, `sk-proj-…`. No other response shows it.' }),
   },
   { $id: 'NewApiKey' },

@@ -8,6 +8,7 @@ import { StartAnewBehindFailovers } from './0006-start-anew-behind-failovers.ts'
 import { FindExpiredSecrets } from './0007-find-expired-secrets.ts';
 import { KnowPeppers } from './0008-know-peppers.ts';
 import { FindEarlierSecrets } from './0009-find-earlier-secrets.ts';
+import { NoteRotations } from './0010-note-rotations.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -20,4 +21,5 @@ export const migrations: NamedMigration[] = [
   { name: '0007-find-expired-secrets', class: FindExpiredSecrets },
   { name: '0008-know-peppers', class: KnowPeppers },
   { name: '0009-find-earlier-secrets', class: FindEarlierSecrets },
+  { name: '0010-note-rotations', class: NoteRotations },
 ];

@@ -19,6 +19,9 @@ export function KeyFacts({ apiKey }: { apiKey: ApiKey }) {
               </span>,
             ],
             ['Created', <Time key="created" value={apiKey.created_at} />],
+            ...(apiKey.rotated_at === null
+              ? []
+              : [['Rotated', <Time key="rotated" value={apiKey.rotated_at} />] as const]),
             apiKey.revoked_at === null
               ? ['Expires', <Time key="expires" value={apiKey.expires_at} none="Never" />]
               : ['Revoked', <Time key="revoked" value={apiKey.revoked_at} />],
