@@ -147,6 +147,10 @@ test('an operation of the API reference is found by a word, its address leads to
   expect(await page.getByRole('region', { name: 'Rename your organization with curl' }).textContent()).toContain(
     `curl -X PATCH "${portal.url}/api/v1/organization"`,
   );
+  await page.getByRole('searchbox', { name: 'Search operations' }).fill('summarize usage');
+  await page.getByRole('button', { name: /Summarize usage$/ }).click();
+  // Without its days it would be refused.
+  await page.getByText('/api/v1/usage/summary?start_date=$START_DATE&end_date=$END_DATE"').waitFor();
   // An inference key, which the snippets of models take from MODEL_GATEWAY_KEY, would be refused for usage.
   for (const [summary, credential] of [
     ['List models', '$MODEL_GATEWAY_KEY'],

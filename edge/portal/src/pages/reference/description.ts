@@ -108,9 +108,13 @@ function credentialFor({ apiKey }: Described['security'][number]): string {
   return isManagement ? 'MANAGEMENT_KEY' : 'MODEL_GATEWAY_KEY';
 }
 
-/** A curl command. Credentials come from the environment, and so do the parameters in the path. */
-export function curlOf({ method, path, security, requestBody }: Operation, schemas: Schemas, origin: string): string {
-  const address = origin + path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`);
+/** A curl command. Credentials come from the environment, and so do the parameters that it cannot do without. */
+export function curlOf(operation: Operation, schemas: Schemas, origin: string): string {
+  const { method, path, security, parameters = [], requestBody } = operation;
+  const asked = parameters.filter((parameter) => parameter.in === 'query' && parameter.required);
+  const query = asked.map(({ name }) => `${name}=$${name.toUpperCase()}`).join('&');
+  const pathname = path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`);
+  const address = origin + pathname + (query && `?${query}`);
   const lines = [`curl ${method === 'GET' ? '' : `-X ${method} `}"${address}"`];
   const [first] = security;
   if (first !== undefined) {
