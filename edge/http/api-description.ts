@@ -13,8 +13,12 @@ declare module 'fastify' {
     uncheckedQuery?: unknown;
     /** Query parameters that are required, checked by the code that reads them. */
     requiredQuery?: readonly string[];
-    /** Whether a repeat with the same `Idempotency-Key` gets the first answer again. */
-    idempotent?: boolean;
+    /** Whether a repeat with the same `Idempotency-Key` gets the first answer again: within 24 hours, or however late. */
+    idempotent?: boolean | 'however late';
+    /** Whether it calls a model, or may do so in a job that it answers with. */
+    callsModel?: boolean;
+    /** Whether answers announce the retirement of the model they are about, as those of calls do. */
+    announcesRetirement?: boolean;
   }
 }
 
@@ -85,12 +89,13 @@ export function descriptionRoute(app: EdgeApp): void {
 
 const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC; amounts are exact decimals in USD.
 Every response has an \`x-request-id\` header. Responses about a model that is being retired also have \`Deprecation\`, \`Link\` and, once a date is set, \`Sunset\`.
+Management endpoints refuse fields of a body that are not described here, and ignore such query parameters.
 Inference works the same under \`/v1\` and \`/api/v1\`. \`/api/v1/usage\`, \`/api/v1/profile/rate-limits\` and \`/api/v1/auth/profile\` are
 aliases of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
-  const { uncheckedBody, body = uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;
-  const { querystring = uncheckedQuery } = schema;
+  const { uncheckedBody, body = uncheckedBody, uncheckedQuery, requiredQuery, response, ...others } = schema;
+  const { idempotent, callsModel, announcesRetirement, querystring = uncheckedQuery, ...rest } = others;
   const access = config!.access!;
   const answers = Object.entries({ ...(response as Record<string, TSchema>), default: errorBodySchema });
   return {
@@ -103,9 +108,12 @@ function described(schema: FastifySchema, { url, config }: RouteOptions): Fastif
       querystring: { ...(querystring as TSchema), ...(requiredQuery && { required: requiredQuery }) },
     }),
     ...(body !== undefined && body !== noFields && { body: inJson(body as TSchema) }),
-    ...(idempotent && { headers: idempotencyHeader }),
+    ...((idempotent || callsModel) && { headers: requestHeaders(schema) }),
     response: Object.fromEntries(
-      answers.map(([status, answer]) => [status, inJson(answer, STATUS_CODES[status] ?? 'An error')]),
+      answers.map(([status, answer]) => [
+        status,
+        { ...inJson(answer, STATUS_CODES[status] ?? 'An error'), headers: answerHeaders(schema, status) },
+      ]),
     ),
   };
 }
@@ -152,14 +160,72 @@ function withReferences(value: unknown, components: Components): unknown {
   return { $ref: `#/components/schemas/${$id}` };
 }
 
-const idempotencyHeader = Type.Object({
-  'Idempotency-Key': Type.Optional(
-    Type.String({
-      maxLength: 255,
-      description: 'Repeating the request with the same value within 24 hours returns the first response.',
+/** The headers that a request may have. */
+function requestHeaders({ idempotent }: FastifySchema): TSchema {
+  const repeated =
+    idempotent === 'however late' ? 'with the same value, however late,' : 'with the same value within 24 hours';
+  return Type.Object({
+    'Idempotency-Key': Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        pattern: '^[!-~]+$',
+        description: idempotent
+          ? `Repeating the request ${repeated} returns the first response. Another request with it is refused with \`idempotency_key_reused\`.`
+          : 'For a job: a repeat within 24 hours returns the same one. A call that is answered at once runs, and is charged, each time.',
+      }),
+    ),
+    ...(!idempotent && {
+      Prefer: Type.Optional(
+        Type.String({ description: '`respond-async` makes the response a job, as `background` does.' }),
+      ),
     }),
-  ),
+  });
+}
+
+/** The headers of an answer that tell clients what to do, as schemas. */
+const answerHeaders = (
+  { callsModel, announcesRetirement }: FastifySchema,
+  status: string,
+): Record<string, TSchema> => ({
+  ...(status === 'default' && {
+    'Retry-After': Type.Integer({ description: 'In seconds: when to try again, if that may help.' }),
+  }),
+  ...(callsModel && status === '202' && jobHeaders),
+  ...((callsModel || announcesRetirement) && retirementHeaders),
+  ...(callsModel && rateLimitHeaders),
 });
+
+const jobHeaders = {
+  Location: Type.String({ description: 'The path of the job.' }),
+  'Retry-After': Type.Integer({ description: 'In seconds: when to look at the job.' }),
+};
+
+const retirementHeaders = {
+  Deprecation: Type.String({
+    description:
+      "`@` and the Unix time in seconds at which the model's retirement was announced (RFC 9745); absent for any other model.",
+  }),
+  Sunset: Type.String({
+    description:
+      'When the model retires, such as `Sat, 30 Jan 2027 00:00:00 GMT` (RFC 8594); absent while no date is set.',
+  }),
+  Link: Type.String({
+    description:
+      'With `Deprecation`: a page about the retirement (`rel="deprecation"`) and, if there is one, the successor (`rel="successor-version"`).',
+  }),
+};
+
+const rateLimitHeaders = Object.fromEntries(
+  ['requests', 'tokens'].flatMap((what) => [
+    [`x-ratelimit-limit-${what}`, Type.Integer({ description: `How many ${what} a minute may have.` })],
+    [`x-ratelimit-remaining-${what}`, Type.Integer({ description: `How many ${what} are left now.` })],
+    [
+      `x-ratelimit-reset-${what}`,
+      Type.String({ description: 'How long until all are, such as `20ms`, `1.2s` or `6m0s`.' }),
+    ],
+  ]),
+);
 
 const operationIdOf = (summary: string): string =>
   summary

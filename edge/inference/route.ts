@@ -29,6 +29,7 @@ export function inferenceRoute(
   const bodyOf = takesForm(operation) ? formOf : jsonOf;
   const schema = {
     summary,
+    callsModel: true,
     uncheckedBody: { content: body },
     response: { 200: { content: answer }, 202: jobSchema },
   };

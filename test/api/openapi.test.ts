@@ -16,8 +16,8 @@ type Schema = {
 };
 type Operation = {
   operationId: string;
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
-  parameters?: { name: string; schema: Schema }[];
+  responses: Record<string, { content?: Record<string, { schema: Schema }>; headers?: Record<string, unknown> }>;
+  parameters?: { name: string; description?: string; schema: Schema }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> };
 };
 type Document = {
@@ -159,4 +159,41 @@ test('creating a key lists the scopes it may have, and submitting a job the endp
 
 test('what is no longer published is not described', () => {
   expect(JSON.stringify(document.paths['/api/v1/auth/accept-invite'])).not.toContain('"email"');
+});
+
+test('the headers by which clients follow a job, a retirement and the rate limits are described where they are sent', async () => {
+  const session = await gateway.login();
+  const { key } = await gateway.createKey(session);
+  const retirement = { model: 'sandbox-chat', sunset_at: '2999-01-01', retirement_note: 'for the test' };
+  expect((await gateway.call('POST', '/api/v1/admin/retirements', session, retirement)).status).toBe(201);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  const path = '/v1/chat/completions';
+  const answers = [
+    [path, 'post', await gateway.call('POST', path, key, chat)],
+    [path, 'post', await gateway.call('POST', path, key, { ...chat, background: true })],
+    [path, 'post', await gateway.call('POST', path, key, { ...chat, messages: [] })],
+    ['/api/v1/jobs', 'post', await gateway.call('POST', '/api/v1/jobs', session, { endpoint: path, body: chat })],
+    ['/v1/models/{model}', 'get', await gateway.call('GET', '/v1/models/sandbox-chat', key)],
+  ] as const;
+  expect(answers.map(([, , { status }]) => status)).toEqual([200, 202, 400, 202, 200]);
+  const told = /^(deprecation|sunset|link|location|retry-after|x-ratelimit-.*)$/;
+  for (const [described, method, { status, headers }] of answers) {
+    const { responses } = document.paths[described]![method]!;
+    const names = Object.keys((responses[status] ?? responses.default)!.headers ?? {}).map((name) =>
+      name.toLowerCase(),
+    );
+    const sent = [...headers.keys()].filter((name) => told.test(name));
+    expect(sent).toContain('sunset');
+    expect(names, `${method} ${described} ${status}`).toEqual(expect.arrayContaining(sent));
+  }
+});
+
+test('generated clients can ask for a job, and know for how long a repeat is recognized', () => {
+  const headersOf = (path: string) =>
+    Object.fromEntries(document.paths[path]!.post!.parameters!.map(({ name, description }) => [name, description]));
+  expect(Object.keys(headersOf('/v1/audio/transcriptions'))).toEqual(['Idempotency-Key', 'Prefer']);
+  expect(headersOf('/api/v1/api-keys')['Idempotency-Key']).toContain('within 24 hours');
+  for (const money of ['credits', 'adjustments', 'commitments', 'transactions/{transaction_id}/refund']) {
+    expect(headersOf(`/api/v1/admin/organizations/{tenant_id}/${money}`)['Idempotency-Key']).toContain('however late');
+  }
 });

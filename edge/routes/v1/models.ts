@@ -116,7 +116,7 @@ export const modelRoutes: Routes = (app, deps) => {
       `${prefix}/models/*`,
       {
         config: { access: { surface: 'api', scope: 'models:retrieve' } },
-        schema: { summary: `Get a model${inDetail}`, response: { 200: modelSchema } },
+        schema: { summary: `Get a model${inDetail}`, announcesRetirement: true, response: { 200: modelSchema } },
         errorHandler: announcingErrors(deps, (request) => ({ model: nameInPath(request) })),
       },
       async (request, reply) => {

@@ -44,7 +44,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
         summary: 'Create a commitment of an organization',
         description:
           'What the organization has agreed to spend in a period. Usage draws on it before credit. Overlapping another that has not ended is a conflict (409).',
-        idempotent: true,
+        idempotent: 'however late',
         response: { 201: commitmentSchema },
         params,
         body: onlyFields({

@@ -24,7 +24,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'Grant credit to an organization',
-        idempotent: true,
+        idempotent: 'however late',
         response: { 201: lotSchema },
         params,
         body: onlyFields({
@@ -64,7 +64,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         summary: 'Adjust the credit of an organization',
         description:
           'A negative amount takes credit away. More than there is is a conflict, unless a negative balance is allowed.',
-        idempotent: true,
+        idempotent: 'however late',
         response: { 201: transactionSchema },
         params,
         body: onlyFields({
@@ -103,7 +103,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       schema: {
         summary: 'Refund a charge of an organization',
         description: 'In whole or in part. More than is left of the charge is a conflict.',
-        idempotent: true,
+        idempotent: 'however late',
         response: { 201: transactionSchema },
         params: Type.Object({ tenant_id: idSchema, transaction_id: idSchema }),
         body: onlyFields({

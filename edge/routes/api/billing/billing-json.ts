@@ -163,7 +163,7 @@ export const transactionTypes = spelling({
 export const transactionSchema = Type.Object(
   {
     id: idSchema,
-    occurred_at: isoTimeSchema,
+    occurred_at: { ...isoTimeSchema, description: 'When it was booked: a charge, after its call has ended.' },
     type: transactionTypes.schema,
     amount_usd: Type.Number({ description: 'Positive for what the organization gains, negative for what it spends.' }),
     balance_after_usd: Type.Number({

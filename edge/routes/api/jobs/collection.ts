@@ -97,6 +97,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
         description:
           'Runs an operation in the background. `Location` is the path of the job, whose result is kept for 24 hours. At 10,000 waiting jobs, 5 GiB of their requests or 5 GiB of kept results, the organization gets 429 with `Retry-After`.',
         idempotent: true,
+        callsModel: true,
         response: { 202: writtenJobSchema },
         body: onlyFields({
           endpoint: Type.String({

@@ -10,7 +10,10 @@ import { quantitiesJson, quantitiesSchema } from '../../../http/quantities-json.
 export const eventSchema = Type.Object(
   {
     id: idSchema,
-    occurred_at: isoTimeSchema,
+    occurred_at: {
+      ...isoTimeSchema,
+      description: 'When the call, or the attempt of a job, began. It is listed once it has ended.',
+    },
     api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null for a session.' })),
     user_id: idSchema,
     model: Type.String(),
