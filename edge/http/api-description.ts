@@ -25,8 +25,11 @@ declare module 'fastify' {
 type Components = Record<string, object>;
 type Schema = { type?: string; anyOf?: Schema[] };
 type Content = Record<string, { schema: Schema }>;
-type Operation = { requestBody?: { required: boolean; content: Content } };
-type Document = { paths: Record<string, Record<string, Operation>>; components: { schemas: Components } };
+type Operation = {
+  requestBody?: { required: boolean; content: Content };
+  responses: Record<string, { headers?: Record<string, object> }>;
+};
+type Document = { paths: Record<string, Record<string, Operation>>; components: object };
 
 /**
  * Describes the public API in OpenAPI 3.1 by what each route declares where it is registered. A route is described once it has a `summary`,
@@ -53,8 +56,12 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
     },
     transformObject: (described) => {
       const { openapiObject } = described as unknown as { openapiObject: Document };
-      for (const operation of Object.values(openapiObject.paths).flatMap(Object.values)) allowNoBody(operation);
-      openapiObject.components.schemas = components;
+      const headers: Components = {};
+      for (const operation of Object.values(openapiObject.paths).flatMap(Object.values)) {
+        allowNoBody(operation);
+        shareHeaders(operation, headers);
+      }
+      Object.assign(openapiObject.components, { schemas: components, headers });
       return openapiObject;
     },
     // Paths stand as they are called.
@@ -136,6 +143,16 @@ function allowNoBody({ requestBody }: Operation): void {
   content!.schema = given[0]!;
 }
 
+/** Makes a component of each header of an answer: a dozen operations have the same ten. */
+function shareHeaders({ responses }: Operation, components: Components): void {
+  for (const response of Object.values(responses)) {
+    for (const [name, header] of Object.entries(response.headers ?? {})) {
+      components[name] = header;
+      response.headers![name] = { $ref: `#/components/headers/${name}` };
+    }
+  }
+}
+
 /** Makes a component of each schema with an `$id`, and replaces its uses by references. */
 function withReferences(value: unknown, components: Components): unknown {
   if (Array.isArray(value)) return value.map((one) => withReferences(one, components));
@@ -188,18 +205,19 @@ const answerHeaders = (
   { callsModel, announcesRetirement }: FastifySchema,
   status: string,
 ): Record<string, TSchema> => ({
-  ...(status === 'default' && {
-    'Retry-After': Type.Integer({ description: 'In seconds: when to try again, if that may help.' }),
-  }),
-  ...(callsModel && status === '202' && jobHeaders),
+  ...(status === 'default' && retryHeader),
+  ...(callsModel && status === '202' && { ...jobHeaders, ...retryHeader }),
   ...((callsModel || announcesRetirement) && retirementHeaders),
   ...(callsModel && rateLimitHeaders),
 });
 
-const jobHeaders = {
-  Location: Type.String({ description: 'The path of the job.' }),
-  'Retry-After': Type.Integer({ description: 'In seconds: when to look at the job.' }),
+const retryHeader = {
+  'Retry-After': Type.Integer({
+    description: 'In how many seconds to try again, if that may help, or to look at the job.',
+  }),
 };
+
+const jobHeaders = { Location: Type.String({ description: 'The path of the job.' }) };
 
 const retirementHeaders = {
   Deprecation: Type.String({
