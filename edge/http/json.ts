@@ -16,6 +16,10 @@ export const idSchema = Type.String({ format: 'uuid' });
 export const idFilter = (description?: string) =>
   Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
 
+/** The same for what has a name, or an id that is no UUID. */
+export const nameFilter = (description?: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 255, description }));
+
 /** Query parameters of every list (decisions.md, Common). */
 export const pageQuerySchema = {
   page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Starts at 1, the default.' })),

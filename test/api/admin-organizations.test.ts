@@ -182,7 +182,16 @@ test.each([
   'users?tenant_id=',
   'audit-events?tenant_id=',
   'audit-events/verification?tenant_id=',
-])('an empty id in a filter is refused rather than answered with everything: %s', async (path) => {
+  'audit-events?actor_id=',
+  'audit-events?target_id=',
+  'calls?request_id=',
+  'jobs?job_id=',
+  'jobs?model=',
+  'mail?kind=',
+  '../jobs?endpoint=',
+  '../usage/history?request_id=',
+  '../usage/api-keys/any/analytics?model_name=',
+])('an empty id or name in a filter is refused rather than answered with everything: %s', async (path) => {
   const { status, json } = await gateway.call('GET', `/api/v1/admin/${path}`, operator);
   expect([status, json.error?.param]).toEqual([400, /\w+(?==$)/.exec(path)![0]]);
 });

@@ -7,6 +7,7 @@ import {
   idSchema,
   isoTime,
   isoTimeSchema,
+  nameFilter,
   pageOf,
   pageQuerySchema,
   paginationJson,
@@ -20,8 +21,8 @@ import { spelling } from '../../http/spelling.ts';
 export const auditQuerySchema = (types: readonly AuditEventType[]) => ({
   ...pageQuerySchema,
   type: Type.Optional(Type.Enum([...types], { description: 'What happened.' })),
-  actor_id: Type.Optional(Type.String({ maxLength: 255 })),
-  target_id: Type.Optional(Type.String({ maxLength: 255 })),
+  actor_id: nameFilter(),
+  target_id: nameFilter(),
   occurred_from: Type.Optional(timeSchema),
   occurred_before: Type.Optional(timeSchema),
   sequence: Type.Optional(

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { idFilter, nameFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { adminEventJson, adminEventSchema } from '../usage/event-json.ts';
 
 /** /api/v1/admin/calls: a call of any organization, by what its client was told to quote, and all calls of one. */
@@ -18,7 +18,7 @@ export const adminCallRoutes: Routes = (app, { usage }) => {
         response: { 200: pageOf(adminEventSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
-          request_id: Type.Optional(Type.String({ maxLength: 255, description: 'The `x-request-id` of the answer.' })),
+          request_id: nameFilter('The `x-request-id` of the answer.'),
           tenant_id: idFilter('Instead of `request_id`: the organization.'),
           api_key_id: idFilter('With `tenant_id`: only calls by this key of the organization.'),
         }),

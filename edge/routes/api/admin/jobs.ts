@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { idFilter, nameFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { adminJobJson, adminJobSchema, jobStatuses } from '../../../openai/job-json.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
 
@@ -20,7 +20,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
           ...pageQuerySchema,
           ...jobFilterQuery,
           tenant_id: idFilter(),
-          job_id: Type.Optional(Type.String({ maxLength: 255, description: 'Only this job.' })),
+          job_id: nameFilter('Only this job.'),
         }),
       },
     },

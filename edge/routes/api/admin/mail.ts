@@ -30,7 +30,9 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(mailStatuses.schema),
-          kind: Type.Optional(Type.String({ maxLength: 100, description: 'Such as `model_retirement`.' })),
+          kind: Type.Optional(
+            Type.String({ minLength: 1, maxLength: 100, description: 'Such as `model_retirement`.' }),
+          ),
           search: Type.Optional(Type.String({ maxLength: 255, description: "Part of the recipient's address." })),
         }),
       },

@@ -6,7 +6,7 @@ import { operationsByPath } from '#shared/operations.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
-import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { nameFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { meteredEndpoint } from '../../../inference/endpoint.ts';
@@ -17,7 +17,7 @@ import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '.
 /** Filters of lists of jobs. */
 export const jobFilterQuery = {
   status: Type.Optional(jobStatuses.schema),
-  model: Type.Optional(Type.String({ maxLength: 255 })),
+  model: nameFilter(),
 };
 
 /** Endpoints whose requests are JSON, by their paths after the prefix. */
@@ -47,9 +47,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           ...jobFilterQuery,
-          endpoint: Type.Optional(
-            Type.String({ maxLength: 255, description: 'With either prefix, such as `/v1/embeddings`.' }),
-          ),
+          endpoint: nameFilter('With either prefix, such as `/v1/embeddings`.'),
           order: Type.Optional(
             Type.Enum(['asc', 'desc'], { description: 'By time of submission; newest first by default.' }),
           ),

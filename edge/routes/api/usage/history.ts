@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { invalidRequest, invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson } from '../../../http/json.ts';
+import { nameFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls } from './query.ts';
 
@@ -27,9 +27,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           success: Type.Optional(
             Type.Boolean({ description: 'Only calls that succeeded, or only those that failed; all by default.' }),
           ),
-          request_id: Type.Optional(
-            Type.String({ maxLength: 255, description: 'Only the call whose answer had this `x-request-id`.' }),
-          ),
+          request_id: nameFilter('Only the call whose answer had this `x-request-id`.'),
           limit: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { nameFilter } from '../../../http/json.ts';
 import { keyGranularities } from './granularities.ts';
 import { keyAnalyticsJson, keyAnalyticsSchema } from './key-analytics-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
@@ -22,9 +23,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
           ...rangeQuery,
           ...zoneQuery,
           granularity: Type.Optional({ ...keyGranularities.schema, description: '`daily` by default.' }),
-          model_name: Type.Optional(
-            Type.String({ maxLength: 255, description: 'Narrows totals, series and performance to one model.' }),
-          ),
+          model_name: nameFilter('Narrows totals, series and performance to one model.'),
         }),
       },
     },

@@ -3,7 +3,7 @@ import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidValue } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { daySchema, readDays } from '../../../http/days.ts';
-import { idFilter } from '../../../http/json.ts';
+import { idFilter, nameFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { meteredEndpoint } from '../../../inference/endpoint.ts';
 
@@ -12,18 +12,24 @@ import { meteredEndpoint } from '../../../inference/endpoint.ts';
  * parameter as the client wrote it.
  */
 
-const text = (maxLength: number, description?: string) => Type.Optional(Type.String({ maxLength, description }));
-
 export const rangeQuery = {
   start_date: daySchema('The first day, as YYYY-MM-DD.'),
   end_date: daySchema('The last day, inclusive.'),
 };
 /** Parameters of endpoints that require both days. Usage refuses a range that lacks one. */
 export const requiredRange = Object.keys(rangeQuery);
-export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` by default.') };
+export const zoneQuery = {
+  timezone: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'The IANA time zone in which days begin; `UTC` by default.',
+    }),
+  ),
+};
 const filterQuery = {
-  model: text(255),
-  endpoint: text(255, 'With either prefix, such as `/v1/chat/completions`.'),
+  model: nameFilter(),
+  endpoint: nameFilter('With either prefix, such as `/v1/chat/completions`.'),
   api_key_id: idFilter(),
 };
 

@@ -75,6 +75,7 @@ function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Genera
     }
     yield { query: { ...day, api_key_id: '' }, param: 'api_key_id', says: /at least 1/ };
     for (const param of ['model', 'endpoint']) {
+      yield { query: { ...day, [param]: '' }, param, says: /at least 1/ };
       yield { query: { ...day, [param]: 'x'.repeat(256) }, param, says: /255/ };
     }
   }
