@@ -28,8 +28,14 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.getByText('Exactly the body that the synchronous call would have returned').waitFor();
   const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
   expect(await used.innerText()).toMatch(/^Usage\s+Input tokens\s+\d+\s+Output tokens\s+\d+\s+Cost\s+\$0\.0000\d+$/);
+  const dismissed = Promise.withResolvers<void>();
+  let deletions = 0;
   await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {
-    if (route.request().method() !== 'GET') return route.fallback();
+    if (route.request().method() !== 'GET') {
+      if (deletions++ > 0) return route.fallback();
+      await dismissed.promise;
+      return route.fulfill({ status: 409, json: { error: { message: 'Not now.', code: null, param: null } } });
+    }
     const answer = await route.fetch();
     await route.fulfill({
       response: answer,
@@ -39,11 +45,15 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.reload();
   await page.getByText('The first 200,000 of 300,020 characters').waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete job' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  // Someone who declines the confirmation still has the result.
+  // A refusal is told although its question is gone, and is no answer to the next one.
+  dismissed.resolve();
+  await page.getByText('Not now.').first().waitFor();
   await result.waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
+  expect(await page.getByRole('dialog').textContent()).not.toContain('Not now.');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete job' }).click();
   await page.getByText('Job and result deleted.').first().waitFor();
   await page.getByRole('link', { name: portal.world.jobId }).waitFor({ state: 'detached' });

@@ -20,16 +20,10 @@ const refreshMs = 2000;
 export function JobPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
   const [asking, setAsking] = useState(false);
-  const toast = useToast();
   const job = useGet<Job>(`/jobs/${id}`, undefined, {
     // The result of a finished job never changes, and may be large.
     refetchIntervalMs: (last) => (last !== undefined && hasEnded(last) ? null : refreshMs),
     keepPrevious: false,
-  });
-  const remove = useAction({
-    stale: ['/jobs'],
-    onSuccess: () => toast.say('Job and result deleted.'),
-    onDone: () => navigate('/jobs'),
   });
   const data = job.data;
   return (
@@ -48,17 +42,7 @@ export function JobPage({ parameters }: PageParameters) {
         )
       }
     >
-      {asking && (
-        <ConfirmDialog
-          title="Delete this job?"
-          description="Its result is deleted too and cannot be fetched again. This cannot be undone."
-          act="Delete job"
-          onAct={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
-          onClose={() => setAsking(false)}
-          pending={remove.pending}
-          error={remove.error}
-        />
-      )}
+      {asking && <DeleteDialog id={id} onClose={() => setAsking(false)} />}
       {job.error?.status === 404 && <Notice>A job and its result are deleted 24 hours after it ends.</Notice>}
       <Loaded of={job}>
         {(loaded) => (
@@ -115,5 +99,25 @@ export function JobPage({ parameters }: PageParameters) {
         )}
       </Loaded>
     </Page>
+  );
+}
+
+function DeleteDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  const toast = useToast();
+  const remove = useAction({
+    stale: ['/jobs'],
+    onSuccess: () => toast.say('Job and result deleted.'),
+    onDone: () => navigate('/jobs'),
+  });
+  return (
+    <ConfirmDialog
+      title="Delete this job?"
+      description="Its result is deleted too and cannot be fetched again. This cannot be undone."
+      act="Delete job"
+      onAct={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
+      onClose={onClose}
+      pending={remove.pending}
+      error={remove.error}
+    />
   );
 }

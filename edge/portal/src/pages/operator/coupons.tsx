@@ -72,32 +72,34 @@ const columns: readonly Column<Coupon>[] = [
 
 function Disable({ coupon }: { coupon: Coupon }) {
   const [asking, setAsking] = useState(false);
-  const toast = useToast();
-  const disable = useAction({
-    stale: ['/admin/coupons'],
-    onSuccess: () => {
-      toast.say(`${coupon.code} can no longer be redeemed.`);
-      setAsking(false);
-    },
-  });
   if (coupon.disabled_at !== null) return null;
   return (
     <>
       <Button size="small" aria-label={`Switch off ${coupon.code}`} onClick={() => setAsking(true)}>
         Switch off
       </Button>
-      {asking && (
-        <ConfirmDialog
-          title={`Switch ${coupon.code} off?`}
-          description="Nobody can redeem it from now on; credit already redeemed stays. This cannot be undone."
-          act="Switch off"
-          onAct={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
-          onClose={() => setAsking(false)}
-          pending={disable.pending}
-          error={disable.error}
-        />
-      )}
+      {asking && <DisableDialog coupon={coupon} onClose={() => setAsking(false)} />}
     </>
+  );
+}
+
+function DisableDialog({ coupon: { id, code }, onClose }: { coupon: Coupon; onClose: () => void }) {
+  const toast = useToast();
+  const disable = useAction({
+    stale: ['/admin/coupons'],
+    onSuccess: () => toast.say(`${code} can no longer be redeemed.`),
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      title={`Switch ${code} off?`}
+      description="Nobody can redeem it from now on; credit already redeemed stays. This cannot be undone."
+      act="Switch off"
+      onAct={() => disable.run({ method: 'POST', path: `/admin/coupons/${id}/disable` })}
+      onClose={onClose}
+      pending={disable.pending}
+      error={disable.error}
+    />
   );
 }
 

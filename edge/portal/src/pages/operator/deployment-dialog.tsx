@@ -10,6 +10,8 @@ import { useToast } from '../../ui/toast.tsx';
 import type { AdminDeployment } from './types.ts';
 import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
+const stale = ['/admin/models', '/admin/deployments', '/models'];
+
 export function DeploymentDialog({
   model,
   deployment,
@@ -31,13 +33,7 @@ export function DeploymentDialog({
   const [dialect, setDialect] = useState<string>(deployment?.dialect ?? 'openai');
   const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
   const [removing, setRemoving] = useState(false);
-  const stale = ['/admin/models', '/admin/deployments', '/models'];
   const save = useAction({ stale, onSuccess: () => toast.say('Deployment saved.'), onDone: onClose });
-  const remove = useAction({
-    stale,
-    onSuccess: () => toast.say('Deployment removed. Calls in flight finish.'),
-    onDone: onClose,
-  });
   const { error } = save;
   const body = {
     ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
@@ -59,17 +55,8 @@ export function DeploymentDialog({
     }
   };
   if (deployment !== undefined && removing) {
-    return (
-      <ConfirmDialog
-        title="Remove the deployment?"
-        description={`From then on ${model} is served by its other deployments, or not at all if there are none. Calls in flight finish.`}
-        act="Remove"
-        pending={remove.pending}
-        error={remove.error}
-        onAct={() => remove.run({ method: 'DELETE', path: `/admin/deployments/${deployment.id}` })}
-        onClose={() => setRemoving(false)}
-      />
-    );
+    const back = () => setRemoving(false);
+    return <RemoveDialog model={model} deployment={deployment} onBack={back} onClose={onClose} />;
   }
   return (
     <Dialog
@@ -134,5 +121,27 @@ export function DeploymentDialog({
         </DialogActions>
       </Form>
     </Dialog>
+  );
+}
+
+type RemoveDialogProps = { model: string; deployment: AdminDeployment; onBack: () => void; onClose: () => void };
+
+function RemoveDialog({ model, deployment, onBack, onClose }: RemoveDialogProps) {
+  const toast = useToast();
+  const remove = useAction({
+    stale,
+    onSuccess: () => toast.say('Deployment removed. Calls in flight finish.'),
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      title="Remove the deployment?"
+      description={`From then on ${model} is served by its other deployments, or not at all if there are none. Calls in flight finish.`}
+      act="Remove"
+      pending={remove.pending}
+      error={remove.error}
+      onAct={() => remove.run({ method: 'DELETE', path: `/admin/deployments/${deployment.id}` })}
+      onClose={onBack}
+    />
   );
 }

@@ -57,14 +57,6 @@ function PeriodStatus({ commitment }: { commitment: Commitment }) {
 
 function End({ path, commitment }: { path: string; commitment: Commitment }) {
   const [asking, setAsking] = useState(false);
-  const toast = useToast();
-  const end = useAction({
-    stale: ['/admin/organizations', '/billing'],
-    onSuccess: () => {
-      toast.say('Commitment ended.');
-      setAsking(false);
-    },
-  });
   if (hasEnded(commitment)) return null;
   const what = `the commitment of ${formatUsd(commitment.amount_usd)}`;
   return (
@@ -72,17 +64,27 @@ function End({ path, commitment }: { path: string; commitment: Commitment }) {
       <Button size="small" aria-label={`End ${what}`} onClick={() => setAsking(true)}>
         End
       </Button>
-      {asking && (
-        <ConfirmDialog
-          title={`End ${what}?`}
-          description="Calls no longer draw on it; what it paid for stays paid. This cannot be undone, but the right one can be recorded for the same time."
-          act="End"
-          onAct={() => end.run({ method: 'POST', path: `${path}/${commitment.id}/end` })}
-          onClose={() => setAsking(false)}
-          pending={end.pending}
-          error={end.error}
-        />
-      )}
+      {asking && <EndDialog what={what} path={`${path}/${commitment.id}/end`} onClose={() => setAsking(false)} />}
     </>
+  );
+}
+
+function EndDialog({ what, path, onClose }: { what: string; path: string; onClose: () => void }) {
+  const toast = useToast();
+  const end = useAction({
+    stale: ['/admin/organizations', '/billing'],
+    onSuccess: () => toast.say('Commitment ended.'),
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      title={`End ${what}?`}
+      description="Calls no longer draw on it; what it paid for stays paid. This cannot be undone, but the right one can be recorded for the same time."
+      act="End"
+      onAct={() => end.run({ method: 'POST', path })}
+      onClose={onClose}
+      pending={end.pending}
+      error={end.error}
+    />
   );
 }
