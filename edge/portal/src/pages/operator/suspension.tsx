@@ -18,7 +18,8 @@ export function SuspensionDialog({
 }) {
   const toast = useToast();
   const [reason, setReason] = useState('');
-  const suspended = organization.status === 'suspended';
+  // As it was when the question was asked: what is read meanwhile must not turn an answer into its opposite.
+  const [suspended] = useState(organization.status === 'suspended');
   const change = useAction<AdminOrganization>({
     stale: ['/admin/organizations', '/profile'],
     onSuccess: () =>
