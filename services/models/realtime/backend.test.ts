@@ -1,7 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import {
+  type CallerConstraints,
+  CallerConstraintsSchema,
+  TranscribeStartSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { DeploymentStatus, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
@@ -10,6 +15,7 @@ import type { PriceVersion } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import { BackendContext, type SessionDeps } from './backend.ts';
 import { ServerEvents } from './server-events.ts';
+import { TranscriptionSession } from './transcription-session.ts';
 
 const capped = (spendCapNanoUsd: bigint): CallerConstraints => create(CallerConstraintsSchema, { spendCapNanoUsd });
 
@@ -37,10 +43,26 @@ function contextNearItsLimit() {
     grantedTenants: null,
     retirement: null,
     prices,
+    deployments: [
+      {
+        available: true,
+        inFlight: 0,
+        concurrencyMax: 1,
+        settings: { dialect: UpstreamDialect.VLLM },
+        status: DeploymentStatus.RUNNING,
+      },
+    ],
+    retryBudget: { deposit: () => {} },
   };
   const catalog = { find: () => model as unknown as ServedModel };
+  const deps = {
+    budgets: { hold },
+    clock: { now: () => 0 },
+    catalog,
+    journal: { healthy: true },
+  } as unknown as SessionDeps;
   const context = new BackendContext({
-    deps: { budgets: { hold }, clock: { now: () => 0 }, catalog, journal: { healthy: true } } as unknown as SessionDeps,
+    deps,
     caller: {} as Caller,
     constraints: capped(1n),
     modelName: 'transcriber',
@@ -48,7 +70,7 @@ function contextNearItsLimit() {
     signal: new AbortController().signal,
     sayUpdated: () => {},
   });
-  return { context, held, prices };
+  return { context, held, prices, deps };
 }
 
 test('two simultaneous checks that an utterance can be paid for share what is held for it', async () => {
@@ -110,4 +132,23 @@ test('as much is held for an utterance as is believed of two minutes, with the l
     [4n * (1_200n + 450n) + 100n, false],
     [4n * (1_200n + 450n) + 60_000n, true],
   ]);
+});
+
+test('a session that begins with an update holds room for its prompt at once, and gives none away to hold more', async () => {
+  const { deps, held, prices } = contextNearItsLimit();
+  prices[0] = { ...freeOfCharge, id: 'per token', inputPerMillionTokens: 1_000_000n };
+  const session = new TranscriptionSession({
+    deps,
+    caller: {} as Caller,
+    start: create(TranscribeStartSchema, { constraints: capped(1n) }),
+    events: new ServerEvents(),
+    signal: new AbortController().signal,
+  });
+  const transcription = { model: 'transcriber', prompt: 'Names: Ada, Grace.' };
+  const update = { type: 'session.update', session: { type: 'transcription', audio: { input: { transcription } } } };
+  const silence = { type: 'input_audio_buffer.append', audio: Buffer.alloc(4_800).toString('base64') };
+  for (const event of [update, silence]) await session.take(JSON.stringify(event));
+  const promptBytes = Buffer.byteLength(JSON.stringify(transcription));
+  expect(held.map(({ costMax, isOpen }) => [costMax, isOpen])).toEqual([[4n * 1_200n + BigInt(promptBytes), true]]);
+  await session.close();
 });

@@ -104,7 +104,7 @@ export class TranscriptionSession {
     // The backend begins with what it keeps if it refuses the update.
     const before = { ...this.#config, transcription: { ...this.#config.transcription, model } };
     this.#config = before;
-    const backend = await this.#enterBackend();
+    const backend = await this.#enterBackend(config);
     this.#config = config;
     this.#context!.expectPrompt(promptBytesOf(config));
     if (!(await backend.configure(config, eventId))) this.#config = before;
@@ -140,8 +140,11 @@ export class TranscriptionSession {
     }
   }
 
-  /** The backend of the session; its model is admitted, and the backend opened, at the first event that needs it. */
-  async #enterBackend(): Promise<Backend> {
+  /**
+   * The backend of the session; its model is admitted, and the backend opened, at the first event that needs it. `coming` is the
+   * configuration that it is about to get: room that was held for less would be given back for it, and might go to somebody else.
+   */
+  async #enterBackend(coming = this.#config): Promise<Backend> {
     if (this.#backend !== null) return this.#backend;
     this.#admit();
     this.#context = new BackendContext({
@@ -153,7 +156,7 @@ export class TranscriptionSession {
       signal: this.#signal,
       sayUpdated: () => this.#sayUpdated(),
     });
-    this.#context.expectPrompt(promptBytesOf(this.#config));
+    for (const config of [this.#config, coming]) this.#context.expectPrompt(promptBytesOf(config));
     await this.#context.prepare();
     this.#backend = await openBackend(this.#context, this.#config);
     return this.#backend;
