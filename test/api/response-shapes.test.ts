@@ -217,6 +217,7 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
             per_million_characters_usd: 'number',
             per_request_usd: 'number',
           },
+          next_prices: 'null',
           deployments: [{ id: 'uuid', status: 'string' }],
         },
       ],
