@@ -170,6 +170,8 @@ const signedIn = (page: Page): Promise<void> =>
   page
     .getByRole('navigation', { name: 'Main' })
     .or(page.getByRole('button', { name: 'Open navigation' }))
+    // Hides the rest, on a page that opens with one.
+    .or(page.getByRole('dialog'))
     .first()
     .waitFor();
 

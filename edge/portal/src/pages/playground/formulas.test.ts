@@ -26,9 +26,9 @@ test.each([
 });
 
 test('text made to keep a formula from ending is read in no time', () => {
-  const start = performance.now();
+  const before = process.threadCpuUsage();
   formulasAsCode('\\['.repeat(50_000));
   formulasAsCode('`'.repeat(50_000));
   formulasAsCode('` `` '.repeat(20_000));
-  expect(performance.now() - start).toBeLessThan(3_000);
+  expect(process.threadCpuUsage(before).user / 1_000).toBeLessThan(3_000);
 });
