@@ -4,12 +4,10 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
 import { UserEntity } from './db/user.entity.ts';
 import { findUserByEmail } from './db/user.repository.ts';
-import {
-  addressWaitMs,
-  hourlyInvitationsMax,
-  hourlyWaitMs,
-  pendingInvitationsMax,
-} from './domain/invitation-limits.ts';
+import { addressWaitMs, hourlyMailsMax, hourlyWaitMs } from './domain/mail-limits.ts';
+
+/** The most pending invitations of an organization. */
+const pendingInvitationsMax = 100;
 
 /** Takes the turn of an address until the transaction ends: while an invitation to it is being accepted, nobody is invited to it. */
 export const takeTurnOfAddress = (em: SqlEntityManager, email: string): Promise<void> =>
@@ -29,14 +27,14 @@ export async function beginInviting(
   await takeTurn(em, `invitations of ${tenantId}`);
   await takeTurnOfAddress(em, email);
   await refuseMember(em, { tenantId, email });
-  const latest = await latestInvitations(em, tenantId, hourlyInvitationsMax);
+  const latest = await latestInvitations(em, tenantId, hourlyMailsMax);
   const addressMs = addressWaitMs(latest, email, now.getTime());
   if (addressMs > 0) throw justInvited('email', addressMs);
   const hourlyMs = hourlyWaitMs(latest, now.getTime());
   if (hourlyMs > 0) {
     throw gatewayError(
       ErrorReason.RATE_LIMITED,
-      `Your organization has sent ${hourlyInvitationsMax} invitations within the last hour. Try again later.`,
+      `Your organization has sent ${hourlyMailsMax} invitations within the last hour. Try again later.`,
       { retryAfterMs: hourlyMs },
     );
   }

@@ -9,14 +9,8 @@ import { latestEmailChangesOf } from '../db/email-change.repository.ts';
 import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import {
-  emailChangeLifetimeMs,
-  emailChangeOfAllWaitMs,
-  emailChangeWaitMs,
-  hourlyEmailChangesMax,
-  hourlyEmailChangesOfAllMax,
-  newAddressWaitMs,
-} from '../domain/email-change-limits.ts';
+import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
+import { addressWaitMs, hourlyMailsMax, hourlyWaitMs } from '../domain/mail-limits.ts';
 import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
 import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
 import { voidEmailLinks } from '../tokens/mailed-links.ts';
@@ -106,8 +100,8 @@ async function refuseFlood(
   { tenantId, email }: { tenantId: string; email: string },
   nowMs: number,
 ): Promise<void> {
-  const latest = await latestEmailChangesOf(em, tenantId, hourlyEmailChangesOfAllMax);
-  const addressMs = newAddressWaitMs(latest, email, nowMs);
+  const latest = await latestEmailChangesOf(em, tenantId, hourlyMailsMax);
+  const addressMs = addressWaitMs(latest, email, nowMs);
   if (addressMs > 0) {
     throw gatewayError(
       ErrorReason.RATE_LIMITED,
@@ -115,11 +109,11 @@ async function refuseFlood(
       { param: 'email', retryAfterMs: addressMs },
     );
   }
-  const retryAfterMs = emailChangeOfAllWaitMs(latest, nowMs);
+  const retryAfterMs = hourlyWaitMs(latest, nowMs);
   if (retryAfterMs > 0) {
     throw gatewayError(
       ErrorReason.RATE_LIMITED,
-      `Your organization has asked for ${hourlyEmailChangesOfAllMax} other addresses within the last hour. Try again later.`,
+      `Your organization has asked for ${hourlyMailsMax} other addresses within the last hour. Try again later.`,
       { retryAfterMs },
     );
   }
