@@ -1,6 +1,6 @@
 import type { Measures } from '../domain/price.ts';
 import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
-import type { UsageBound } from './usage-bound.ts';
+import type { TranscriptUse, UsageBound } from './usage-bound.ts';
 
 /** The most that a call will use, known before it runs; budgets and token limits hold it. */
 type Estimate = {
@@ -16,7 +16,7 @@ type Estimate = {
   answers: number;
   images: number;
   /** The most that a transcript of its audio can use, of which the tokens above are a usual part; null: there is no audio. */
-  heard: Pick<Measures, 'inputTokens' | 'outputTokens' | 'audioMs'> | null;
+  heard: TranscriptUse | null;
   characters: number;
 };
 

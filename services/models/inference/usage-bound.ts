@@ -18,7 +18,7 @@ export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
 const windowInputTokens = 1_200;
 
 /** What hearing and writing down audio uses. */
-type TranscriptUse = Pick<Measures, 'inputTokens' | 'outputTokens' | 'audioMs'>;
+export type TranscriptUse = Pick<Measures, 'inputTokens' | 'outputTokens' | 'audioMs'>;
 
 /**
  * The most that a transcript of this much audio can use. `promptBytes` is how much was sent beside the audio; no token is shorter than a
