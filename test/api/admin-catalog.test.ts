@@ -273,12 +273,26 @@ describe('deployments', () => {
     [{ base_url: 'https://host/v1', secret_reference: 'file:/etc/passwd' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', secret_reference: 'env:UPSTREAM_NOT_SET' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', api_key: 'sk-secret' }, 'api_key'],
+    [{ dialect: 'sandbox' }, 'upstream_model'],
+    [{ dialect: 'sandbox', upstream_model: 'gpt-4o' }, 'upstream_model'],
   ])('a deployment with %j is refused, naming the field', async (fields, param) => {
     const model = await createModel();
     const answer = await admin('POST', '/deployments', { model, ...fields });
     expect(answer.status, answer.text).toBe(400);
     expect(answer.json.error.param).toBe(param);
     expect((await admin('GET', pathOf(model))).json.deployments).toEqual([]);
+  });
+
+  test('a deployment is not changed to a model that the sandbox lacks', async () => {
+    const model = await createModel();
+    const path = `/deployments/${(await addSandbox(model)).id}`;
+    const { status, json } = await admin('PATCH', path, { upstream_model: 'gpt-4o' });
+    expect([status, json.error?.param]).toEqual([400, 'upstream_model']);
+    expect(json.error.message).toContain('sandbox-chat');
+    const away = await admin('POST', '/deployments', { model, base_url: simulator.url });
+    const turned = await admin('PATCH', `/deployments/${away.json.id}`, { dialect: 'sandbox' });
+    expect([turned.status, turned.json.error?.param]).toEqual([400, 'upstream_model']);
+    expect((await chat(model)).status).toBe(200);
   });
 
   test('a sandbox truncates bodies where its deployment says so, and the deployment shows it', async () => {

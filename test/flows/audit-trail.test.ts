@@ -14,6 +14,7 @@ import { waitFor } from '../support/wait-for.ts';
 const address = '198.51.100.7';
 const password = 'Correct-horse-1';
 const nextPassword = 'Correct-horse-2';
+const sandboxChat = { dialect: 'sandbox', upstream_model: 'sandbox-chat' };
 
 type Person = { id: string; tenantId: string; token: string; sessionId: string; refreshToken: string };
 type Actor = { type: 'user' | 'operator' | 'api_key'; id: string };
@@ -380,7 +381,7 @@ test('each change of the catalog is recorded as one audit event', async () => {
     null,
   );
 
-  const added = await call('POST', '/admin/deployments', { model: 'audited', dialect: 'sandbox' });
+  const added = await call('POST', '/admin/deployments', { model: 'audited', ...sandboxChat });
   const deployment: [string, string] = ['deployment', added.json.id];
   const path = `/admin/deployments/${added.json.id}`;
   tells('deployment_created', operator, deployment, added, null);
@@ -420,7 +421,7 @@ test('an event of the catalog has only the changed fields, as the API spells the
     .poll(changesOf('model_sunset_date_set', 'spelled'), { interval: 100 })
     .toEqual([{ before: { sunset_at: null }, after: { sunset_at } }]);
 
-  const settings = { model: 'spelled', dialect: 'sandbox', sandbox: { latency_ms: 5 } };
+  const settings = { model: 'spelled', ...sandboxChat, sandbox: { latency_ms: 5 } };
   const { id } = (await call('POST', '/admin/deployments', settings)).json;
   await call('PATCH', `/admin/deployments/${id}`, { weight: 2, total_timeout_ms: 1000 });
   await expect

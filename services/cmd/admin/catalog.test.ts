@@ -91,6 +91,15 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('a catalog file with a deployment of a model that the sandbox lacks is refused, naming it', async () => {
+  const file = catalogFile(
+    'models: [{ name: acme/lost, deployments: [{ dialect: sandbox, upstream_model: gpt-4o }] }]',
+  );
+  const refused = await admin('models', 'import', file);
+  expect([refused.exitCode, refused.stderr]).toEqual([1, expect.stringContaining('The sandbox has no model `gpt-4o`')]);
+  expect(await json('models', 'list', '--search', 'acme/lost')).toEqual([]);
+});
+
 test('a catalog file may name thousands of models', async () => {
   const models = (input: number) =>
     Array.from({ length: 2_000 }, (_, index) => ({

@@ -16,7 +16,7 @@ import type { Judged } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { unprobed } from '../health/first-status.ts';
 import { variableOf } from '../upstream/connect.ts';
-import { sandboxBaseUrl } from '../upstream/sandbox/models.ts';
+import { sandboxBaseUrl, sandboxModels } from '../upstream/sandbox/models.ts';
 
 /** Adds a deployment in the state that is known of it. */
 export function addDeployment(
@@ -79,6 +79,17 @@ export function addressOf(settings: DeploymentSettings, model: string): Address 
     );
   }
   return { baseUrl: plainBaseUrl(baseUrl), upstreamModel };
+}
+
+/** Refuses a model that the sandbox lacks; what other servers have, only they know. @throws INVALID_REQUEST naming the field. */
+export function requireSandboxModel({ baseUrl, upstreamModel }: Address): void {
+  const ids = sandboxModels.map(({ id }) => id);
+  if (baseUrl !== sandboxBaseUrl || ids.includes(upstreamModel)) return;
+  throw invalidRequest(
+    'upstream_model',
+    `The sandbox has no model \`${upstreamModel}\`. \`upstream_model\` must be one of: ${ids.join(', ')}.`,
+    'invalid_value',
+  );
 }
 
 /** Refuses a reference to a missing secret. @throws INVALID_REQUEST naming the field. */

@@ -11,6 +11,7 @@ import {
   addressOf,
   deploymentFields,
   requireFreeAddress,
+  requireSandboxModel,
   requireSecret,
 } from '../catalog/write-deployment.ts';
 import { requireModel } from '../db/model.repository.ts';
@@ -25,6 +26,7 @@ export const createDeployment =
     operatorCaller(context);
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);
+    requireSandboxModel(address);
     requireSecret(deps, settings!.secretReference);
     // Probed before the catalog is locked, so that a slow upstream holds nobody up.
     const first = await firstStatus(deps.connectUpstream, settings!, context.signal);

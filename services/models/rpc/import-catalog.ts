@@ -4,7 +4,7 @@ import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgatew
 import { invalidRequest } from '#shared/errors.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importModels } from '../catalog/import.ts';
-import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
+import { addressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobed } from '../health/first-status.ts';
@@ -14,7 +14,7 @@ export const importCatalog =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret'>): ModelsRpc<'importCatalog'> =>
   async (request, context) => {
     const operator = operatorOrStart(context);
-    refuseTwice(request.models);
+    checkAddresses(request.models);
     for (const { deployments } of request.models) {
       for (const { secretReference } of deployments) requireSecret(deps, secretReference);
     }
@@ -37,8 +37,8 @@ export const importCatalog =
     }
   };
 
-/** Refuses anything named twice, since nobody can tell which of the two is meant. */
-function refuseTwice(models: readonly ImportedModel[]): void {
+/** Refuses addresses where nothing can be, and anything named twice, since nobody can tell which of the two is meant. */
+function checkAddresses(models: readonly ImportedModel[]): void {
   const named = new Set<string>();
   const note = (name: string) => {
     if (named.has(name)) throw invalidRequest('models', `${name} is named twice.`, 'invalid_value');
@@ -47,7 +47,9 @@ function refuseTwice(models: readonly ImportedModel[]): void {
   for (const { name, deployments } of models) {
     note(`\`${name}\``);
     for (const settings of deployments) {
-      const { baseUrl, upstreamModel } = addressOf(settings, name);
+      const address = addressOf(settings, name);
+      requireSandboxModel(address);
+      const { baseUrl, upstreamModel } = address;
       note(`The deployment of \`${name}\` at ${baseUrl} as \`${upstreamModel}\``);
     }
   }

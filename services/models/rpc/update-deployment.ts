@@ -10,6 +10,7 @@ import {
   deploymentFields,
   isAt,
   requireFreeAddress,
+  requireSandboxModel,
   requireSecret,
 } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
@@ -27,6 +28,7 @@ export const updateDeployment =
       requireSecret(deps, settings!.secretReference);
       const address = addressOf(changeDeployment(row, settings!, now), name);
       if (!isAt(row, address)) {
+        requireSandboxModel(address);
         await requireFreeAddress(em, model, address);
         Object.assign(row, address);
       }
