@@ -1,6 +1,7 @@
 /** The most invitations, and the most confirmations of new addresses, that an organization may have sent within an hour: to any address. */
 export const hourlyMailsMax = 100;
-const hourMs = 3_600_000;
+/** The hour in milliseconds. What is older counts towards no limit. */
+export const hourMs = 3_600_000;
 
 /** An address is sent at most one such mail of an organization in this time, in milliseconds. */
 const mailIntervalMs = 60_000;

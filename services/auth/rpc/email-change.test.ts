@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
@@ -14,6 +16,9 @@ import {
   strongPassword,
   tokenMailedTo,
 } from '../../../test/support/people.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
+import { latestEmailChangesOf } from '../db/email-change.repository.ts';
+import { entities } from '../db/entities.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.500Z'));
@@ -274,6 +279,32 @@ test("all users of an organization together ask for a stranger's address once a 
   expect(await refusal('another@example.com')).toMatchObject(expected);
   clock.advance(3_000_000);
   expect(await reasonOf(ask(two, 'another@example.com'))).toBeNull();
+});
+
+test('how often an organization asked within the hour is known without reading what is older, or what others asked', async () => {
+  const asker = await join(fixture, 'much.changed@example.com');
+  const ask = (count: number, atMs: number) =>
+    asTableOwner(
+      fixture,
+      `insert into email_changes (token_hash, user_id, email, created_at, expires_at)
+        select sha256((nth || $3)::bytea), $1, nth || '.changed@example.com', $4, $4 from generate_series(1, $2) as nth`,
+      [asker.id, count, ` at ${atMs}`, new Date(atMs)],
+    );
+  const since = new Date(clock.now() - 3_600_000);
+  await ask(10_000, since.getTime());
+  await ask(7, clock.now() - 3_599_000);
+  await asTableOwner(fixture, 'analyze email_changes');
+  const service = await openServiceDatabase({ service: 'auth', connection: fixture.database.url, entities, logger });
+  await using _closed = { [Symbol.asyncDispose]: () => service.close() };
+  const [latest, read] = await transaction(service, async (em) => {
+    const asked = await latestEmailChangesOf(em, fixture.owner.tenantId, { since, limit: 100 });
+    const [statistics] = await em.execute<{ rows: number }[]>(
+      `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'email_changes'`,
+    );
+    return [asked, statistics!.rows];
+  });
+  expect(latest.filter(({ email }) => email.endsWith('.changed@example.com'))).toHaveLength(7);
+  expect(read).toBeLessThan(200);
 });
 
 test('an operator gives a user another address without a mail to answer: both are told, and a reset by mail verifies it', async () => {

@@ -10,7 +10,7 @@ import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
-import { addressWaitMs, hourlyMailsMax, hourlyWaitMs } from '../domain/mail-limits.ts';
+import { addressWaitMs, hourlyMailsMax, hourlyWaitMs, hourMs } from '../domain/mail-limits.ts';
 import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
 import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
 import { voidEmailLinks } from '../tokens/mailed-links.ts';
@@ -100,7 +100,7 @@ async function refuseFlood(
   { tenantId, email }: { tenantId: string; email: string },
   nowMs: number,
 ): Promise<void> {
-  const latest = await latestEmailChangesOf(em, tenantId, hourlyMailsMax);
+  const latest = await latestEmailChangesOf(em, tenantId, { since: new Date(nowMs - hourMs), limit: hourlyMailsMax });
   const addressMs = addressWaitMs(latest, email, nowMs);
   if (addressMs > 0) {
     throw gatewayError(
