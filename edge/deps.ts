@@ -1,6 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { SigningKey } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -22,6 +23,8 @@ export type EdgeDeps = {
   inference: Client<typeof InferenceService>;
   jobs: Client<typeof JobsService>;
   credentials: Credentials;
+  /** The public keys of session tokens that are accepted now or soon. @throws OVERLOADED when none are known. */
+  signingKeys: () => Promise<readonly SigningKey[]>;
   readiness: Readiness;
   registry: Registry;
   /** What `/metrics` answers. */

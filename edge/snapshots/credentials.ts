@@ -8,13 +8,14 @@ import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Credentials } from '../guards/access.ts';
 import { createKeyCredentials } from './keys.ts';
-import { createSessionCredentials } from './sessions.ts';
+import { createSessionCredentials, type SessionCredentials } from './sessions.ts';
 
-type OpenCredentials = Credentials & {
-  /** Whether both feeds are live, so that requests are decided without asking. */
-  readonly isLive: boolean;
-  close(): Promise<void>;
-};
+type OpenCredentials = Credentials &
+  Pick<SessionCredentials, 'signingKeys'> & {
+    /** Whether both feeds are live, so that requests are decided without asking. */
+    readonly isLive: boolean;
+    close(): Promise<void>;
+  };
 
 /**
  * How every JWT begins (RFC 7519): base64 of `{"`. Such a token is a session's; all others are taken for keys, even another service's or
@@ -65,6 +66,7 @@ export function openCredentials(deps: {
         : sessions.onEnded(principal, listener);
     },
     isFollowed: ({ kind }) => (kind === 'key' ? apiKeys : sessions).isLive,
+    signingKeys: sessions.signingKeys,
     get isLive() {
       return apiKeys.isLive && sessions.isLive;
     },

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { SigningKey } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError, tenantSuspended } from '#shared/errors.ts';
@@ -24,6 +25,8 @@ export type SessionCredentials = {
    * listening.
    */
   onEnded(principal: SessionPrincipal, listener: (refusal: GatewayError) => void): () => void;
+  /** The public keys whose tokens are accepted now or soon; while Auth is away, those it told of last. @throws OVERLOADED before the first. */
+  signingKeys(): Promise<readonly SigningKey[]>;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
   close(): Promise<void>;
@@ -40,7 +43,7 @@ const rememberedMax = 10_000;
 const askTimeoutMs = 1_000;
 
 export function createSessionCredentials(deps: {
-  auth: Pick<Client<typeof AuthService>, 'watchAuth' | 'acknowledgeAuth' | 'getSessionState'>;
+  auth: Pick<Client<typeof AuthService>, 'watchAuth' | 'acknowledgeAuth' | 'getSessionState' | 'getSigningKeys'>;
   /** The id of this process (UUID), made anew at each start. */
   edgeId: string;
   clock: Clock;
@@ -139,6 +142,16 @@ export function createSessionCredentials(deps: {
       // Its end may have been reported between its authentication and now.
       tellIfEnded(listener);
       return () => listeners.delete(listener);
+    },
+    async signingKeys() {
+      if (feed.isLive) return verifier.acceptedKeys();
+      try {
+        // No rotation waits for an edge whose feed is silent.
+        return (await auth.getSigningKeys({}, { ...asEdge, timeoutMs: askTimeoutMs })).signingKeys;
+      } catch (cause) {
+        if (!state.isComplete) throw nobodyCanTell(cause);
+        return verifier.acceptedKeys();
+      }
     },
     get isLive() {
       return feed.isLive;

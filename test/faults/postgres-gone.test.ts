@@ -33,10 +33,15 @@ test('while Postgres is down calls go on, writes are 503 with Retry-After, and w
   const stream = await client.chat.completions.create({ ...chat, stream: true });
   await waitFor(() => simulator.requests.length === 2, { description: 'the stream to begin' });
 
+  const published = await gateway.call('GET', '/.well-known/jwks.json');
+  expect(JSON.parse(published.text).keys).toHaveLength(1);
+
   await postgres.set({ kind: 'reset' });
   await expectWritesRefused(bench);
   // Health concerns the process alone; the probe must not wait for Postgres.
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
+  const stillPublished = await gateway.call('GET', '/.well-known/jwks.json');
+  expect([stillPublished.status, stillPublished.text]).toEqual([200, published.text]);
   expect((await client.chat.completions.create(chat)).choices).toHaveLength(1);
   released.resolve();
   let finish: string | null = null;

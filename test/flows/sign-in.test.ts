@@ -122,6 +122,7 @@ test('a wrong password is 401 invalid_credentials; a megabyte of it is refused u
 test('the published keys verify the tokens', async () => {
   const { access_token: token } = await login();
   const answer = await edge.app.inject({ url: '/.well-known/jwks.json' });
+  expect(answer.headers['cache-control']).toBe('public, max-age=60');
   const { createLocalJWKSet, jwtVerify } = await import('jose');
   const { payload } = await jwtVerify(token, createLocalJWKSet(answer.json()), { algorithms: ['EdDSA'] });
   expect(payload.sub).toBe(fixture.owner.userId);

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { tokenAlgorithm } from '#shared/session-token.ts';
 import type { Routes } from '../../app.ts';
-import { asAnonymous } from '../../caller.ts';
 
 const jwksSchema = Type.Object({
   keys: Type.Array(
@@ -17,7 +16,7 @@ const jwksSchema = Type.Object({
 });
 
 /** The public keys of session tokens as a JWK set (RFC 7517 section 5, RFC 8037 section 2). */
-export const jwksRoutes: Routes = (app, { auth }) => {
+export const jwksRoutes: Routes = (app, { signingKeys }) => {
   app.get(
     '/.well-known/jwks.json',
     {
@@ -28,9 +27,8 @@ export const jwksRoutes: Routes = (app, { auth }) => {
         response: { 200: { content: { 'application/jwk-set+json': { schema: jwksSchema } } } },
       },
     },
-    async (request, reply) => {
-      const { signingKeys } = await auth.getSigningKeys({}, asAnonymous(request));
-      const keys: Static<typeof jwksSchema>['keys'] = signingKeys.map(({ kid, publicKey }) => ({
+    async (_request, reply) => {
+      const keys: Static<typeof jwksSchema>['keys'] = (await signingKeys()).map(({ kid, publicKey }) => ({
         kty: 'OKP',
         crv: 'Ed25519',
         x: Buffer.from(publicKey).toString('base64url'),

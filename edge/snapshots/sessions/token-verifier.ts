@@ -20,7 +20,7 @@ export type AccessClaims = {
   kid: string;
 };
 
-type KnownKey = { publicKey: KeyObject; expiresAtMs: number };
+type KnownKey = { publicKey: KeyObject; expiresAtMs: number; published: SigningKey };
 
 /** The gateway's tokens have some 500 characters. */
 const tokenLengthMax = 4096;
@@ -40,6 +40,11 @@ export class TokenVerifier {
 
   setKeys(keys: readonly SigningKey[]): void {
     this.#keys = new Map(keys.map((key) => [key.kid, knownKey(key)]));
+  }
+
+  /** The keys whose tokens are accepted now or soon. */
+  acceptedKeys(): SigningKey[] {
+    return [...this.#keys.values()].map(({ published }) => published).filter(({ kid }) => this.accepts(kid));
   }
 
   /** Whether tokens signed by a key are accepted now. */
@@ -112,4 +117,5 @@ const knownKey = (key: SigningKey): KnownKey => ({
     format: 'jwk',
   }),
   expiresAtMs: msOrNever(key.expiresAt),
+  published: key,
 });

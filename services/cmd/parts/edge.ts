@@ -55,6 +55,7 @@ export async function startEdge(
     inference: switchboard.client('edge', InferenceService),
     jobs: switchboard.client('edge', JobsService),
     credentials,
+    signingKeys: credentials.signingKeys,
     readiness,
     registry,
     metricsText,
