@@ -125,10 +125,13 @@ test('the request id that a client quotes leads an operator to the call, its org
     request_id: requestId,
   });
   expect(found.cost_usd).toBeGreaterThan(0);
-  expect(await json('prices', 'charges', found.price_id)).toMatchObject([
-    { organization, requests: 1, input_tokens: found.input_tokens, cost_usd: found.cost_usd },
-  ]);
-  expect(await refusal('prices', 'charges', uuidv7())).toEqual([1, 'No such price.']);
+  const charged = [{ organization, requests: 1, input_tokens: found.input_tokens, cost_usd: found.cost_usd }];
+  expect(await json('prices', 'charges', found.price_id)).toMatchObject(charged);
+  await json('models', 'delete', 'sandbox-chat-mini');
+  expect(await json('prices', 'charges', found.price_id.toUpperCase())).toMatchObject(charged);
+  for (const none of [uuidv7(), 'x']) {
+    expect(await refusal('prices', 'charges', none)).toEqual([1, 'No such price.']);
+  }
   const refund = ['transactions', 'refund', organization, found.transaction_id, '--description', 'It was our fault.'];
   expect(await json(...refund)).toMatchObject({ amount_usd: found.cost_usd, reverses_id: found.transaction_id });
 

@@ -1,6 +1,7 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { notFound } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
 import { parseUsd } from '#shared/money.ts';
 import { ratesUsdMax } from '#shared/rates-json.ts';
 import { catalogModels } from '../../../edge/routes/api/admin/catalog-fields.ts';
@@ -45,10 +46,12 @@ export const priceCommands: readonly AdminCommand[] = [
       'Says which organizations were charged by a price, for what and how much, dearest first: after a wrong one, whom to give credit.',
     async run({ models, usage, asOperator }, args) {
       const priceId = argument(args, 0, "the price's id").toLowerCase();
-      const prices = (await catalogModels(models, '', asOperator)).flatMap((entry) => entry.prices);
-      const price = prices.find(({ id }) => id === priceId);
+      if (!isUuid(priceId)) throw notFound('price');
+      // The model may have been deleted since; its prices stay.
+      const [price] = (await models.getPrices({ priceVersionIds: [priceId] }, asOperator)).prices;
       if (price === undefined) throw notFound('price');
-      const next = nextOf(price, prices);
+      const [entry] = (await models.adminListModels({ search: price.model, page: { limit: 1 } }, asOperator)).models;
+      const next = nextOf(price, entry?.prices ?? []);
       const since = timestampFromMs(effectiveMs(price) - marginMs);
       const until = next && timestampFromMs(effectiveMs(next) + marginMs);
       const request = { model: price.model, priceId, since, until };
