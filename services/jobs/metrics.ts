@@ -52,34 +52,43 @@ export function createJobMetrics(registry: Registry): JobMetrics {
   };
 }
 
-/** Shows how many jobs wait and run, and how long the first has waited; read at each scrape of /metrics. */
+/** Shows how many jobs wait and run, and how long the first has waited; read at each scrape of /metrics, absent while they cannot be. */
 export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>, logger: FailureLogger): void {
-  const read = readAtScrape('counting the jobs', logger, async () => {
-    const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
-      name: 'jobs-depth',
-      // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
-      text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
-          coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
-        from jobs where status = ${JobStatus.QUEUED}`,
-      values: [],
-    });
-    const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
-    depth.set({ status: 'queued' }, Number(queued));
-    depth.set({ status: 'in_progress' }, Number(running));
-    age.set(Math.max(0, oldestSeconds));
+  const forget = (): void => {
+    depth.reset();
+    age.remove();
+  };
+  const collect = readAtScrape('counting the jobs', logger, {
+    async read() {
+      const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
+        name: 'jobs-depth',
+        // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
+        text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
+            coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
+          from jobs where status = ${JobStatus.QUEUED}`,
+        values: [],
+      });
+      const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
+      depth.set({ status: 'queued' }, Number(queued));
+      depth.set({ status: 'in_progress' }, Number(running));
+      age.set(Math.max(0, oldestSeconds));
+    },
+    forget,
   });
   const depth = new Gauge({
     name: 'gateway_jobs',
     help: 'Background jobs that have not ended, by status.',
     labelNames: ['status'],
     registers: [registry],
-    collect: read,
+    collect,
   });
   const age = new Gauge({
     name: 'gateway_jobs_oldest_queued_seconds',
     help: 'How long the oldest waiting background job has waited; 0 when none waits.',
     registers: [registry],
     // Joins the reading above.
-    collect: read,
+    collect,
   });
+  // Without labels it would begin at 0.
+  forget();
 }

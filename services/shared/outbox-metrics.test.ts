@@ -24,6 +24,25 @@ test('a database that does not answer holds up no scrape, is asked once, and its
   expect(await next).toBe('3');
 });
 
+test('while a database is away its outbox is shown as unknown, and as it is once the database is back', async () => {
+  const registry = new Registry();
+  let read: () => Promise<Waiting> = async () => ({ count: 2, oldestSeconds: 90, refused: 1 });
+  showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read: () => read() });
+  showOutbox(registry, {
+    service: 'usage',
+    outbox: 'charges',
+    logger,
+    read: async () => ({ count: 0, oldestSeconds: 0 }),
+  });
+  const shown = async () => (await registry.metrics()).match(/^gateway_outbox_.*"auth".* \d+$/gm)?.length ?? 0;
+  const before = await shown();
+  read = () => Promise.reject(new Error('away'));
+  const away = [await shown(), await shown()];
+  expect(await registry.metrics()).toContain('gateway_outbox_waiting{service="usage",outbox="charges"} 0');
+  read = async () => ({ count: 3, oldestSeconds: 91, refused: 1 });
+  expect([before, ...away, await shown()]).toEqual([3, 0, 0, 3]);
+});
+
 test('a database that is away is logged once a minute, not at each scrape', async () => {
   const registry = new Registry();
   const { logger, lines } = logCollector('info');

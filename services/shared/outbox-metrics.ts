@@ -47,18 +47,23 @@ class OutboxGauge extends Gauge<Label> {
   }
 }
 
-/** Shows the backlog of a service's outbox and the age of its oldest entry, read at each scrape of /metrics. */
+/** Shows the backlog of a service's outbox and the age of its oldest entry, read at each scrape of /metrics; nothing while it cannot be. */
 export function showOutbox(
   registry: Registry,
   { logger, read, ...labels }: Record<Label, string> & { logger: FailureLogger; read(): Promise<Waiting> },
 ): void {
   const waiting = (registry.getSingleMetric(name) as OutboxGauge | undefined) ?? new OutboxGauge(registry);
-  const readAndShow = async (): Promise<void> => {
-    const { count, oldestSeconds, refused } = await read();
-    waiting.set(labels, count);
-    if (refused !== undefined) waiting.refused.set(labels, refused);
-    waiting.oldest.set(labels, Math.max(0, oldestSeconds));
-  };
   const { service, outbox } = labels;
-  waiting.readers.push(readAtScrape(`counting the outbox \`${outbox}\` of ${service}`, logger, readAndShow));
+  const atScrape = readAtScrape(`counting the outbox \`${outbox}\` of ${service}`, logger, {
+    async read() {
+      const { count, oldestSeconds, refused } = await read();
+      waiting.set(labels, count);
+      if (refused !== undefined) waiting.refused.set(labels, refused);
+      waiting.oldest.set(labels, Math.max(0, oldestSeconds));
+    },
+    forget() {
+      for (const gauge of [waiting, waiting.refused, waiting.oldest]) gauge.remove(labels);
+    },
+  });
+  waiting.readers.push(atScrape);
 }

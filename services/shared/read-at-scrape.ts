@@ -6,9 +6,14 @@ const readMsMax = 500;
 
 /**
  * For metrics that a scrape of /metrics reads in the database: begins a reading, or joins the running one, and resolves when it has ended,
- * or after half a second. Until the database answers, the last values stay. `name` says what is done, for the log: `counting the jobs`.
+ * or after half a second. While the database has not answered, the last values stay; once it has failed to, `forget` takes them away, so that
+ * nobody takes how it was for how it is. `name` says what is done, for the log: `counting the jobs`.
  */
-export function readAtScrape(name: string, logger: FailureLogger, read: () => Promise<void>): () => Promise<void> {
+export function readAtScrape(
+  name: string,
+  logger: FailureLogger,
+  { read, forget }: { read(): Promise<void>; forget(): void },
+): () => Promise<void> {
   const failures = new RepeatedFailures(name, logger);
   let reading: Promise<void> | undefined;
   const readOnce = async (): Promise<void> => {
@@ -16,7 +21,8 @@ export function readAtScrape(name: string, logger: FailureLogger, read: () => Pr
       await read();
       failures.succeeded();
     } catch (err) {
-      failures.failed(err, 'failed; its metrics are out of date');
+      forget();
+      failures.failed(err, 'failed; its metrics are left out');
     } finally {
       reading = undefined;
     }
