@@ -132,6 +132,32 @@ describe('an announcement', () => {
   });
 });
 
+test('a page of retirements begins with the next to come, goes on with those without a date, and ends with those that are over', async () => {
+  const model = () => bench.createModel();
+  const [second, over, undated, first, withdrawn] = [
+    await model(),
+    await model(),
+    await model(),
+    await model(),
+    await model(),
+  ];
+  await bench.announce(second, { sunset_at: iso(sunsetMs + 2 * dayMs) });
+  await bench.announce(over, { sunset_at: iso(sunsetMs) });
+  await bench.announce(undated);
+  await bench.announce(first, { sunset_at: iso(sunsetMs + dayMs) });
+  await bench.announce(withdrawn, { sunset_at: iso(sunsetMs + dayMs / 2) });
+  await bench.admin('DELETE', `/retirements/${encodeURIComponent(withdrawn)}`);
+  await bench.at(sunsetMs + 1, async () => {
+    await bench.signIn();
+    const pages = [1, 2, 3].map((page) => bench.admin('GET', `/retirements?next_first=true&limit=100&page=${page}`));
+    const listed = (await Promise.all(pages)).flatMap(({ json }) =>
+      json.data.map((one: { model: string }) => one.model),
+    );
+    const ours = listed.filter((name) => [second, over, undated, first, withdrawn].includes(name));
+    expect(ours).toEqual([first, second, undated, withdrawn, over]);
+  });
+});
+
 describe('the page that the Link names', () => {
   const page = async (model: string) => {
     const response = await fetch(`${bench.gateway.url}/retirements/${model}`);

@@ -34,12 +34,20 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
         summary: 'List retirements',
         description: 'Newest first, including withdrawn ones.',
         response: { 200: pageOf(adminRetirementSchema) },
-        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          model: Type.Optional(modelNameSchema),
+          next_first: Type.Optional(
+            Type.Literal(true, {
+              description: 'The next to retire first; then those without a date, then retired and withdrawn ones.',
+            }),
+          ),
+        }),
       },
     },
     async (request) => {
-      const { page, limit, model } = request.query;
-      const answer = await models.listRetirements({ page: { page, limit }, model }, asCaller(request));
+      const { page, limit, model, next_first: nextFirst } = request.query;
+      const answer = await models.listRetirements({ page: { page, limit }, model, nextFirst }, asCaller(request));
       return { data: answer.retirements.map(adminRetirementJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

@@ -1,15 +1,18 @@
 import { useState } from 'react';
-import { useWholeList } from '../../api/hooks.ts';
+import { useGet } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
+import type { List } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
-import { useSearchParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
+import { Narrowed } from '../../ui/narrowed.tsx';
 import { Page } from '../../ui/page.tsx';
+import { Pager } from '../../ui/pagination.tsx';
 import { Time } from '../../ui/time.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { AnnounceDialog } from './announce-dialog.tsx';
@@ -21,8 +24,10 @@ import type { AdminRetirement } from './types.ts';
 const refreshMs = 5000;
 
 export function Retirements() {
-  const retirements = useWholeList<AdminRetirement>('/admin/retirements', { refetchIntervalMs: refreshMs });
-  const [wanted] = useSearchParameter('model', '');
+  const [page, setPage] = usePageParameter();
+  const [wanted, setWanted] = useSearchParameter('model', '');
+  const query = { page, limit: 20, next_first: true, ...(wanted !== '' && { model: wanted }) };
+  const retirements = useGet<List<AdminRetirement>>('/admin/retirements', query, { refetchIntervalMs: refreshMs });
   const [announcing, setAnnouncing] = useState(false);
   return (
     <Page
@@ -34,20 +39,22 @@ export function Retirements() {
         </Button>
       }
     >
+      {wanted !== '' && <Narrowed onAll={() => setWanted('')}>Only retirements of {wanted}</Narrowed>}
       <Loaded of={retirements}>
-        {(list) =>
-          list.length === 0 ? (
+        {({ data, pagination }) =>
+          pagination.total === 0 ? (
             <Card>
-              <EmptyState icon="sunset" title="No model is retiring">
+              <EmptyState icon="sunset" title={wanted === '' ? 'No model is retiring' : 'This model is not retiring'}>
                 An announcement adds headers to every response of the model; with a date, its users get up to five
                 emails.
               </EmptyState>
             </Card>
           ) : (
             <div className="grid gap-4">
-              {list.toSorted(byUrgency).map((retirement) => (
-                <RetirementCard key={retirement.id} retirement={retirement} marked={retirement.model === wanted} />
+              {data.map((retirement) => (
+                <RetirementCard key={retirement.id} retirement={retirement} />
               ))}
+              <Pager pagination={pagination} onPage={setPage} />
             </div>
           )
         }
@@ -59,16 +66,7 @@ export function Retirements() {
 
 const isOver = ({ sunset_at }: AdminRetirement): boolean => sunset_at !== null && Date.parse(sunset_at) <= currentMs();
 
-/** Upcoming ones first, by the day on which they stop; then those without a date; then retired or withdrawn ones, the latest first. */
-function byUrgency(one: AdminRetirement, other: AdminRetirement): number {
-  const rank = (retirement: AdminRetirement): number =>
-    retirement.withdrawn_at !== null || isOver(retirement) ? 2 : retirement.sunset_at === null ? 1 : 0;
-  const day = ({ sunset_at, deprecated_at }: AdminRetirement): number => Date.parse(sunset_at ?? deprecated_at);
-  const later = day(one) - day(other);
-  return rank(one) - rank(other) || (rank(one) === 2 ? -later : later);
-}
-
-function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; marked: boolean }) {
+function RetirementCard({ retirement }: { retirement: AdminRetirement }) {
   const [dialog, setDialog] = useState<'date' | 'withdraw' | null>(null);
   const over = isOver(retirement);
   const open = retirement.withdrawn_at === null && !over;
@@ -76,7 +74,6 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
   const dateAct = retirement.sunset_at === null ? 'Set date' : 'Move date';
   return (
     <Card
-      className={marked ? 'ring-2 ring-accent' : ''}
       title={
         <span className="flex flex-wrap items-center gap-2">
           <span className="font-mono text-sm wrap-anywhere">{retirement.model}</span>
