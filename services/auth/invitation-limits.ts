@@ -1,10 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeTurn } from '#shared/db/turns.ts';
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
 import { UserEntity } from './db/user.entity.ts';
 import { findUserByEmail } from './db/user.repository.ts';
-import { addressWaitMs, hourlyMailsMax, hourlyWaitMs } from './domain/mail-limits.ts';
+import { addressWaitMs, hourlyMailsMax, refuseFlood } from './domain/mail-limits.ts';
 
 /** The most pending invitations of an organization. */
 const pendingInvitationsMax = 100;
@@ -28,16 +28,10 @@ export async function beginInviting(
   await takeTurnOfAddress(em, email);
   await refuseMember(em, { tenantId, email });
   const latest = await latestInvitations(em, tenantId, hourlyMailsMax);
-  const addressMs = addressWaitMs(latest, email, now.getTime());
-  if (addressMs > 0) throw justInvited('email', addressMs);
-  const hourlyMs = hourlyWaitMs(latest, now.getTime());
-  if (hourlyMs > 0) {
-    throw gatewayError(
-      ErrorReason.RATE_LIMITED,
-      `Your organization has sent ${hourlyMailsMax} invitations within the last hour. Try again later.`,
-      { retryAfterMs: hourlyMs },
-    );
-  }
+  refuseFlood(latest, email, now.getTime(), {
+    toAddress: justInvited,
+    hourly: `Your organization has sent ${hourlyMailsMax} invitations within the last hour. Try again later.`,
+  });
   if ((await countPendingForOthers(em, { tenantId, email }, now)) >= pendingInvitationsMax) {
     throw gatewayError(
       ErrorReason.CONFLICT,
@@ -77,12 +71,7 @@ export async function beginInvitingAsOperator(
     );
   }
   const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
-  if (waitMs > 0) throw justInvited(param, waitMs);
+  if (waitMs > 0) throw gatewayError(ErrorReason.RATE_LIMITED, justInvited, { param, retryAfterMs: waitMs });
 }
 
-const justInvited = (param: string, retryAfterMs: number): GatewayError =>
-  gatewayError(
-    ErrorReason.RATE_LIMITED,
-    'An invitation was sent to this address less than a minute ago. Try again later.',
-    { param, retryAfterMs },
-  );
+const justInvited = 'An invitation was sent to this address less than a minute ago. Try again later.';

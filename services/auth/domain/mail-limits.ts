@@ -1,3 +1,5 @@
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+
 /** The most invitations, and the most confirmations of new addresses, that an organization may have sent within an hour: to any address. */
 export const hourlyMailsMax = 100;
 /** The hour in milliseconds. What is older counts towards no limit. */
@@ -9,13 +11,25 @@ const mailIntervalMs = 60_000;
 type Sent = { email: string; createdAt: Date };
 
 /**
- * How long until an organization may have another such mail sent, in milliseconds; not positive when it may now. `latest` are its last
- * `hourlyMailsMax`, newest first, including those used or withdrawn since: their mails were sent.
+ * Refuses a mail to an address that is one too many of its organization. `latest` are its last `hourlyMailsMax`, newest first, including those
+ * used or withdrawn since: their mails were sent. `refusals` says so to the caller: to this address, or to any.
+ *
+ * @throws GatewayError RATE_LIMITED
  */
-export const hourlyWaitMs = (latest: readonly Sent[], nowMs: number): number => {
+export function refuseFlood(
+  latest: readonly Sent[],
+  email: string,
+  nowMs: number,
+  refusals: { toAddress: string; hourly: string },
+): void {
+  const addressMs = addressWaitMs(latest, email, nowMs);
+  if (addressMs > 0) {
+    throw gatewayError(ErrorReason.RATE_LIMITED, refusals.toAddress, { param: 'email', retryAfterMs: addressMs });
+  }
   const oldest = latest[hourlyMailsMax - 1];
-  return oldest === undefined ? 0 : oldest.createdAt.getTime() + hourMs - nowMs;
-};
+  const hourlyMs = oldest === undefined ? 0 : oldest.createdAt.getTime() + hourMs - nowMs;
+  if (hourlyMs > 0) throw gatewayError(ErrorReason.RATE_LIMITED, refusals.hourly, { retryAfterMs: hourlyMs });
+}
 
 /** How long until an address may be sent another such mail, in milliseconds; not positive when it may now. `latest` is newest first. */
 export const addressWaitMs = (latest: readonly Sent[], email: string, nowMs: number): number => {

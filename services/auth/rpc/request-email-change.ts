@@ -1,4 +1,3 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { transactionInTurn } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
@@ -10,7 +9,7 @@ import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
-import { addressWaitMs, hourlyMailsMax, hourlyWaitMs, hourMs } from '../domain/mail-limits.ts';
+import { hourlyMailsMax, hourMs, refuseFlood } from '../domain/mail-limits.ts';
 import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
 import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
 import { voidEmailLinks } from '../tokens/mailed-links.ts';
@@ -50,7 +49,13 @@ export const requestEmailChange =
           { retryAfterMs },
         );
       }
-      await refuseFlood(em, { tenantId, email }, clock.now());
+      // What other organizations send does not count, as for invitations.
+      const since = new Date(clock.now() - hourMs);
+      const ofAll = await latestEmailChangesOf(em, tenantId, { since, limit: hourlyMailsMax });
+      refuseFlood(ofAll, email, clock.now(), {
+        toAddress: 'Somebody in your organization asked for this address less than a minute ago. Try again later.',
+        hourly: `Your organization has asked for ${hourlyMailsMax} other addresses within the last hour. Try again later.`,
+      });
       const createdAt = new Date(clock.now());
       await voidEmailLinks(em, id, createdAt);
       const { token, hash } = newOneTimeToken();
@@ -90,31 +95,3 @@ export const requestEmailChange =
     });
     return {};
   };
-
-/**
- * Refuses what would be one mail too many from an organization: to this address, or in an hour. What other organizations send does not count,
- * as for invitations. @throws GatewayError RATE_LIMITED
- */
-async function refuseFlood(
-  em: SqlEntityManager,
-  { tenantId, email }: { tenantId: string; email: string },
-  nowMs: number,
-): Promise<void> {
-  const latest = await latestEmailChangesOf(em, tenantId, { since: new Date(nowMs - hourMs), limit: hourlyMailsMax });
-  const addressMs = addressWaitMs(latest, email, nowMs);
-  if (addressMs > 0) {
-    throw gatewayError(
-      ErrorReason.RATE_LIMITED,
-      'Somebody in your organization asked for this address less than a minute ago. Try again later.',
-      { param: 'email', retryAfterMs: addressMs },
-    );
-  }
-  const retryAfterMs = hourlyWaitMs(latest, nowMs);
-  if (retryAfterMs > 0) {
-    throw gatewayError(
-      ErrorReason.RATE_LIMITED,
-      `Your organization has asked for ${hourlyMailsMax} other addresses within the last hour. Try again later.`,
-      { retryAfterMs },
-    );
-  }
-}
