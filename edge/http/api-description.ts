@@ -96,7 +96,7 @@ export function descriptionRoute(app: EdgeApp): void {
 
 const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC; amounts are exact decimals in USD.
 Every response has an \`x-request-id\` header. Responses about a model that is being retired also have \`Deprecation\`, \`Link\` and, once a date is set, \`Sunset\`.
-Management endpoints refuse fields of a body that are not described here, and ignore such query parameters.
+Management endpoints refuse fields of a body and query parameters that are not described here; those that need no credential ignore such parameters.
 Inference works the same under \`/v1\` and \`/api/v1\`. \`/api/v1/usage\`, \`/api/v1/profile/rate-limits\` and \`/api/v1/auth/profile\` are
 aliases of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
 

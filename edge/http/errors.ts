@@ -116,6 +116,8 @@ function validationError(error: FastifyError): GatewayError {
   const leaf = params.additionalProperty ?? params.missingProperty;
   const field = (leaf === undefined ? path : [...path, leaf]).join('.');
   if (field === '') return invalidRequest(undefined, 'The request body must be a JSON object.');
+  if (params.additionalProperty !== undefined && error.validationContext === 'querystring')
+    return invalidRequest(field, `Unknown query parameter: \`${printable(field)}\`.`, 'unknown_parameter');
   if (params.additionalProperty !== undefined)
     return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');
   if (params.missingProperty !== undefined)

@@ -1,5 +1,6 @@
 import { Ajv, type Options, type ValidateFunction } from 'ajv';
 import type { FastifyInstance, FastifySchema } from 'fastify';
+import { Type } from 'typebox';
 
 /**
  * Bodies are taken as they are: no coercion, no defaults, no removal, so that a wrong type is an error and an unknown field is named.
@@ -39,6 +40,18 @@ export function installValidation(app: FastifyInstance): void {
     return validate;
   });
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+}
+
+/**
+ * Has the management routes that are registered from here on refuse query parameters that they do not declare: a report with a misspelt
+ * filter would be one of everything. Where anybody may call, as from a link or by a webhook, others may have added some.
+ */
+export function refuseUnknownParameters(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    if (!route.url.startsWith('/api/v1/') || route.config?.access?.surface === 'public') return;
+    const declared = route.schema?.querystring ?? Type.Object({});
+    route.schema = { ...route.schema, querystring: { ...declared, additionalProperties: false } };
+  });
 }
 
 type QuerySchema = { properties?: Readonly<Record<string, { type?: string }>> };

@@ -4,6 +4,7 @@ import { inferenceBytesMax, managementBodies, rawJsonBodies } from '../http/bodi
 import { registerHealth } from '../http/health.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
+import { refuseUnknownParameters } from '../http/validation.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { installWebSockets } from '../realtime/web-sockets.ts';
 import { adminCallRoutes } from './api/admin/calls.ts';
@@ -63,6 +64,8 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     managementBodies(management);
     modelRoutes(management, deps);
     retirementPageRoutes(management, deps);
+    // Clients of OpenAI may add parameters of their own to all that stands above.
+    refuseUnknownParameters(management);
     apiKeyRoutes(management, deps);
     identityRoutes(management, deps);
     catalogAdminRoutes(management, deps);
