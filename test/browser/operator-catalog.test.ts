@@ -398,6 +398,14 @@ test('what needs an operator comes first: the next model to stop, and deployment
   const place = (model: string) => models.findIndex((title) => title.startsWith(model));
   expect(place('acme/ember-2')).toBeGreaterThanOrEqual(0);
   expect(place('acme/ember-2')).toBeLessThan(place('acme/spark'));
+  await goWithin(page, '/operator/models/acme%2Fspark');
+  await page.getByRole('link', { name: 'Retirement', exact: true }).click();
+  await page.getByText('Only retirements of acme/spark').waitFor();
+  await expect
+    .poll(async () => (await titles.allInnerTexts()).every((title) => title.startsWith('acme/spark')))
+    .toBe(true);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await titles.filter({ hasText: 'acme/ember-2' }).waitFor();
   await goWithin(page, '/operator/health');
   const rows = page.getByRole('table', { name: 'Deployments' }).getByRole('row');
   const placeOf = async (model: string) => (await rows.allInnerTexts()).findIndex((row) => row.startsWith(model));
