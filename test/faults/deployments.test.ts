@@ -471,6 +471,30 @@ describe('two deployments', () => {
     expect(disbelieved()).toMatchObject([{ model, deployment: first.id, reported: { inputTokens: 200_000 } }]);
   });
 
+  test.each(['added', 'changed'])(
+    'one that was %s while a call waited for the other answers it when that fails',
+    async (event) => {
+      await deploy(
+        { at: one, concurrency_limit: 1 },
+        ...(event === 'changed' ? [{ at: two, priority: 1, upstream_model: 'of-before' }] : []),
+      );
+      const failing = Promise.withResolvers<void>();
+      one.next({ ...namedBehaviours['server-error'], hold: { until: failing.promise } });
+      const waiting = outcome();
+      await one.waitFor(() => true);
+      const { data } = await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`);
+      const second = data.find(({ base_url: url }: { base_url: string }) => url === two.url);
+      const settings = { upstream_model: 'sim-chat' };
+      if (second === undefined) await bench.admin('POST', '/deployments', { model, base_url: two.url, ...settings });
+      else await bench.admin('PATCH', `/deployments/${second.id}`, settings);
+      await waitFor(async () => (await isServed()) && two.requests.at(-1)!.model === 'sim-chat', {
+        description: 'the second to serve as it is now',
+      });
+      failing.resolve();
+      expect(await waiting).toEqual([200, null]);
+    },
+  );
+
   test('nothing is retried after the first byte', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next('reset-in-stream');

@@ -16,6 +16,8 @@ import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
 
 /** A model in the form the inference part needs: everything looked up and compiled when the snapshot arrived. */
 export type ServedModel = {
+  /** Another one for a model made anew under the same name. */
+  id: string;
   name: string;
   operations: ReadonlySet<Operation>;
   /** Organizations that may use it; null: all. */
@@ -80,6 +82,12 @@ export class Catalog {
     return this.#models.get(name);
   }
 
+  /** A model as it is now, or, once it is deleted, as it was. */
+  current(model: ServedModel): ServedModel {
+    const now = this.#models.get(model.name);
+    return now?.id === model.id ? now : model;
+  }
+
   all(): Iterable<ServedModel> {
     return this.#models.values();
   }
@@ -116,6 +124,7 @@ export class Catalog {
     const model = entry.model!;
     const { retryBudget = new RetryBudget(), turns = new Turns() } = this.#models.get(model.name) ?? {};
     return {
+      id: model.id,
       name: model.name,
       operations: new Set(model.operations),
       grantedTenants: model.visibility === Visibility.PRIVATE ? new Set(entry.grantedTenantIds) : null,

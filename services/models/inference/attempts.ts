@@ -4,7 +4,7 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { pathOf } from '#shared/operations.ts';
 import type { CancelListener, Cancellation } from '#shared/rpc/cancellation.ts';
-import type { ServedModel } from '../catalog/catalog.ts';
+import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
@@ -38,7 +38,8 @@ const requestIdMax = 255;
 export class Attempts implements CancelListener {
   /** The most that the call can be charged on its upstream's word. */
   readonly usageBound: UsageBound;
-  readonly #model: ServedModel;
+  readonly #catalog: Pick<Catalog, 'current'>;
+  readonly #admitted: ServedModel;
   readonly #call: PreparedCall;
   readonly #metered: MeteredCall;
   readonly #signal: Cancellation;
@@ -55,19 +56,28 @@ export class Attempts implements CancelListener {
 
   /** `operation` is what the upstream is asked for, where that differs from what the call is metered as. */
   constructor(
-    model: ServedModel,
-    call: PreparedCall,
-    metered: MeteredCall,
-    signal: Cancellation,
-    operation: Operation = metered.event.operation,
+    catalog: Pick<Catalog, 'current'>,
+    {
+      model,
+      call,
+      metered,
+      signal,
+      operation = metered.event.operation,
+    }: { model: ServedModel; call: PreparedCall; metered: MeteredCall; signal: Cancellation; operation?: Operation },
   ) {
     this.usageBound = usageBound(call, model);
-    this.#model = model;
+    this.#catalog = catalog;
+    this.#admitted = model;
     this.#call = call;
     this.#metered = metered;
     this.#signal = signal;
     this.#operation = operation;
     signal.addEventListener('abort', this);
+  }
+
+  /** As it is now: while an attempt runs, deployments may be added, and those of before a change take no more calls. */
+  get #model(): ServedModel {
+    return this.#catalog.current(this.#admitted);
   }
 
   /** Where the call was sent last, as operators find it in the log. */

@@ -62,7 +62,7 @@ export const invoke = (deps: InvokeDeps) =>
     if (admitting instanceof Promise) {
       admission = await admitting;
       // Meanwhile its deployments may have been changed: those of before take no more calls.
-      model = deps.catalog.find(model.name) ?? model;
+      model = deps.catalog.current(model);
     } else {
       admission = admitting;
     }
@@ -77,7 +77,7 @@ export const invoke = (deps: InvokeDeps) =>
       job: jobOf(request),
     });
     const cancellation = cancellationOf(context);
-    const attempts = new Attempts(model, call, metered, cancellation);
+    const attempts = new Attempts(deps.catalog, { model, call, metered, signal: cancellation });
     let delivery: Delivery | null = null;
     try {
       let answered = await attempts.answered();

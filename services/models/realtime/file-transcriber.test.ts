@@ -27,6 +27,7 @@ test('sound is held once while its transcript is awaited: as the file for the up
   const over = new AbortController();
   const context = {
     signal: over.signal,
+    deps: { catalog: { current: (model: object) => model } },
     model: () => ({ name: 'm', prices: [], deployments: [deployment], retryBudget: { deposit() {} } }),
   } as unknown as BackendContext;
   const options = { config: initialConfig, item: { call: { event: {} } }, onDelta() {} } as unknown as UtteranceOptions;

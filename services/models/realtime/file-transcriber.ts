@@ -53,9 +53,15 @@ class FileUtterance implements Utterance {
 
   async finish(): Promise<Transcript> {
     const { item, onDelta } = this.#options;
-    const { signal } = this.#context;
+    const { signal, deps } = this.#context;
     const { call, audioMs } = this.#call();
-    const attempts = new Attempts(this.#context.model(), call, item.call, signal, Operation.AUDIO_TRANSCRIPTIONS);
+    const attempts = new Attempts(deps.catalog, {
+      model: this.#context.model(),
+      call,
+      metered: item.call,
+      signal,
+      operation: Operation.AUDIO_TRANSCRIPTIONS,
+    });
     let isGood = false;
     try {
       let answered = await attempts.answered();

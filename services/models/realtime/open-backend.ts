@@ -18,11 +18,11 @@ const probeTimeoutMs = 5_000;
  * gateway cuts the utterances itself. A deployment that accepts no WebSockets but is alive is expected to transcribe files.
  */
 export async function openBackend(context: BackendContext, config: SessionConfig): Promise<Backend> {
-  const model = context.model();
   const files = fileTranscriber(context);
   const tried = new Set<DeploymentRuntime>();
-  model.retryBudget.deposit();
+  context.model().retryBudget.deposit();
   for (;;) {
+    const model = context.model();
     const deployment = chooseDeployment(model.deployments, tried);
     if (deployment === null) throw modelUnavailable(model.name, 'no deployment takes the session');
     tried.add(deployment);
