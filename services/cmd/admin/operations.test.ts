@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { finalizePastMonths } from '../../../test/browser/support/world/money.ts';
@@ -14,6 +15,7 @@ import { startProcess } from '../../../test/support/processes.ts';
 import { startUpstreamSimulator } from '../../../test/support/upstream-simulator.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { usageEvent } from '../../billing/fixtures/test-billing.ts';
+import { testEvent } from '../../usage/fixtures/test-events.ts';
 
 // The commands that have no other test, against the whole gateway.
 
@@ -306,6 +308,28 @@ test('a price is set for later, with the rates of a catalog file', async () => {
     2,
     '`1000.1` is not an amount in USD from 0, at most 1000, with at most nine decimals',
   ]);
+});
+
+test('a price says what it charged when its model is deleted too, jobs included that had begun before it was set', async () => {
+  const model = { name: 'mispriced', operations: ['chat_completions'] };
+  const make = async () => {
+    await gateway.call('POST', '/api/v1/admin/models', session, model);
+    return (await json('prices', 'set', model.name, '--per-request-usd', '1')).id as string;
+  };
+  const price = await make();
+  const usage = gateway.gateway.switchboard.client('inference', UsageService);
+  const hoursAgo = (hours: number) => Date.now() - hours * 3_600_000;
+  const events = [0, 20].map((hours) =>
+    testEvent(hoursAgo(hours), { tenantId: organization, userId, model: model.name, priceVersionId: price }),
+  );
+  await usage.record({ events }, { contextValues: callerContext(serviceCaller('inference')) });
+  const charged = [{ organization, requests: 2, cost_usd: 0.000002 }];
+  expect(await json('prices', 'charges', price)).toMatchObject(charged);
+  await json('models', 'delete', model.name);
+  expect(await json('prices', 'charges', price.toUpperCase())).toMatchObject(charged);
+  expect(await json('prices', 'charges', await make())).toEqual([]);
+  expect(await json('prices', 'charges', price)).toMatchObject(charged);
+  expect(await refusal('prices', 'charges', 'x')).toEqual([1, 'No such price.']);
 });
 
 test('jobs, keys, reminders and signing keys are listed by their state from a shell', async () => {

@@ -24,8 +24,10 @@ const rates = [...rateFields].map(
   ([name, field]) => [name.replaceAll('_', '-'), field, parseUsd(String(ratesUsdMax[name]))!] as const,
 );
 
-/** How far from a price's time calls are searched for, in milliseconds: replicas hear of it within a second, and their clocks may differ. */
+/** How long after a price's time its calls are searched for, in milliseconds: replicas hear of the next, and their clocks may differ. */
 const marginMs = 300_000;
+/** How long before it: a job is dated by its first start, and takes the first price that its model has since; it lasts 24 hours. */
+const marginBeforeMs = 24 * 3_600_000 + marginMs;
 
 export const priceCommands: readonly AdminCommand[] = [
   {
@@ -50,9 +52,10 @@ export const priceCommands: readonly AdminCommand[] = [
       // The model may have been deleted since; its prices stay.
       const [price] = (await models.getPrices({ priceVersionIds: [priceId] }, asOperator)).prices;
       if (price === undefined) throw notFound('price');
+      // A model comes first in the search for its name.
       const [entry] = (await models.adminListModels({ search: price.model, page: { limit: 1 } }, asOperator)).models;
       const next = nextOf(price, entry?.prices ?? []);
-      const since = timestampFromMs(effectiveMs(price) - marginMs);
+      const since = timestampFromMs(effectiveMs(price) - marginBeforeMs);
       const until = next && timestampFromMs(effectiveMs(next) + marginMs);
       const request = { model: price.model, priceId, since, until };
       const { organizations } = await usage.adminGetPriceCharges(request, asOperator);
