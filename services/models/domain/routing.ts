@@ -8,7 +8,7 @@ export type RoutableDeployment = {
   concurrencyMax: number;
   /** Requests which it runs now. */
   readonly inFlight: number;
-  /** Of equally loaded deployments the one with the lowest is next. */
+  /** Of about equally loaded deployments the one with the lowest is next. */
   readonly turn: number;
   /** False while it is stopped or failed, or its breaker is open. */
   readonly available: boolean;
@@ -38,24 +38,31 @@ export class Turns {
 
 /**
  * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when none has. Those in
- * `tried` are excluded.
+ * `tried` are excluded. While few calls run, one of small weight is nearly always idle, and would get one after the other: as long as a
+ * single call makes the difference, turns decide.
  */
 export function chooseDeployment<T extends RoutableDeployment>(
   deployments: readonly T[],
   tried: ReadonlySet<T>,
 ): T | null {
-  let best: T | null = null;
+  const first: T[] = [];
   for (const candidate of deployments) {
     if (!candidate.available || candidate.inFlight >= candidate.concurrencyMax || tried.has(candidate)) continue;
-    if (best === null || goesBefore(candidate, best)) best = candidate;
+    const place = first[0] === undefined ? 0 : placeBetween(candidate, first[0]);
+    if (place < 0) first.length = 0;
+    if (place <= 0) first.push(candidate);
+  }
+  /** What the least loaded would have with one more call. */
+  let leastNext = Number.POSITIVE_INFINITY;
+  for (const { inFlight, weight } of first) leastNext = Math.min(leastNext, (inFlight + 1) / weight);
+  let best: T | null = null;
+  for (const candidate of first) {
+    if (candidate.inFlight / candidate.weight >= leastNext) continue;
+    if (best === null || candidate.turn < best.turn) best = candidate;
   }
   return best;
 }
 
-function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
-  if (candidate.cooling !== best.cooling) return best.cooling;
-  if (candidate.priority !== best.priority) return candidate.priority < best.priority;
-  // By current load; on a tie, as between two idle ones, in turn.
-  const load = candidate.inFlight * best.weight - best.inFlight * candidate.weight;
-  return load < 0 || (load === 0 && candidate.turn < best.turn);
-}
+/** Negative when one goes before the other whatever their loads, positive when it comes after it. */
+const placeBetween = (one: RoutableDeployment, other: RoutableDeployment): number =>
+  Number(one.cooling) - Number(other.cooling) || one.priority - other.priority;
