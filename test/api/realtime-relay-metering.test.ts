@@ -211,6 +211,25 @@ describe('a relayed session', () => {
     expect(await usageEvents(1)).toHaveLength(1);
   });
 
+  test.each([
+    ['since its upstream heard it begin', [{ type: 'input_audio_buffer.speech_started', audio_start_ms: 1_000 }], 2],
+    ['since the last commit, if its upstream does not say when it began', [], 3],
+  ])(
+    'whose client leaves with the first words of an utterance is charged for the audio %s',
+    async (_how, before, audio_seconds) => {
+      await using session = await talk();
+      session.say(sessionUpdate('relay'));
+      session.say(append(tone(3_000)));
+      await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+      const delta = 'conversation.item.input_audio_transcription.delta';
+      for (const event of [...before, { type: delta, content_index: 0, delta: 'heard' }])
+        bench.openai.tell({ item_id: 'item_live', ...event });
+      await session.event(delta);
+      session.socket.terminate();
+      await bench.event({ model: 'relay', success: false, output_tokens: 1, audio_seconds });
+    },
+  );
+
   test('counts its tokens towards the limit of its key', async () => {
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { tokens_per_minute: 10 });
     const refused = await waitFor(

@@ -57,6 +57,11 @@ export class MeteredItem {
     });
   }
 
+  /** Whether a piece of the transcript was sent. */
+  get hasWords(): boolean {
+    return this.#deltas > 0;
+  }
+
   /** A piece of the transcript is about to be sent: resolves once the journal knows of it. */
   async delta({ length }: string): Promise<void> {
     this.call.firstByte();
@@ -83,7 +88,7 @@ export class MeteredItem {
   /** It failed, or nobody waits for it any more: what was delivered is charged. Does nothing after its end. */
   async fail(error: GatewayError, audioMs: number): Promise<void> {
     if (this.call.ended) return;
-    const used = this.#deltas === 0 ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
+    const used = !this.hasWords ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
     await this.#end(failureOf(error), used);
   }
 

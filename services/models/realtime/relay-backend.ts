@@ -325,6 +325,14 @@ export class RelayBackend implements Backend {
     if (item.audioMs === 0) this.#claim(item, Math.round(audioMs));
   }
 
+  /** Words of an item may have come before its end was reported: those were said until now. */
+  #breakOff(itemId: string, item: Item): void {
+    if (item.audioMs > 0 || !item.metered.hasWords) return;
+    const saidMs = countOr0(Math.round(this.#audio.heardMs - (this.#speechStarts.get(itemId) ?? Number.NaN)));
+    if (saidMs > 0) this.#claim(item, saidMs);
+    else this.#commitItem(item);
+  }
+
   #claim(item: Item, audioMs: number): void {
     item.audioMs = this.#audio.claim(audioMs);
     if (!canTranscriptUse({ audioMs }, item.audioMs, 0)) item.metered.disbelieve({ audioMs });
@@ -403,9 +411,14 @@ export class RelayBackend implements Backend {
   }
 
   async #failItems(error: GatewayError): Promise<void> {
-    const items = [...this.#items.values()];
+    const items = [...this.#items];
     this.#items.clear();
-    await Promise.all(items.map(({ metered, audioMs }) => metered.fail(error, audioMs)));
+    await Promise.all(
+      items.map(([itemId, item]) => {
+        this.#breakOff(itemId, item);
+        return item.metered.fail(error, item.audioMs);
+      }),
+    );
   }
 
   /** Returns the id by which the upstream refers to the event if it refuses it. */

@@ -32,6 +32,11 @@ export class RelayedAudio {
     return this.#commits.length;
   }
 
+  /** The length of all audio appended. */
+  get heardMs(): number {
+    return this.#heardMs;
+  }
+
   /** The client appends audio; `isListenedTo`: the upstream detects speech in it. */
   append(audioMs: number, isListenedTo: boolean): void {
     this.#appendedMs += audioMs;
