@@ -6,6 +6,7 @@ import { installAccess } from './guards/access.ts';
 import { compileIpAllowlist } from './guards/ip-allowlist.ts';
 import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { ResultRoom, refuseLargeAnswers } from './guards/result-room.ts';
+import { takeTurns } from './guards/turns-of-users.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { allowAllOrigins, answerPreflights } from './http/cors.ts';
@@ -68,6 +69,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   installErrors(app, sendPage);
   installValidation(app);
   await app.register(answerPreflights);
+  takeTurns(app);
   installAccess(app, deps.credentials);
   refuseEncodedBodies(app);
   shedBodies(app, { shedder, metrics });

@@ -49,8 +49,8 @@ export type Credentials = {
 };
 
 /**
- * Authenticates and admits every request before its body is read, and again once the body is there, which may take ten minutes to arrive: a
- * credential revoked in between does nothing more. A route that declares no access fails to register, since a forgotten declaration must
+ * Authenticates and admits every request before its body is read, and again once the body is there, which may take ten minutes to arrive,
+ * and its turn has come: a credential revoked in between does nothing more. A route that declares no access fails to register, since a forgotten declaration must
  * not open an endpoint.
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
@@ -87,7 +87,7 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   // Before validation: a caller who may no longer do something learns nothing about how it is done.
   app.addHook('preValidation', (request, _reply, done) => {
     const { rule, principal } = request;
-    if (principal === null || !(rule!.admitAfterBody || hasBody(request.raw))) {
+    if (principal === null || (rule!.startsWork && !rule!.admitAfterBody && !hasBody(request.raw))) {
       done();
       return;
     }
