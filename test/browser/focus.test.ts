@@ -108,6 +108,36 @@ test('a closed dialog returns the focus to what opened it, whether a button, a m
   await close();
 });
 
+test('Back closes what is open over a page before it leaves the page, but not a secret that cannot be shown again', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.member);
+  await goWithin(page, '/keys');
+  const create = page.getByRole('button', { name: 'Create key' });
+  for (const open of [
+    create,
+    page.getByRole('button', { name: 'Open navigation' }),
+    page.getByRole('button', { name: 'Search' }),
+  ]) {
+    await open.click();
+    await dialog(page).waitFor();
+    await page.evaluate('history.back()');
+    await dialog(page).waitFor({ state: 'detached' });
+    expect(new URL(page.url()).pathname).toBe('/keys');
+  }
+  await create.click();
+  await dialog(page).getByLabel('Name').fill('On a phone');
+  await dialog(page).getByLabel('Name').press('Enter');
+  const copied = page.getByRole('button', { name: 'I have copied it' });
+  await copied.waitFor();
+  await page.evaluate('history.back()');
+  expect(new URL(page.url()).pathname).toBe('/keys');
+  await copied.click();
+  await dialog(page).waitFor({ state: 'detached' });
+  await page.evaluate('history.back()');
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  await close();
+});
+
 test('a keyboard user stays on a button that disables itself when pressed, and Enter does nothing there', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/settings');

@@ -5,6 +5,7 @@ import type { ApiKey, List, Model } from '../api/types.ts';
 import type { AdminOrganization } from '../pages/operator/types.ts';
 import { navigate } from '../router/router.ts';
 import { classNames } from '../ui/class-names.ts';
+import { useCloseOnBack } from '../ui/close-on-back.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { useReturnFocus } from '../ui/return-focus.ts';
 import { withoutSecret } from '../ui/search-box.tsx';
@@ -31,6 +32,7 @@ const wordsIn = (text: string): readonly string[] => text.toLowerCase().split(/\
 /** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   const returnFocus = useReturnFocus(open);
+  useCloseOnBack(open, onClose);
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>

@@ -5,6 +5,7 @@ import type { Profile } from '../api/types.ts';
 import { Link } from '../router/link.tsx';
 import { IconButton } from '../ui/button.tsx';
 import { classNames } from '../ui/class-names.ts';
+import { useCloseOnBack } from '../ui/close-on-back.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Notice } from '../ui/notice.tsx';
 import { shortcut } from '../ui/shortcut.ts';
@@ -30,6 +31,7 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   });
   const content = useRef<HTMLElement>(null);
   useKeptPlace(content);
+  useCloseOnBack(drawer, () => setDrawer(false));
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the drawer.
   useEffect(() => setDrawer(false), [path]);
   useEffect(() => {

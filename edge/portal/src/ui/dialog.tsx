@@ -2,6 +2,7 @@ import { Dialog as Radix } from 'radix-ui';
 import type { ReactNode } from 'react';
 import { IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
+import { useCloseOnBack } from './close-on-back.ts';
 import { useReturnFocus } from './return-focus.ts';
 
 type DialogProps = {
@@ -13,7 +14,7 @@ type DialogProps = {
   wide?: boolean;
   /** A click outside does not close it: for secrets and long forms. */
   keep?: boolean;
-  /** It shows something that cannot be shown again: Escape does not close it either. */
+  /** It shows something that cannot be shown again: Escape and Back do not close it either. */
   secret?: boolean;
 };
 
@@ -32,6 +33,7 @@ export function Dialog({
   secret = false,
 }: DialogProps) {
   const returnFocus = useReturnFocus(open);
+  useCloseOnBack(open, () => !secret && onClose());
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
