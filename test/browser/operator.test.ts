@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
@@ -265,6 +266,9 @@ test('settings that are saved twice leave alone what somebody else has changed o
 
 test('an operator suspends an organization, all its members are told, and restores it, of which their open pages learn', async () => {
   const { page, close } = await openPage(browser);
+  const member = await openPage(browser);
+  await member.page.clock.install();
+  await signIn(member.page, portal.url, users.member);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
   await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).click();
   await page.getByRole('button', { name: 'Suspend' }).click();
@@ -277,11 +281,20 @@ test('an operator suspends an organization, all its members are told, and restor
   // The question stays the one that was asked: its button must not come to restore what it was to suspend.
   await dialog(page).getByRole('button', { name: 'Suspend' }).click();
   await page.getByText('Northwind Robotics was suspended.').first().waitFor();
-  const member = await openPage(browser);
-  await member.page.clock.install();
-  await signIn(member.page, portal.url, users.member, '/playground');
+  // They learn of it with the next page that they go to, and why what they try is refused, of a socket too.
   const banner = member.page.getByText('Northwind Robotics is suspended.');
+  expect(await banner.count()).toBe(0);
+  await member.page.clock.fastForward(15_000);
+  await goWithin(member.page, '/playground?mode=transcribe');
   await banner.waitFor();
+  const sound = {
+    name: 'tone.wav',
+    mimeType: 'audio/wav',
+    buffer: Buffer.concat([wavHeader(48_000, 24_000), Buffer.alloc(48_000)]),
+  };
+  await member.page.getByLabel('Audio file').setInputFiles(sound);
+  await member.page.getByRole('alert').getByText('Your organization is suspended.').waitFor();
+  await goWithin(member.page, '/playground');
   await member.page.getByLabel('Message', { exact: true }).fill('Hello');
   await member.page.getByRole('button', { name: 'Send' }).click();
   await member.page

@@ -32,8 +32,11 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   const content = useRef<HTMLElement>(null);
   useKeptPlace(content);
   useCloseOnBack(drawer, () => setDrawer(false));
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the drawer.
-  useEffect(() => setDrawer(false), [path]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the drawer, and is about an organization as it is now.
+  useEffect(() => {
+    setDrawer(false);
+    if (profile.isStale) void profile.refetch();
+  }, [path]);
   useEffect(() => {
     const open = (event: KeyboardEvent) => {
       if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k') {

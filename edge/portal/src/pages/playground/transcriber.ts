@@ -1,4 +1,5 @@
 import type { Api } from '../../api/client.ts';
+import { ApiError } from '../../api/error.ts';
 
 /** An utterance, as far as it is transcribed. */
 export type Line = { id: string; text: string; final: boolean };
@@ -24,6 +25,8 @@ export type Transcriber = {
 };
 
 export const sampleRateHz = 24_000;
+
+const socketPath = '/api/v1/realtime?intent=transcription';
 
 /** The longest utterance that the gateway accepts. */
 export const utteranceSecondsMax = 120;
@@ -52,7 +55,7 @@ export async function openTranscriber(
 ): Promise<Transcriber> {
   const token = await api.token();
   signal.throwIfAborted();
-  const address = `${window.location.origin.replace(/^http/, 'ws')}/api/v1/realtime?intent=transcription`;
+  const address = window.location.origin.replace(/^http/, 'ws') + socketPath;
   const socket = new WebSocket(address, ['realtime', `openai-insecure-api-key.${token}`]);
   signal.addEventListener('abort', () => socket.close(1000));
   /**
@@ -90,7 +93,9 @@ export async function openTranscriber(
     if (socket.readyState === WebSocket.OPEN) socket.send(text);
     else if (socket.readyState === WebSocket.CONNECTING) queue.push(text);
   };
+  let hasOpened = false;
   socket.addEventListener('open', () => {
+    hasOpened = true;
     for (const text of queue.splice(0)) socket.send(text);
   });
   socket.addEventListener('message', (message) => {
@@ -120,17 +125,10 @@ export async function openTranscriber(
         else events.onError(error?.message ?? 'The transcription failed.', 'session');
     }
   };
-  socket.addEventListener('close', (event) => {
+  socket.addEventListener('close', async ({ code, reason }) => {
     if (signal.aborted) return;
-    const clean = event.code === 1000 || event.code === 1005;
-    events.onClose(
-      clean
-        ? null
-        : event.reason ||
-            (event.code === 1006
-              ? 'The socket could not be opened, or its connection broke.'
-              : `The socket closed with code ${event.code}.`),
-    );
+    const why = hasOpened ? reasonOfClose(code, reason) : await reasonOfRefusal(api);
+    if (!signal.aborted) events.onClose(why);
   });
   send({
     type: 'session.update',
@@ -156,6 +154,19 @@ export async function openTranscriber(
       endIfDone();
     },
   };
+}
+
+/** Why an open socket closed; null if it was meant to. */
+function reasonOfClose(code: number, reason: string): string | null {
+  if (code === 1000 || code === 1005) return null;
+  return reason || (code === 1006 ? 'The connection broke.' : `The socket closed with code ${code}.`);
+}
+
+/** Why a socket was not opened, which browsers do not tell: asked without an upgrade, the gateway refuses for the same reason. */
+async function reasonOfRefusal(api: Api): Promise<string> {
+  const refusal: unknown = await api.request(socketPath).catch((error: unknown) => error);
+  const isTold = refusal instanceof ApiError && refusal.status !== 426;
+  return isTold ? refusal.message : 'The socket could not be opened.';
 }
 
 function base64Of(samples: Int16Array): string {
