@@ -350,6 +350,7 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
   await dialog(page).getByText('Mail: 30 days left').waitFor();
   const mail = dialog(page).getByRole('region', { name: 'Preview of the mail' });
   expect(await mail.textContent()).toMatch(/Subject: acme\/spark retires on 2031-01-31.*there is no equal/s);
+  await dialog(page).getByText('Date set: first email').waitFor();
   await dialog(page).getByRole('button', { name: 'Save date' }).click();
   await card.getByText('Sunset: Fri, 31 Jan 2031 12:00:00 GMT').waitFor();
   await expect.poll(() => sent('sunset')).toBe('Fri, 31 Jan 2031 12:00:00 GMT');

@@ -159,6 +159,16 @@ describe('mails about a retirement', () => {
     await ownAre([`${model} retires on ${date(4)}`]);
     await at(day(3));
     await ownAre([`${model} retires on ${date(4)}`, `Reminder: ${model} retires on ${date(4)}`]);
+    // Operators see when users are told, and that the two points were skipped.
+    const points = async () => (await admin('GET', `/retirements?model=${model}`)).json.data[0].reminder_points;
+    const when = { due_at: expect.any(String), done_at: expect.any(String) };
+    await expect.poll(points).toEqual([
+      { point: 'announcement', ...when },
+      { point: 'thirty_days', due_at: null, done_at: null },
+      { point: 'seven_days', due_at: null, done_at: null },
+      { point: 'one_day', ...when, due_at: day(3) },
+      { point: 'retirement_day', due_at: day(4), done_at: null },
+    ]);
   });
 
   test('that an outage has made untrue are not sent afterwards, and the others are', async () => {

@@ -8,7 +8,7 @@ import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { modelNameSchema } from './catalog-fields.ts';
 
-const points = spelling({
+export const reminderPoints = spelling({
   announcement: ReminderPoint.ANNOUNCEMENT,
   thirty_days: ReminderPoint.THIRTY_DAYS,
   seven_days: ReminderPoint.SEVEN_DAYS,
@@ -58,7 +58,7 @@ export const reminderSchema = Type.Object(
     model: Type.String(),
     user_id: idSchema,
     email: Type.String(),
-    point: points.schema,
+    point: reminderPoints.schema,
     status: reminderStatuses.schema,
     due_at: isoTimeSchema,
     sent_at: orNull(Type.String({ format: 'date-time', description: 'When it was put into the outbox.' })),
@@ -75,7 +75,7 @@ export const reminderJson = (reminder: Reminder): Static<typeof reminderSchema> 
   model: reminder.model,
   user_id: reminder.userId,
   email: reminder.email,
-  point: points.name(reminder.point),
+  point: reminderPoints.name(reminder.point),
   status: reminderStatuses.name(reminder.status),
   due_at: isoTime(reminder.dueAt!),
   sent_at: isoTime(reminder.sentAt),

@@ -21,6 +21,7 @@ import {
 import { nameInPath } from '../../../http/name-in-path.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
 import { modelNameSchema } from './catalog-fields.ts';
+import { reminderPoints } from './reminders.ts';
 
 const optionalText = nullable(Type.String({ maxLength: 1000 }));
 
@@ -156,6 +157,26 @@ export const adminRetirementSchema = Type.Object(
       description:
         'Emails that are due and not sent yet. Those of a later day are not counted: their recipients are found on that day.',
     }),
+    reminder_points: Type.Array(
+      Type.Object({
+        point: reminderPoints.schema,
+        due_at: orNull(
+          Type.String({
+            format: 'date-time',
+            description:
+              'Null when it is skipped: its moment had passed when the date was set, or its emails would come too late.',
+          }),
+        ),
+        done_at: orNull(
+          Type.String({
+            format: 'date-time',
+            description:
+              'When the last of its emails was put into the outbox. A date that moves later does not repeat them.',
+          }),
+        ),
+      }),
+      { description: 'When users are told; empty until there is a date.' },
+    ),
   },
   { $id: 'Retirement' },
 );
@@ -164,6 +185,7 @@ const adminRetirementJson = ({
   model,
   retirement,
   withdrawnAt,
+  points,
   ...counts
 }: AdminRetirement): Static<typeof adminRetirementSchema> => ({
   id,
@@ -175,4 +197,9 @@ const adminRetirementJson = ({
   withdrawn_at: isoTime(withdrawnAt),
   reminders_sent: counts.recallsReminders ? null : Number(counts.remindersSent),
   reminders_pending: Number(counts.remindersPending),
+  reminder_points: points.map(({ point, dueAt, doneAt }) => ({
+    point: reminderPoints.name(point),
+    due_at: isoTime(dueAt),
+    done_at: isoTime(doneAt),
+  })),
 });

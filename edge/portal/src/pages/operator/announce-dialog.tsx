@@ -9,6 +9,7 @@ import { Segments } from '../../ui/tabs.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { Consequences } from './consequences.tsx';
 import { ModelField } from './model-field.tsx';
+import { type Draft, withDate } from './retirement-preview.ts';
 
 /** Announces a retirement, after showing everything that it will cause. */
 export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: () => void }) {
@@ -24,15 +25,18 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
     onDone: onClose,
   });
   const sunsetAt = date === '' ? null : new Date(date);
-  const draft = {
+  const now = new Date(currentMs());
+  const undated: Draft = {
     model,
-    deprecatedAt: new Date(currentMs()),
-    sunsetAt,
+    deprecatedAt: now,
+    sunsetAt: null,
     successor: kind === 'successor' ? successor : '',
     note: kind === 'note' ? note : '',
     withdrawnAt: null,
     mailed: false,
+    mailings: [],
   };
+  const draft = sunsetAt === null ? undated : withDate(undated, sunsetAt, now);
   const submit = () =>
     announce.run({
       method: 'POST',

@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { currentMs } from '../../api/server-clock.ts';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -7,7 +8,7 @@ import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { Consequences } from './consequences.tsx';
-import { draftOf } from './retirement-preview.ts';
+import { draftOf, withDate } from './retirement-preview.ts';
 import type { AdminRetirement } from './types.ts';
 
 const stale = ['/admin/retirements', '/admin/models', '/models'];
@@ -39,7 +40,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
           onChange={setDate}
           error={fieldError(save.error, 'sunset_at')}
         />
-        {sunsetAt !== null && <Consequences draft={{ ...draftOf(retirement), sunsetAt }} />}
+        {sunsetAt !== null && <Consequences draft={withDate(draftOf(retirement), sunsetAt, new Date(currentMs()))} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" pending={save.pending} disabled={sunsetAt === null}>
