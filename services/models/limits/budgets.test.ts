@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseResponseSchema, ReleaseHoldResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
@@ -17,17 +17,21 @@ function budgetsBy(lease: (timeoutMs: number, pass: (ms: number) => void) => Ret
   const pass = (ms: number) => {
     nowMs += ms;
   };
+  const released: string[][] = [];
   const billing = {
     lease: ((_request, options) => lease(options!.timeoutMs!, pass)) as Lease,
     settle: () => silence(settleMs, pass),
-    releaseHold: () => Promise.reject(new Error('nothing is given back here')),
+    releaseHold: (async ({ leases }) => {
+      released.push(leases!.map(({ leaseId }) => leaseId!));
+      throw new Error('Billing is away');
+    }) as BudgetsDeps['billing']['releaseHold'],
   };
   const budgets = new Budgets({ billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
   const tenantId = uuidv7();
   /** Holds for a call of a user of one organization, by default another one each time. */
   const hold = async (userId = uuidv7(), constraints?: { spendCapNanoUsd: bigint }, apiKeyId = uuidv7(), cost = 1n) =>
     budgets.hold({ tenantId, userId, apiKeyId }, constraints, cost);
-  return { hold, pass, passedMs: () => nowMs };
+  return { hold, pass, passedMs: () => nowMs, budgets, billing, released };
 }
 
 /** The answer of a Billing that is silent. */
@@ -43,6 +47,22 @@ test('while Billing is silent a call is refused within 3 s, as a job is: what di
   const { hold, passedMs } = budgetsBy(silence);
   await expect(hold()).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
   expect(passedMs()).toBe(3_000);
+});
+
+test('Billing is told until it hears it that a call which was given up wants no room, and then no more', async () => {
+  const { hold, budgets, billing, released } = budgetsBy(silence);
+  await expect(hold()).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  await budgets.tick();
+  const [first] = released;
+  expect(first).toHaveLength(2);
+  expect(released).toEqual([first, first]);
+  billing.releaseHold = async ({ leases }) => {
+    released.push(leases!.map(({ leaseId }) => leaseId!));
+    return create(ReleaseHoldResponseSchema);
+  };
+  await budgets.tick();
+  await budgets.tick();
+  expect(released).toEqual([first, first, first]);
 });
 
 test('calls that wait for the answer to another about the same budget are refused with it, not one after the other', async () => {

@@ -42,6 +42,8 @@ const nearMs = 1_000;
 const rpcTimeoutMs = 3_000;
 const attemptsMax = 2;
 const viewsBeforeSweep = 20_000;
+/** The most leases of which Billing is told again that they are not wanted; earlier ones lapse. It takes no more at a time. */
+const unwantedMax = 1_000;
 
 /**
  * The budgets of one process (design.md, Snapshots): slices leased from Billing, held in memory. A call far from every limit is held
@@ -54,6 +56,9 @@ export class Budgets {
   readonly #holderId: string;
   readonly #views = new Map<string, BudgetView>();
   readonly #settler: LeaseSettler;
+  /** Leases that Billing may have granted, or may still grant, to requests that were given up. */
+  readonly #unwanted = new Set<string>();
+  #isReleasing = false;
   #sweepAt = viewsBeforeSweep;
 
   constructor({ billing, clock, logger, holderId = uuidv7() }: BudgetsDeps) {
@@ -95,6 +100,7 @@ export class Budgets {
   /** Settles leases and forgets unused budgets; called every `settleIntervalMs`. Never rejects. */
   tick(): Promise<void> {
     this.#sweepViews();
+    void this.#releaseUnwanted();
     return this.#settler.tick();
   }
 
@@ -274,10 +280,28 @@ export class Budgets {
   }
 
   #release(leaseIds: readonly string[]): void {
-    const leases = leaseIds.map((leaseId) => ({ leaseId, fencingToken: 1n }));
+    for (const leaseId of leaseIds) this.#unwanted.add(leaseId);
+    for (const leaseId of this.#unwanted) {
+      if (this.#unwanted.size <= unwantedMax) break;
+      this.#unwanted.delete(leaseId);
+    }
+    void this.#releaseUnwanted();
+  }
+
+  /** Whatever fails is told again at the next tick: else nobody had that room until it lapses, minutes later. Never rejects. */
+  async #releaseUnwanted(): Promise<void> {
+    if (this.#isReleasing || this.#unwanted.size === 0) return;
+    this.#isReleasing = true;
+    const leases = [...this.#unwanted].map((leaseId) => ({ leaseId, fencingToken: 1n }));
     const options = { ...asService('inference'), timeoutMs: rpcTimeoutMs };
-    // If this fails as well, they lapse.
-    this.#billing.releaseHold({ holderId: this.#holderId, leases }, options).catch(() => {});
+    try {
+      await this.#billing.releaseHold({ holderId: this.#holderId, leases }, options);
+      for (const { leaseId } of leases) this.#unwanted.delete(leaseId);
+    } catch {
+      // Settlements fail as well then, which is logged.
+    } finally {
+      this.#isReleasing = false;
+    }
   }
 
   #accept(response: LeaseResponse, needs: readonly Need[], cost: bigint, askedMs: number): Granted {
