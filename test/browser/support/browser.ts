@@ -84,29 +84,29 @@ type WatchedPage = {
   close(): Promise<void>;
 };
 
-/** A page with its own profile, which records each policy violation and each uncaught error. */
-export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
-  const context = await browser.newContext({
-    locale: 'en-US',
-    viewport: { width: 1280, height: 900 },
-    // Without it, every animation frame is drawn by the processor, and a click waits until its target stands still.
-    reducedMotion: 'reduce',
-    ...options,
-  });
+/** A page in a profile of its own, what its present test is told of it, and whether more is left of that than can be taken away. */
+type Profile = { page: Page; troubles: string[]; isChanged: () => boolean };
+
+/**
+ * Profiles that tests without options of their own have left, emptied: a new one reads and compiles the portal anew, which is half of all
+ * that a test of it costs.
+ */
+const leftProfiles = new WeakMap<Browser, Profile[]>();
+
+/** A page with nothing of another in its profile, which records each policy violation and each uncaught error. */
+export async function openPage(browser: Browser, options?: BrowserContextOptions): Promise<WatchedPage> {
+  const left = leftProfiles.get(browser) ?? [];
+  leftProfiles.set(browser, left);
+  const profile = (options === undefined && left.pop()) || (await newProfile(browser, options));
+  const { page } = profile;
   const troubles: string[] = [];
-  await context.exposeFunction('noteTrouble', (text: string) => troubles.push(text));
-  await context.addInitScript(`
-    document.addEventListener('securitypolicyviolation', (event) =>
-      window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
-  `);
-  const page = await context.newPage();
+  profile.troubles = troubles;
   // React reports errors during rendering to the console; refused requests appear there too, but are no trouble.
   page.on('console', (message) => {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       troubles.push(message.text());
   });
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
-  page.setDefaultTimeout(30_000);
   const requests = requestsOf(page);
   whenTestFails(async () => {
     const shown = await page.evaluate<string>('document.body.innerText').catch(String);
@@ -115,10 +115,78 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   const close = async (): Promise<void> => {
     // Requests that a test answers itself may still be in flight, and would fail unhandled.
     await page.unrouteAll({ behavior: 'ignoreErrors' });
-    await context.close();
+    if (options === undefined && !profile.isChanged() && (await isEmptied(page))) left.push(profile);
+    else await page.context().close();
   };
   return { page, troubles, close };
 }
+
+async function newProfile(browser: Browser, options: BrowserContextOptions = {}): Promise<Profile> {
+  const context = await browser.newContext({
+    locale: 'en-US',
+    viewport: { width: 1280, height: 900 },
+    // Without it, every animation frame is drawn by the processor, and a click waits until its target stands still.
+    reducedMotion: 'reduce',
+    ...options,
+  });
+  const page = await context.newPage();
+  const profile: Profile = { page, troubles: [], isChanged: () => false };
+  await context.exposeFunction('noteTrouble', (text: string) => profile.troubles.push(text));
+  await context.addInitScript(`
+    document.addEventListener('securitypolicyviolation', (event) =>
+      window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
+  `);
+  page.setDefaultTimeout(30_000);
+  profile.isChanged = lastingChanges(page);
+  return profile;
+}
+
+/** Tells whether a test has asked a page, or its profile, for what lasts beyond the document that it shows. */
+function lastingChanges(page: Page): () => boolean {
+  let isChanged = false;
+  const watch = <Target extends object>(target: Target, ...names: (keyof Target)[]): void => {
+    for (const name of names) {
+      const method = target[name] as (...args: unknown[]) => unknown;
+      target[name] = function (this: unknown, ...args: unknown[]) {
+        isChanged = true;
+        return method.apply(this, args);
+      } as Target[typeof name];
+    }
+  };
+  watch(page, 'addInitScript', 'emulateMedia', 'setViewportSize');
+  watch(page.clock, 'install');
+  watch(page.context(), 'newPage', 'newCDPSession');
+  return () => isChanged;
+}
+
+/** Takes from a profile what the portal keeps there, and from its page what a test listens to; false if something may be left. */
+async function isEmptied(page: Page): Promise<boolean> {
+  const context = page.context();
+  try {
+    if (context.pages().length > 1) return false;
+    await page.evaluate('localStorage.clear(); sessionStorage.clear()');
+    // A page without scripts of the same site: for any other, the next document would get a process that has compiled nothing.
+    await page.goto(new URL('/favicon.svg', page.url()).href);
+    await context.clearCookies();
+  } catch {
+    return false;
+  }
+  for (const event of watchedEvents) page.removeAllListeners(event);
+  return true;
+}
+
+const watchedEvents = [
+  'console',
+  'dialog',
+  'download',
+  'pageerror',
+  'popup',
+  'request',
+  'requestfailed',
+  'requestfinished',
+  'response',
+  'websocket',
+] as const;
 
 /** What a page is left with if its test fails is told; scripts outside a test run have no such end. */
 const whenTestFails = process.env.VITEST === undefined ? () => {} : onTestFailed;
@@ -155,13 +223,9 @@ export async function signInByForm(
 
 /** Signs in as the form does, without rendering it, and opens a page. */
 export async function signIn(page: Page, url: string, { email, password }: Credentials, path = '/'): Promise<void> {
-  await page.goto(`${url}/favicon.svg`);
-  const body = JSON.stringify(JSON.stringify({ email, password }));
-  const status = await page.evaluate(
-    `fetch('/api/v1/auth/login', { method: 'POST', headers: { 'content-type': 'application/json' }, body: ${body} })
-      .then(({ status }) => status)`,
-  );
-  if (status !== 200) throw new Error(`signing in answered ${status}`);
+  const login = { data: { email, password }, headers: { 'sec-fetch-site': 'same-origin' } };
+  const answer = await page.request.post(`${url}/api/v1/auth/login`, login);
+  if (!answer.ok()) throw new Error(`signing in answered ${answer.status()}`);
   await page.goto(url + path);
   await signedIn(page);
 }
