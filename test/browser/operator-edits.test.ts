@@ -103,7 +103,8 @@ test('no form says that it saved a field which was emptied, and kept it as it wa
   const model = 'acme/emptied';
   const address = `/api/v1/admin/models/${encodeURIComponent(model)}`;
   await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
-  await call('POST', '/api/v1/admin/deployments', token, { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
+  const upstream = { base_url: 'http://localhost:9/v1', upstream_model: 'emptied-7b' };
+  await call('POST', '/api/v1/admin/deployments', token, { model, ...upstream });
   await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
   await page.getByRole('table', { name: 'Deployments' }).getByRole('button', { name: 'Edit' }).click();
   await dialog(page).getByLabel("The upstream's name for the model").fill('');
