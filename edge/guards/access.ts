@@ -50,8 +50,8 @@ export type Credentials = {
 
 /**
  * Authenticates and admits every request before its body is read, and again once the body is there, which may take ten minutes to arrive,
- * and its turn has come: a credential revoked in between does nothing more. A route that declares no access fails to register, since a forgotten declaration must
- * not open an endpoint.
+ * and its turn has come: a credential revoked in between does nothing more. A route that declares no access fails to register, since a
+ * forgotten declaration must not open an endpoint.
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
   app.decorateRequest('principal', null);
