@@ -9,7 +9,7 @@ import type { Principal } from '../principal.ts';
 import { installAccess } from './access.ts';
 import { atOnceMax, takeTurns } from './turns-of-users.ts';
 
-/** An app that holds its answers, whose callers are named by their tokens; `ended` are refused. Who waits for something itself is looked for every `checkMs`. */
+/** An app that holds its answers, whose callers are named by their tokens; `ended` are refused. Every `checkMs` it looks at who waits. */
 async function listen(checkMs: number) {
   const held: FastifyReply[] = [];
   const ended = new Set<string>();

@@ -25,7 +25,7 @@ export type SessionCredentials = {
    * listening.
    */
   onEnded(principal: SessionPrincipal, listener: (refusal: GatewayError) => void): () => void;
-  /** The public keys whose tokens are accepted now or soon; while Auth is away, those it told of last. @throws OVERLOADED before the first. */
+  /** The public keys whose tokens are accepted now or soon; while Auth is away, those it told of last. @throws OVERLOADED before that. */
   signingKeys(): Promise<readonly SigningKey[]>;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;

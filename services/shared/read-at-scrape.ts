@@ -6,8 +6,8 @@ const readMsMax = 500;
 
 /**
  * For metrics that a scrape of /metrics reads in the database: begins a reading, or joins the running one, and resolves when it has ended,
- * or after half a second. While the database has not answered, the last values stay; once it has failed to, `forget` takes them away, so that
- * nobody takes how it was for how it is. `name` says what is done, for the log: `counting the jobs`.
+ * or after half a second. While the database has not answered, the last values stay; once it has failed to, `forget` takes them away, so
+ * that nobody takes how it was for how it is. `name` says what is done, for the log: `counting the jobs`.
  */
 export function readAtScrape(
   name: string,

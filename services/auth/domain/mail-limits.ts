@@ -11,8 +11,8 @@ const mailIntervalMs = 60_000;
 type Sent = { email: string; createdAt: Date };
 
 /**
- * Refuses a mail to an address that is one too many of its organization. `latest` are its last `hourlyMailsMax`, newest first, including those
- * used or withdrawn since: their mails were sent. `refusals` says so to the caller: to this address, or to any.
+ * Refuses a mail to an address that is one too many of its organization. `latest` are its last `hourlyMailsMax`, newest first, including
+ * those used or withdrawn since: their mails were sent. `refusals` says so to the caller: to this address, or to any.
  *
  * @throws GatewayError RATE_LIMITED
  */
