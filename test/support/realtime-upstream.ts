@@ -100,11 +100,12 @@ export async function startRealtimeBench(options?: TestGatewayOptions): Promise<
   });
 }
 
-/** 100 ms of PCM at 24 kHz. */
-const commitBytesMin = 4_800;
+/** 100 ms of PCM with this many samples a second. */
+const commitBytesMin = (rate: number) => (rate / 10) * 2;
 
 function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {
   let bytes = 0;
+  let rate = 24_000;
   return (event) => {
     switch (event.type) {
       case 'session.update':
@@ -117,7 +118,10 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
             type: 'error',
             error: { type: 'invalid_request_error', message: 'refused', event_id: event.event_id },
           });
-        else say({ type: 'session.updated', session: event.session });
+        else {
+          ({ rate = rate } = event.session.audio.input.format);
+          say({ type: 'session.updated', session: event.session });
+        }
         return;
       case 'input_audio_buffer.append':
         bytes += Buffer.from(event.audio, 'base64').length;
@@ -128,7 +132,7 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
         return;
       case 'input_audio_buffer.commit': {
         // As OpenAI's: what was heard stays for the next commit.
-        if (bytes < commitBytesMin) {
+        if (bytes < commitBytesMin(rate)) {
           say({
             type: 'error',
             error: { type: 'invalid_request_error', message: 'too short', event_id: event.event_id },
