@@ -8,7 +8,11 @@ export const hourMs = 3_600_000;
 /** An address is sent at most one such mail of an organization in this time, in milliseconds. */
 const mailIntervalMs = 60_000;
 
-type Sent = { email: string; createdAt: Date };
+type Sent = { createdAt: Date };
+
+/** How long until so much time has passed since one was sent, in milliseconds; not positive when it has, or when none was sent. */
+export const waitMs = (sent: Sent | undefined, afterMs: number, nowMs: number): number =>
+  sent === undefined ? 0 : sent.createdAt.getTime() + afterMs - nowMs;
 
 /**
  * Refuses a mail to an address that is one too many of its organization. `latest` are its last `hourlyMailsMax`, newest first, including
@@ -17,7 +21,7 @@ type Sent = { email: string; createdAt: Date };
  * @throws GatewayError RATE_LIMITED
  */
 export function refuseFlood(
-  latest: readonly Sent[],
+  latest: readonly (Sent & { email: string })[],
   email: string,
   nowMs: number,
   refusals: { toAddress: string; hourly: string },
@@ -26,13 +30,14 @@ export function refuseFlood(
   if (addressMs > 0) {
     throw gatewayError(ErrorReason.RATE_LIMITED, refusals.toAddress, { param: 'email', retryAfterMs: addressMs });
   }
-  const oldest = latest[hourlyMailsMax - 1];
-  const hourlyMs = oldest === undefined ? 0 : oldest.createdAt.getTime() + hourMs - nowMs;
+  const hourlyMs = waitMs(latest[hourlyMailsMax - 1], hourMs, nowMs);
   if (hourlyMs > 0) throw gatewayError(ErrorReason.RATE_LIMITED, refusals.hourly, { retryAfterMs: hourlyMs });
 }
 
 /** How long until an address may be sent another such mail, in milliseconds; not positive when it may now. `latest` is newest first. */
-export const addressWaitMs = (latest: readonly Sent[], email: string, nowMs: number): number => {
-  const last = latest.find((sent) => sent.email === email);
-  return last === undefined ? 0 : last.createdAt.getTime() + mailIntervalMs - nowMs;
-};
+export const addressWaitMs = (latest: readonly (Sent & { email: string })[], email: string, nowMs: number): number =>
+  waitMs(
+    latest.find((sent) => sent.email === email),
+    mailIntervalMs,
+    nowMs,
+  );
