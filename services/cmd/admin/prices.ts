@@ -4,7 +4,7 @@ import { notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { parseUsd } from '#shared/money.ts';
 import { ratesUsdMax } from '#shared/rates-json.ts';
-import { catalogModels } from '../../../edge/routes/api/admin/catalog-fields.ts';
+import { catalogModels, findCatalogModel } from '../../../edge/routes/api/admin/catalog-fields.ts';
 import { adminPriceJson } from '../../../edge/routes/api/admin/prices.ts';
 import { measuresJson } from '../../../edge/routes/api/usage/measures-json.ts';
 import { rateFields } from './catalog-file.ts';
@@ -52,8 +52,7 @@ export const priceCommands: readonly AdminCommand[] = [
       // The model may have been deleted since; its prices stay.
       const [price] = (await models.getPrices({ priceVersionIds: [priceId] }, asOperator)).prices;
       if (price === undefined) throw notFound('price');
-      // A model comes first in the search for its name.
-      const [entry] = (await models.adminListModels({ search: price.model, page: { limit: 1 } }, asOperator)).models;
+      const entry = await findCatalogModel(models, price.model, asOperator);
       const next = nextOf(price, entry?.prices ?? []);
       const since = timestampFromMs(effectiveMs(price) - marginBeforeMs);
       const until = next && timestampFromMs(effectiveMs(next) + marginMs);
@@ -95,8 +94,6 @@ export const priceCommands: readonly AdminCommand[] = [
 
 /** The price of the model that follows one; undefined if none does. */
 const nextOf = (price: Price, prices: readonly Price[]): Price | undefined =>
-  prices
-    .filter((one) => one.model === price.model && effectiveMs(one) > effectiveMs(price))
-    .sort((a, b) => effectiveMs(a) - effectiveMs(b))[0];
+  prices.filter((one) => effectiveMs(one) > effectiveMs(price)).sort((a, b) => effectiveMs(a) - effectiveMs(b))[0];
 
 const effectiveMs = ({ effectiveFrom }: Price): number => timestampMs(effectiveFrom!);

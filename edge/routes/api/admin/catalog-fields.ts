@@ -39,13 +39,20 @@ export const dialects = spelling({
 
 type Models = Client<typeof ModelsService>;
 
+/** One model as operators see it; undefined if there is none. A search finds the model of that name first. */
+export async function findCatalogModel(
+  models: Models,
+  name: string,
+  options: CallOptions,
+): Promise<CatalogModel | undefined> {
+  const [entry] = (await models.adminListModels({ search: name, page: { limit: 1 } }, options)).models;
+  return entry?.model?.name === name ? entry : undefined;
+}
+
 /** One model as operators see it. @throws MODEL_NOT_FOUND */
 export async function catalogModel(models: Models, name: string, options: CallOptions): Promise<CatalogModel> {
-  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, options);
-  const [entry] = answer.models;
-  if (entry === undefined || entry.model!.name !== name) {
-    throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
-  }
+  const entry = await findCatalogModel(models, name, options);
+  if (entry === undefined) throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
   return entry;
 }
 
