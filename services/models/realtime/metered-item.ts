@@ -88,7 +88,7 @@ export class MeteredItem {
   /** It failed, or nobody waits for it any more: what was delivered is charged. Does nothing after its end. */
   async fail(error: GatewayError, audioMs: number): Promise<void> {
     if (this.call.ended) return;
-    const used = !this.hasWords ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
+    const used = this.hasWords ? { outputTokens: this.#tokensDelivered(audioMs), audioMs } : {};
     await this.#end(failureOf(error), used);
   }
 
