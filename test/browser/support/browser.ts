@@ -130,14 +130,13 @@ async function newProfile(browser: Browser, options: BrowserContextOptions = {})
     ...options,
   });
   const page = await context.newPage();
-  const profile: Profile = { page, troubles: [], isChanged: () => false };
+  const profile: Profile = { page, troubles: [], isChanged: lastingChanges(page) };
   await context.exposeFunction('noteTrouble', (text: string) => profile.troubles.push(text));
   await context.addInitScript(`
     document.addEventListener('securitypolicyviolation', (event) =>
       window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
   `);
   page.setDefaultTimeout(30_000);
-  profile.isChanged = lastingChanges(page);
   return profile;
 }
 
