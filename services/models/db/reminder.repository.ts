@@ -34,6 +34,16 @@ const duePoints = `
   where p.done_at is null and p.due_at <= $1 and not r.recalls_mails
     and (r.withdrawn_at is not null) = (p.point = ${ReminderPoint.WITHDRAWAL})`;
 
+/** Whether any mail is to be taken back or sent. */
+export async function hasDueReminders(db: Pick<pg.ClientBase, 'query'>, now: Date): Promise<boolean> {
+  const { rows } = await db.query<{ is_due: boolean }>({
+    name: 'reminders-due',
+    text: `select exists (select from retirements where recalls_mails) or exists (${duePoints}) as is_due`,
+    values: [now],
+  });
+  return rows[0]!.is_due;
+}
+
 /** The points that are due, the longest due first. */
 export async function findDuePoints(db: Pick<pg.ClientBase, 'query'>, now: Date): Promise<DuePoint[]> {
   const { rows } = await db.query<DueRow>(`${duePoints} order by p.due_at, p.point`, [now]);

@@ -1,5 +1,6 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
+import { hasDueReminders } from '../db/reminder.repository.ts';
 import { eachByItself } from './each-by-itself.ts';
 import { recallMails } from './recall-mails.ts';
 import { type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
@@ -18,8 +19,10 @@ export const startReminders = (deps: ReminderDeps): RecurringWork =>
   });
 
 /** One round: takes back mails that are no longer true, then sends those that are due, of retirements with nothing left to take back. */
-export const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
-  alone(deps.database, () => eachByItself([recallMails, sendDueReminders], signal, (step) => step(deps, signal)));
+export async function remind(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
+  if (!(await hasDueReminders(deps.database.pool, new Date(deps.clock.now())))) return;
+  await alone(deps.database, () => eachByItself([recallMails, sendDueReminders], signal, (step) => step(deps, signal)));
+}
 
 /**
  * Runs `work` unless another process does. Postgres keeps the lock for as long as the connection lives, so a worker that dies is replaced

@@ -1,6 +1,5 @@
 import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import type { BucketLevels } from '../domain/rate-limit-bucket.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
@@ -25,16 +24,22 @@ const leakedColumns = `greatest(0, requests_ms - ${leakedMs}) as "requestsMs",
 
 const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs / 1000}) and not ${isOfFuture('seen_at')})`;
 
-/** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. One report at a time. */
-export async function reportReplica(client: Client, replicaId: string): Promise<number> {
-  await takeTurn(client, 'reports of rate limits');
-  await client.query({
-    text: `insert into rate_limit_replicas (replica_id, seen_at) values ($1, now())
-      on conflict (replica_id) do update set seen_at = excluded.seen_at`,
+/** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. */
+export async function reportReplica(database: Pick<ServiceDatabase, 'query'>, replicaId: string): Promise<number> {
+  const { rows } = await database.query<{ count: bigint }>({
+    name: 'rate-limit-replica',
+    // After an outage all are dead to each other, and each holds its own row while it looks for others to forget.
+    text: `with reported as (
+        insert into rate_limit_replicas (replica_id, seen_at) values ($1, now())
+        on conflict (replica_id) do update set seen_at = excluded.seen_at
+      ),
+      dead as (
+        select replica_id from rate_limit_replicas where replica_id <> $1 and not ${isAlive} for update skip locked
+      ),
+      forgotten as (delete from rate_limit_replicas where replica_id in (select replica_id from dead))
+      select 1 + count(*) as count from rate_limit_replicas where replica_id <> $1 and ${isAlive}`,
     values: [replicaId],
   });
-  await client.query(`delete from rate_limit_replicas where not ${isAlive}`);
-  const { rows } = await client.query<{ count: bigint }>('select count(*) as count from rate_limit_replicas');
   return Number(rows[0]!.count);
 }
 

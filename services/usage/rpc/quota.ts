@@ -1,5 +1,6 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import {
@@ -18,9 +19,13 @@ export const quota =
     requireService(callerOf(context));
     const subjectIds = demands.map(({ subject }) => subject!.id.toLowerCase());
     if (new Set(subjectIds).size < subjectIds.length) throw invalidRequest('demands', 'A subject was reported twice.');
-    const { replicas, shares } = await sqlTransaction(database, async (client) => {
+    const shareLifetime = durationFromMs(replicaLifetimeMs);
+    // What a replica says once a second that is alone, or idle.
+    if (demands.length === 0) return { replicas: await reportReplica(database, replicaId), shares: [], shareLifetime };
+    return sqlTransaction(database, async (client) => {
+      // One at a time: nobody's buckets are granted from twice.
+      await takeTurn(client, 'reports of rate limits');
       const replicas = await reportReplica(client, replicaId);
-      if (demands.length === 0) return { replicas, shares: [] };
       const buckets = await readBuckets(client, subjectIds);
       const others = await concurrentOfOthers(client, replicaId, subjectIds);
       const grants = demands.map((demand, at) => {
@@ -33,7 +38,6 @@ export const quota =
         replicaId,
         grants.map(({ subjectId, levels, concurrent }) => ({ subjectId, ...levels, concurrent })),
       );
-      return { replicas, shares: grants.map(({ share }) => share) };
+      return { replicas, shares: grants.map(({ share }) => share), shareLifetime };
     });
-    return { replicas, shares, shareLifetime: durationFromMs(replicaLifetimeMs) };
   };
