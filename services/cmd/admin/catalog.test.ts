@@ -100,17 +100,17 @@ test('a catalog file with a deployment of a model that the sandbox lacks is refu
   expect(await json('models', 'list', '--search', 'acme/lost')).toEqual([]);
 });
 
-test('a catalog file may name thousands of models', async () => {
+test('a catalog file may name more than a thousand models', async () => {
   const models = (input: number) =>
-    Array.from({ length: 2_000 }, (_, index) => ({
+    Array.from({ length: 1_100 }, (_, index) => ({
       name: `many/${index}`,
       deployments: [{ dialect: 'sandbox', upstream_model: 'sandbox-chat' }],
       price: { input_per_million_tokens_usd: input },
     }));
   const imported = (input: number) => json('models', 'import', catalogFile(JSON.stringify({ models: models(input) })));
-  const all = { models_created: 2_000, deployments_created: 2_000, prices_created: 2_000 };
+  const all = { models_created: 1_100, deployments_created: 1_100, prices_created: 1_100 };
   expect(await imported(1)).toMatchObject(all);
-  expect(await imported(2)).toMatchObject({ models_created: 0, deployments_created: 0, prices_created: 2_000 });
+  expect(await imported(2)).toMatchObject({ models_created: 0, deployments_created: 0, prices_created: 1_100 });
   expect(await imported(2)).toMatchObject({ models_updated: 0, deployments_updated: 0, prices_created: 0 });
 });
 

@@ -60,8 +60,8 @@ describe.each(carriers)('over %s', (carrier) => {
     expect(pieces[101]?.end?.success).toBe(true);
   });
 
-  test('large messages in flight, and a thousand paused readers, keep no other call from being made', async () => {
-    const count = 1_000;
+  test('large messages in flight, and hundreds of paused readers, keep no other call from being made', async () => {
+    const count = 200;
     await using rpc = await carry(
       carrier,
       testServices({
@@ -80,7 +80,7 @@ describe.each(carriers)('over %s', (carrier) => {
     const readers = Array.from({ length: count }, () => invoke(invocation, asCaller())[Symbol.asyncIterator]());
     await Promise.all(readers.map((reader) => reader.next()));
     const large = { ...invocation, body: new Uint8Array(3 * 1024 * 1024) };
-    const sent = Array.from({ length: 20 }, () => collect(invoke(large, asCaller())));
+    const sent = Array.from({ length: 5 }, () => collect(invoke(large, asCaller())));
     expect(await getKey({ keyId }, asCaller())).toMatchObject({ key: { id: keyId } });
     for (const pieces of await Promise.all(sent)) {
       expect(pieces.at(-1)!.end!.usage!.inputTokens).toBe(BigInt(large.body.length));
