@@ -7,7 +7,7 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { EdgeDeps } from './deps.ts';
-import type { LoadShedder } from './guards/load-shedder.ts';
+import type { BodyRoom } from './guards/load-shedder.ts';
 import type { ResultRoom } from './guards/result-room.ts';
 import type { EdgeMetrics } from './http/metrics.ts';
 
@@ -15,7 +15,7 @@ import type { EdgeMetrics } from './http/metrics.ts';
 export type RouteDeps = EdgeDeps & {
   metrics: EdgeMetrics;
   resultRoom: ResultRoom;
-  bodyRoom: Pick<LoadShedder, 'take' | 'giveBack'>;
+  bodyRoom: BodyRoom;
 };
 
 export type EdgeApp = FastifyInstance<

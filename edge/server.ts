@@ -74,6 +74,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   refuseEncodedBodies(app);
   shedBodies(app, { shedder, metrics });
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics, resultRoom, bodyRoom: shedder });
+  await registerRoutes(app, { ...deps, metrics, resultRoom, bodyRoom: shedder.bodies });
   return app;
 }

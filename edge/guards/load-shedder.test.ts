@@ -87,28 +87,28 @@ test('a turn that works for too long after its last request counts as too long',
 
 test('bodies take room, and return it', () => {
   const { shedder } = loop();
-  expect(shedder.take('one', 600_000)).toBe(true);
-  expect(shedder.take('another', 600_000)).toBe(false);
-  expect(shedder.take('another', 300_000)).toBe(true);
-  shedder.giveBack('one', 600_000);
-  expect(shedder.take('one', 550_000)).toBe(true);
+  expect(shedder.bodies.take('one', 600_000)).toBe(true);
+  expect(shedder.bodies.take('another', 600_000)).toBe(false);
+  expect(shedder.bodies.take('another', 300_000)).toBe(true);
+  shedder.bodies.giveBack('one', 600_000);
+  expect(shedder.bodies.take('one', 550_000)).toBe(true);
 });
 
 test('a body of the largest size has room however little memory there is', () => {
   const { shedder } = loop({ bodiesMax: bodiesMemory(64 * 1024 ** 2) });
-  expect(shedder.take('one', inferenceBytesMax)).toBe(true);
-  expect(shedder.take('one', inferenceBytesMax)).toBe(false);
+  expect(shedder.bodies.take('one', inferenceBytesMax)).toBe(true);
+  expect(shedder.bodies.take('one', inferenceBytesMax)).toBe(false);
 });
 
 test('one user’s bodies take at most three times what they leave to others', () => {
   const { shedder } = loop();
   const taken = (whose: string): number => {
     let count = 0;
-    while (shedder.take(whose, 1024)) count += 1;
+    while (shedder.bodies.take(whose, 1024)) count += 1;
     return count;
   };
   expect([taken('one'), taken('another'), taken('a third'), taken('one')]).toEqual([768, 192, 48, 0]);
-  for (let count = 0; count < 768; count += 1) shedder.giveBack('one', 1024);
+  for (let count = 0; count < 768; count += 1) shedder.bodies.giveBack('one', 1024);
   expect([taken('another'), taken('one')]).toEqual([540, 183]);
 });
 
@@ -145,15 +145,17 @@ async function listen(
     reply.hijack();
     reply.raw.end('taken on');
   });
+  app.put('/settings', { config: { access: { surface: 'session' } } }, () => 'changed');
+  app.post('/events', { config: { access: { surface: 'public' } } }, () => 'received');
   await app.listen({ host: '127.0.0.1', port: 0 });
   return { app, shedder };
 }
 
 /** A POST whose head announces this many bytes, with the path exactly as given. */
-function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody') {
+function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody', method = 'POST') {
   const { port } = app.server.address() as AddressInfo;
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'content-length': bytes };
-  return request({ port, method: 'POST', path: target, headers });
+  return request({ port, method, path: target, headers });
 }
 
 /** Its status once all of its bytes have arrived. */
@@ -196,6 +198,33 @@ test('a user who announces bodies and sends nothing shuts out only themselves', 
   await app.close();
 });
 
+test('a body that starts no work takes room until it has been answered, whatever its method', async () => {
+  const { app, shedder } = await listen({});
+  const answered = Promise.withResolvers<number>();
+  const sent = posting(app, '/settings', 700_000, 'somebody', 'PUT')
+    .once('response', (response) => answered.resolve(response.resume().statusCode!))
+    .on('error', answered.reject);
+  sent.write('x');
+  await once(app.server, 'request');
+  expect(shedder.bodies.take('somebody', 700_000)).toBe(false);
+  sent.end('x'.repeat(699_999));
+  expect(await answered.promise).toBe(200);
+  expect(shedder.bodies.take('somebody', 700_000)).toBe(true);
+  await app.close();
+});
+
+test('bodies of requests without a credential share an eighth of the memory, beside that of users', async () => {
+  const { app, shedder } = await listen({});
+  const sent = posting(app, '/events', 90_000).on('error', () => {});
+  sent.flushHeaders();
+  await once(app.server, 'request');
+  expect(await post(app, '/events', 90_000)).toBe(503);
+  expect(await post(app, '/events', 65_000)).toBe(200);
+  expect(shedder.bodies.take('somebody', 786_432)).toBe(true);
+  sent.destroy();
+  await app.close();
+});
+
 test('a refused request returns its room at once, though the rest of its body is still to come, and only once', async () => {
   const { app, shedder } = await listen({ bodiesMax: 2 * 1024 ** 2 });
   const bytes = 1_100_000;
@@ -203,10 +232,10 @@ test('a refused request returns its room at once, though the rest of its body is
   sent.flushHeaders();
   const [[, answer], [response]] = await Promise.all([once(app.server, 'request'), once(sent, 'response')]);
   expect(response.statusCode).toBe(413);
-  expect(shedder.take('somebody', bytes)).toBe(true);
+  expect(shedder.bodies.take('somebody', bytes)).toBe(true);
   sent.destroy();
   await once(answer, 'close');
-  expect(shedder.take('another', bytes)).toBe(false);
+  expect(shedder.bodies.take('another', bytes)).toBe(false);
   await app.close();
 });
 
@@ -234,7 +263,7 @@ test('a body whose client leaves before being identified takes no room', async (
   await once(response, 'close');
   known.resolve(somebody);
   await turnEnd();
-  expect(shedder.take('somebody', 700_000)).toBe(true);
+  expect(shedder.bodies.take('somebody', 700_000)).toBe(true);
   await app.close();
 });
 

@@ -5,7 +5,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
-import { inferenceBytesMax } from '../http/bodies.ts';
+import { clientAddress } from '../client-address.ts';
+import { hasBody, inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import { discardRest } from '../http/lingering.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
@@ -14,8 +15,8 @@ import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The bytes that this request's body holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
-    bodyBytes: number | undefined;
+    /** Gives back what this request's body holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
+    giveBodyBack: (() => void) | undefined;
   }
 }
 
@@ -48,6 +49,9 @@ const heapRoomBytesMin = 96 * 1024 ** 2;
 const heapRoomShareMin = 0.4;
 const heapCheckMs = 100;
 
+/** The part of the memory for bodies that those of requests without a credential, such as payment events, may take again. */
+const strangersPart = 1 / 8;
+
 type Memory = {
   /** How much the bodies of requests may take, in bytes. */
   bodiesMax: number;
@@ -75,12 +79,35 @@ export function watchMemory(bodiesMax: number): Memory & { close(): void } {
   };
 }
 
+/** The memory for bodies: at most `bytesMax`, shared fairly between users, or between the addresses of strangers. */
+export class BodyRoom {
+  readonly #bytesMax: number;
+  readonly #held = new HeldBytes();
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** Takes room for a body of this many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
+  take(whose: string, bytes: number): boolean {
+    if (!this.#held.hasRoom(whose, bytes, this.#bytesMax)) return false;
+    this.#held.add(whose, bytes);
+    return true;
+  }
+
+  giveBack(whose: string, bytes: number): void {
+    this.#held.add(whose, -bytes);
+  }
+}
+
 /**
  * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that admitted work is served in time.
  * How long requests wait to be read cannot be measured; but while the event loop serves earlier ones, they wait.
  */
 export class LoadShedder {
-  readonly #bodiesMax: number;
+  readonly bodies: BodyRoom;
+  /** Of requests without a credential: nobody may leave users without room so. */
+  readonly strangersBodies: BodyRoom;
   readonly #now: () => number;
   readonly #heapIsFull: () => boolean;
   #inTurn = false;
@@ -91,7 +118,6 @@ export class LoadShedder {
   #longSinceMs: number | undefined;
   #cameSince = 0;
   #calmAtMs = 0;
-  readonly #bodies = new HeldBytes();
   #heapFull = false;
   #heapCheckedMs = 0;
 
@@ -99,7 +125,8 @@ export class LoadShedder {
   constructor(now: () => number, { bodiesMax, heapIsFull }: Memory) {
     this.#now = now;
     this.#heapIsFull = heapIsFull;
-    this.#bodiesMax = bodiesMax;
+    this.bodies = new BodyRoom(bodiesMax);
+    this.strangersBodies = new BodyRoom(bodiesMax * strangersPart);
   }
 
   /** What is too scarce for one more request; undefined: nothing. Asked once for each, when its head is there. */
@@ -124,17 +151,6 @@ export class LoadShedder {
     if (nowMs - this.#roundStartMs <= admittingMs) return undefined;
     this.#calmAtMs = nowMs + calmMs;
     return 'time';
-  }
-
-  /** Takes room for a user's body of this many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
-  take(userId: string, bytes: number): boolean {
-    if (!this.#bodies.hasRoom(userId, bytes, this.#bodiesMax)) return false;
-    this.#bodies.add(userId, bytes);
-    return true;
-  }
-
-  giveBack(userId: string, bytes: number): void {
-    this.#bodies.add(userId, -bytes);
   }
 
   #beginTurn(nowMs: number): void {
@@ -223,29 +239,32 @@ export function shedBodies(
   app: FastifyInstance,
   { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
 ): void {
-  app.decorateRequest('bodyBytes', undefined);
-  const giveBack = (request: FastifyRequest): void => {
-    if (request.bodyBytes === undefined) return;
-    shedder.giveBack(request.principal!.userId, request.bodyBytes);
-    request.bodyBytes = undefined;
-  };
+  app.decorateRequest('giveBodyBack', undefined);
   app.addHook('onRequest', (request, reply, done) => {
-    const bytes = request.rule?.startsWork && request.method === 'POST' ? bytesInMemory(request.raw) : 0;
+    const bytes = bytesInMemory(request);
     // If the client left while its key was looked up, no event would report its end.
     if (bytes === 0 || request.raw.socket.destroyed) {
       done();
-    } else if (shedder.take(request.principal!.userId, bytes)) {
-      request.bodyBytes = bytes;
-      reply.raw.once('close', () => giveBack(request));
-      done();
-    } else {
+      return;
+    }
+    const { principal } = request;
+    const room = principal === null ? shedder.strangersBodies : shedder.bodies;
+    const whose = principal?.userId ?? clientAddress(request);
+    if (!room.take(whose, bytes)) {
       metrics.shed('memory');
       done(overloaded);
+      return;
     }
+    request.giveBodyBack = () => {
+      request.giveBodyBack = undefined;
+      room.giveBack(whose, bytes);
+    };
+    reply.raw.once('close', () => request.giveBodyBack?.());
+    done();
   });
   // A refused request may stay open for the rest of its body, which is discarded.
   app.addHook('onSend', (request, _reply, _payload, done) => {
-    giveBack(request);
+    request.giveBodyBack?.();
     done();
   });
 }
@@ -265,10 +284,11 @@ function pathOf(url: string): string {
 }
 
 /** How much memory the body will take, if that is worth counting: the maximum when the head does not say. Forms go to files. */
-function bytesInMemory({ headers }: IncomingMessage): number {
-  const length = headers['content-length'];
-  if (length === undefined && headers['transfer-encoding'] === undefined) return 0;
-  if (headers['content-type']?.startsWith('multipart/')) return 0;
-  const bytes = length === undefined ? inferenceBytesMax : Math.min(Number(length), inferenceBytesMax);
+function bytesInMemory(request: FastifyRequest): number {
+  const { rule, raw } = request;
+  const { headers } = raw;
+  if (rule === undefined || !hasBody(raw) || headers['content-type']?.startsWith('multipart/')) return 0;
+  const bytesMax = rule.startsWork ? inferenceBytesMax : request.routeOptions.bodyLimit!;
+  const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
   return bytes < countedBytesMin ? 0 : bytes;
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { type TProperties, Type } from 'typebox';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest, invalidValue } from '#shared/errors.ts';
+import { countedBytesMin } from '#shared/held-bytes.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
@@ -23,6 +24,9 @@ declare module 'fastify' {
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
+
+/** The largest body of a request that needs no credential, such as a login, in bytes: too small to be counted while it arrives. */
+const publicBytesMax = countedBytesMin - 1;
 
 /**
  * Refuses compressed bodies before they are read, and says which coding is accepted (RFC 9110 section 15.5.16). A `preParsing` hook would
@@ -90,7 +94,7 @@ function readBody(
 const bodyTooLarge = (): GatewayError =>
   gatewayError(
     ErrorReason.REQUEST_TOO_LARGE,
-    'The request body is too large. The limit is 32 MiB for a model call, 4 MiB for POST /api/v1/jobs, and 1 MiB otherwise.',
+    'The request body is too large. The limit is 32 MiB for a model call, 4 MiB for POST /api/v1/jobs, 64 KiB where no credential is needed, and 1 MiB otherwise.',
   );
 
 /**
@@ -115,6 +119,7 @@ export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addHook('onRoute', (route) => {
     if (route.method === 'GET' || route.method === 'HEAD' || route.schema?.uncheckedBody !== undefined) return;
+    if (route.config!.access!.surface === 'public') route.bodyLimit = publicBytesMax;
     route.schema = { body: noFields, ...route.schema };
   });
   app.decorateRequest('bodyText', '');

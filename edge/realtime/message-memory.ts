@@ -1,13 +1,13 @@
 import { countedBytes } from '#shared/held-bytes.ts';
-import type { LoadShedder } from '../guards/load-shedder.ts';
+import type { BodyRoom } from '../guards/load-shedder.ts';
 
 /** The share of one session's messages in the memory for request bodies. Small messages are not counted. */
 export class MessageMemory {
-  readonly #room: Pick<LoadShedder, 'take' | 'giveBack'>;
+  readonly #room: BodyRoom;
   readonly #userId: string;
   #counted = 0;
 
-  constructor(room: Pick<LoadShedder, 'take' | 'giveBack'>, userId: string) {
+  constructor(room: BodyRoom, userId: string) {
     this.#room = room;
     this.#userId = userId;
   }

@@ -186,11 +186,17 @@ describe('an unreadable body', () => {
     expectError(answer, 413, invalid('request_too_large'));
   });
 
-  test('larger than 1 MiB where it is no model call: 413, before anybody has signed in', async () => {
+  test('larger than 1 MiB where it is no model call: 413', async () => {
+    const rename = (name: string) => gateway.call('PATCH', '/api/v1/organization', session, { name });
+    expect((await rename('x'.repeat(mebibyte / 2))).status).toBe(400);
+    expectError(await rename('x'.repeat(mebibyte)), 413, invalid('request_too_large'));
+  });
+
+  test('larger than 64 KiB before anybody has signed in: 413', async () => {
     const login = (password: string) =>
       gateway.call('POST', '/api/v1/auth/login', '', { email: 'a@b.example', password });
-    expect((await login('x'.repeat(mebibyte / 2))).status).toBe(400);
-    expectError(await login('x'.repeat(mebibyte)), 413, invalid('request_too_large'));
+    expect((await login('x'.repeat(60 * 1024))).status).toBe(400);
+    expectError(await login('x'.repeat(64 * 1024)), 413, invalid('request_too_large'));
   });
 
   const json = ['/v1/chat/completions', 'application/json'] as const;

@@ -372,7 +372,7 @@ describe('a name is one line', () => {
 });
 
 test.each([
-  ['/api/v1/auth/login', 'application/json', (text: string) => JSON.stringify(text)],
+  ['/api/v1/api-keys', 'application/json', (text: string) => JSON.stringify(text)],
   ['/v1/chat/completions', 'application/json', (text: string) => JSON.stringify(text)],
   [
     '/v1/audio/transcriptions',
@@ -387,8 +387,8 @@ test.each([
     let answer = '';
     const growthBytes = await memoryGrowth(bytesMax, async () => {
       answer = await raw(
-        `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: ${type}\r\n` +
-          `transfer-encoding: chunked\r\nconnection: close\r\n\r\n${pieces}0\r\n\r\n`,
+        `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${path.startsWith('/api/') ? session : key}\r\n` +
+          `content-type: ${type}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n${pieces}0\r\n\r\n`,
       );
     });
     expect(answer.slice(0, 12)).toBe('HTTP/1.1 400');
