@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { create, type DescMethod, toBinary } from '@bufbuild/protobuf';
@@ -83,6 +85,61 @@ describe('an open port', () => {
     );
     session.close();
     expect(statuses.map(({ status }) => status)).toEqual([404, 404, 404]);
+  });
+});
+
+describe('of a crowd of calls', () => {
+  const path = `/${KeysService.typeName}/GetKey`;
+  const headers = { 'content-type': 'application/grpc' };
+  /** How many calls without a token have begun there. */
+  const refusedAt = ({ lines }: { lines: object[] }): number => lines.filter((line) => 'latencyMs' in line).length;
+
+  test('a hundred begin in a turn of the event loop', async () => {
+    await using port = await serveRpc(testServices({}));
+    const session = connectHttp2(port.url);
+    await once(session, 'remoteSettings');
+    const begunByTurn: number[] = [];
+    let begun = 0;
+    let isWatched = true;
+    const turn = (): void => {
+      begunByTurn.push(refusedAt(port) - begun);
+      begun = refusedAt(port);
+      if (isWatched) setImmediate(turn);
+    };
+    turn();
+    const answers = await Promise.all(Array.from({ length: 500 }, () => rawPost(session, path, headers, [])));
+    isWatched = false;
+    session.close();
+    expect(answers.every(({ grpcStatus }) => grpcStatus === `${status.UNAUTHENTICATED}`)).toBe(true);
+    expect(Math.max(...begunByTurn)).toBeLessThanOrEqual(100);
+  });
+
+  test('those given up before their turn never begin', async () => {
+    await using port = await serveRpc(testServices({}));
+    const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+      const head = Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, 0]);
+      head.writeUInt32BE(stream, 5);
+      return Buffer.concat([head, payload]);
+    };
+    const text = (value: string) => [value.length, ...Buffer.from(value)];
+    // RFC 7541, appendix A: POST, http, an authority, a path and a content type.
+    const block = Buffer.from([0x83, 0x86, 1, ...text('x'), 4, ...text(path), 15, 16, ...text('application/grpc')]);
+    const called = (stream: number) => frame(1, 5, stream, block);
+    const cancelled = (stream: number) => frame(3, 0, stream, Buffer.from([0, 0, 0, 8]));
+    const given = Array.from({ length: 1_000 }, (_, call) => [called(2 * call + 1), cancelled(2 * call + 1)]).flat();
+    const socket = connect(Number(new URL(port.url).port), '127.0.0.1').on('error', () => {});
+    socket
+      .resume()
+      .write(
+        Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0)), ...given]),
+      );
+    await once(socket, 'drain');
+    const session = connectHttp2(port.url);
+    await rawPost(session, path, headers, []);
+    session.close();
+    socket.destroy();
+    // Some come apart from what gives them up.
+    expect(refusedAt(port)).toBeLessThan(100);
   });
 });
 
