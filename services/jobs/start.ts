@@ -6,7 +6,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
-import { rememberUnlimited } from './budget/remember-unlimited.ts';
+import { startHoldingBilling } from './budget/holding-billing.ts';
 import { SeenRoom } from './db/seen-room.ts';
 import type { HoldingBilling, JobsDeps } from './deps.ts';
 import { jobsService } from './index.ts';
@@ -33,11 +33,12 @@ export async function startJobs(options: {
   clock: Clock;
   logger: Logger;
 }): Promise<StartedJobs> {
-  const { connection, billing, registry, clock, logger } = options;
+  const { connection, registry, clock, logger } = options;
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
+  const holding = startHoldingBilling(options.billing, { clock, logger });
   const deps: JobsDeps = {
     database,
-    billing: rememberUnlimited(billing, clock),
+    billing: holding.billing,
     metrics: createJobMetrics(registry),
     largeWrites: pLimit(largeWritesMax),
     seenRoom: new SeenRoom(clock),
@@ -47,11 +48,14 @@ export async function startJobs(options: {
   };
   showQueue(registry, database, logger);
   const housekeeping = startHousekeeping(deps);
+  const stop = async () => {
+    await Promise.all([housekeeping.close(), holding.close()]);
+  };
   return {
     implementation: jobsService(deps),
-    stop: () => housekeeping.close(),
+    stop,
     close: async () => {
-      await housekeeping.close();
+      await stop();
       await database.close();
     },
   };

@@ -105,7 +105,10 @@ export async function renewHold(billing: HoldingBilling, { holderId, leases }: J
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
 
-/** Gives back room that no call will use. False when Billing could not be told: then it lapses by itself. Never rejects. */
+/**
+ * Gives back room that no call will use. False when Billing could not be told: it will be, while this process lives, or else the room lapses.
+ * Never rejects.
+ */
 export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<boolean> {
   if (leases.length === 0) return true;
   const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));

@@ -1,7 +1,11 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { describe, expect, test } from 'vitest';
-import { LeaseResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import {
+  LeaseResponseSchema,
+  ReleaseHoldResponseSchema,
+  SettleResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService, type SubmitRequestSchema } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { systemClock } from '#shared/clock.ts';
@@ -148,6 +152,25 @@ test('a submission whose process died holds up its repeats for five seconds, and
   expect(await ageSubmissions(0)).toBe(0);
   goOn();
   await first;
+});
+
+test('Billing is told until it hears it that a submission which got no answer wants no room', async () => {
+  const demanded: unknown[] = [];
+  const released: unknown[][] = [];
+  const lease: HoldingBilling['lease'] = async ({ demands }) => {
+    demanded.push(...demands!.map(({ leaseId }) => leaseId));
+    throw gatewayError(ErrorReason.OVERLOADED, 'Billing is away');
+  };
+  const releaseHold: HoldingBilling['releaseHold'] = async ({ leases }) => {
+    released.push(leases!.map(({ leaseId }) => leaseId));
+    if (released.length < 3) throw gatewayError(ErrorReason.OVERLOADED, 'Billing is away');
+    return create(ReleaseHoldResponseSchema);
+  };
+  await using jobs = await jobsWith(lease, releaseHold);
+  await expect(jobs.submit(chat, as(somebody()))).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  await waitFor(() => released.length === 3, { description: 'Billing to be told again' });
+  expect(demanded).toHaveLength(2);
+  expect(released).toEqual([demanded, demanded, demanded]);
 });
 
 test('new room is held for minutes, in case its job cannot be queued, and then for an hour', async () => {

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { listen } from '#shared/db/notify.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
-import { rememberUnlimited } from '../budget/remember-unlimited.ts';
+import { startHoldingBilling } from '../budget/holding-billing.ts';
 import { dueStatement } from '../db/leases.ts';
 import { clockShiftMs } from '../db/time.ts';
 import { createJobMetrics } from '../metrics.ts';
@@ -26,8 +26,15 @@ export async function startJobWorker(
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
   opened.defer(() => database.close());
-  const billing = rememberUnlimited(options.billing, clock);
-  const deps = { ...options, database, billing, metrics: createJobMetrics(registry), random: Math.random };
+  const holding = startHoldingBilling(options.billing, { clock, logger });
+  opened.defer(() => holding.close());
+  const deps = {
+    ...options,
+    database,
+    billing: holding.billing,
+    metrics: createJobMetrics(registry),
+    random: Math.random,
+  };
   let worker: JobWorker | undefined;
   const listener = await listen({
     connection,

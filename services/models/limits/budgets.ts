@@ -6,8 +6,9 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { FailureLogger } from '#shared/repeated-failures.ts';
-import { asService, type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
+import { UnwantedRoom } from '#shared/unwanted-room.ts';
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
 import { freeHold, type Hold } from './hold.ts';
@@ -42,8 +43,6 @@ const nearMs = 1_000;
 const rpcTimeoutMs = 3_000;
 const attemptsMax = 2;
 const viewsBeforeSweep = 20_000;
-/** The most leases of which Billing is told again that they are not wanted; earlier ones lapse. It takes no more at a time. */
-const unwantedMax = 1_000;
 
 /**
  * The budgets of one process (design.md, Snapshots): slices leased from Billing, held in memory. A call far from every limit is held
@@ -56,9 +55,8 @@ export class Budgets {
   readonly #holderId: string;
   readonly #views = new Map<string, BudgetView>();
   readonly #settler: LeaseSettler;
-  /** Leases that Billing may have granted, or may still grant, to requests that were given up. */
-  readonly #unwanted = new Set<string>();
-  #isReleasing = false;
+  /** What Billing may have granted, or may still grant, to requests that were given up. */
+  readonly #unwanted: UnwantedRoom;
   #sweepAt = viewsBeforeSweep;
 
   constructor({ billing, clock, logger, holderId = uuidv7() }: BudgetsDeps) {
@@ -66,6 +64,7 @@ export class Budgets {
     this.#logger = logger;
     this.#now = clock.monotonic;
     this.#holderId = holderId;
+    this.#unwanted = new UnwantedRoom(billing, 'inference');
     this.#settler = new LeaseSettler({ billing, holderId, now: clock.monotonic, logger });
   }
 
@@ -100,7 +99,7 @@ export class Budgets {
   /** Settles leases and forgets unused budgets; called every `settleIntervalMs`. Never rejects. */
   tick(): Promise<void> {
     this.#sweepViews();
-    void this.#releaseUnwanted();
+    this.#tellUnwanted();
     return this.#settler.tick();
   }
 
@@ -280,28 +279,16 @@ export class Budgets {
   }
 
   #release(leaseIds: readonly string[]): void {
-    for (const leaseId of leaseIds) this.#unwanted.add(leaseId);
-    for (const leaseId of this.#unwanted) {
-      if (this.#unwanted.size <= unwantedMax) break;
-      this.#unwanted.delete(leaseId);
-    }
-    void this.#releaseUnwanted();
+    this.#unwanted.add(
+      this.#holderId,
+      leaseIds.map((leaseId) => ({ leaseId, fencingToken: 1n })),
+    );
+    this.#tellUnwanted();
   }
 
-  /** Whatever fails is told again at the next tick: else nobody had that room until it lapses, minutes later. Never rejects. */
-  async #releaseUnwanted(): Promise<void> {
-    if (this.#isReleasing || this.#unwanted.size === 0) return;
-    this.#isReleasing = true;
-    const leases = [...this.#unwanted].map((leaseId) => ({ leaseId, fencingToken: 1n }));
-    const options = { ...asService('inference'), timeoutMs: rpcTimeoutMs };
-    try {
-      await this.#billing.releaseHold({ holderId: this.#holderId, leases }, options);
-      for (const { leaseId } of leases) this.#unwanted.delete(leaseId);
-    } catch {
-      // Settlements fail as well then, which is logged.
-    } finally {
-      this.#isReleasing = false;
-    }
+  /** Settlements fail when this does, which is logged. */
+  #tellUnwanted(): void {
+    this.#unwanted.tell().catch(() => {});
   }
 
   #accept(response: LeaseResponse, needs: readonly Need[], cost: bigint, askedMs: number): Granted {
