@@ -111,3 +111,53 @@ test('a deployment that asks to be spared is spared for half a minute at most', 
   clock.advance(1);
   expect(busy!.cooling).toBe(false);
 });
+
+test('a shorter wait that a deployment asks for does not end a longer one that it asked for before', () => {
+  const { clock, replace, model } = startCatalog();
+  replace(1n, ['busy']);
+  const [busy] = model().deployments;
+  busy!.start().end({ kind: 'busy', retryAfterMs: 20_000 });
+  busy!.start().end({ kind: 'busy', retryAfterMs: 1_000 });
+  clock.advance(19_999);
+  expect(busy!.cooling).toBe(true);
+});
+
+test('what was seen of an upstream holds after other settings changed, and for calls from before, but for no other upstream', () => {
+  const { clock, replace, model } = startCatalog();
+  const at = (host: string, weight: number, rest = {}) => ({ baseUrl: `http://${host}.test/v1`, weight, ...rest });
+  replace(1n, ['d'], at('one', 1));
+  const [before] = model().deployments;
+  const early = before!.start();
+  for (let failures = 1; failures <= 4; failures++) before!.start().end({ kind: 'bad', message: 'reset' });
+  before!.start().end({ kind: 'busy', retryAfterMs: 20_000 });
+  before!.refusesStreamOptions = true;
+  const seen = () => {
+    const { available, cooling, refusesStreamOptions } = model().deployments[0]!;
+    return { available, cooling, refusesStreamOptions };
+  };
+  replace(2n, ['d'], at('one', 2));
+  expect(seen()).toEqual({ available: true, cooling: true, refusesStreamOptions: true });
+  early.end({ kind: 'bad', message: 'reset' });
+  expect(seen().available).toBe(false);
+  replace(3n, ['d'], at('one', 3, { priority: 1, concurrencyLimit: 5, totalTimeoutMs: 9 }));
+  expect(seen()).toEqual({ available: false, cooling: true, refusesStreamOptions: true });
+  expect(model().deployments[0]!.takeHealth()).toMatchObject({ failures: 5, ejected: true, lastError: 'reset' });
+  // A trial that began before a change still is the only one after it.
+  clock.advance(1_000);
+  const trial = model().deployments[0]!.start();
+  replace(4n, ['d'], at('one', 4));
+  expect(seen().available).toBe(false);
+  trial.end({ kind: 'none' });
+  expect(seen().available).toBe(true);
+  const unseen = { available: true, cooling: false, refusesStreamOptions: false };
+  const others = [
+    at('two', 4),
+    at('two', 4, { upstreamModel: 'other' }),
+    at('two', 4, { upstreamModel: 'other', secretReference: 'env:UPSTREAM_OTHER' }),
+  ];
+  for (const [index, other] of others.entries()) {
+    replace(BigInt(5 + index), ['d'], other);
+    expect(seen()).toEqual(unseen);
+    model().deployments[0]!.start().end({ kind: 'busy', retryAfterMs: 20_000 });
+  }
+});

@@ -49,8 +49,8 @@ type CatalogDeps = {
 
 /**
  * The models of one process, replaced as a whole by each snapshot of the feed. A deployment outlives snapshots by its id, so its load and
- * breaker are kept; one whose settings changed is opened anew, with the load of its server, and the old one is closed when its requests
- * have ended.
+ * breaker are kept; one whose settings changed is opened anew, with the load of its server and what was seen of its upstream, and the old
+ * one is closed when its requests have ended.
  */
 export class Catalog {
   readonly #deps: CatalogDeps;

@@ -1,9 +1,10 @@
-import { equals } from '@bufbuild/protobuf';
+import { create, equals } from '@bufbuild/protobuf';
 import {
   type Deployment,
   type DeploymentSettings,
   DeploymentSettingsSchema,
   DeploymentStatus,
+  SandboxSettingsSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -16,6 +17,7 @@ import type { Upstream } from '../upstream/upstream.ts';
 
 /** The longest that a deployment is spared because it asked for it, in milliseconds. */
 const coolingMsMax = 30_000;
+const noKnobs = create(SandboxSettingsSchema);
 
 /** What one call, or one probe, says about a deployment. */
 export type Verdict =
@@ -39,6 +41,18 @@ export type Run = {
   end(verdict: Verdict): void;
 };
 
+/** What calls and probes have shown of an upstream. */
+class Seen {
+  readonly breaker = new Breaker();
+  coolingUntilMs = Number.NEGATIVE_INFINITY;
+  lastSuccessMs = Number.NEGATIVE_INFINITY;
+  /** Since they were last reported. */
+  successes = 0;
+  failures = 0;
+  lastError = '';
+  refusesStreamOptions = false;
+}
+
 /** A deployment at work in this process: its upstream, its load, its breaker and its observed health. */
 export class DeploymentRuntime implements RoutableDeployment {
   readonly id: string;
@@ -54,23 +68,17 @@ export class DeploymentRuntime implements RoutableDeployment {
   readonly totalTimeoutMs: number;
   readonly upstream: Upstream;
   status: DeploymentStatus;
-  /** Whether its upstream was seen to refuse a request with `stream_options` and to answer it without. */
-  refusesStreamOptions = false;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #metrics: RunMetrics;
   readonly #logger: Pick<Logger, 'warn'>;
-  readonly #breaker = new Breaker();
+  /** Also by calls that began before its settings were changed. */
+  readonly #seen: Seen;
   /** What its server runs for it, with calls that began before its settings were changed. */
   readonly #load: { inFlight: number };
   readonly #turns: Turns;
   #turn = 0;
   /** Calls that began under these settings and have not ended. */
   #running = 0;
-  #coolingUntilMs = Number.NEGATIVE_INFINITY;
-  #lastSuccessMs = Number.NEGATIVE_INFINITY;
-  #successes = 0;
-  #failures = 0;
-  #lastError = '';
   #retired = false;
 
   /** `before`: the same deployment with other settings; `turns` are those of its model. */
@@ -94,6 +102,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.status = deployment.status;
     const isSameServer = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     this.#load = isSameServer ? before.#load : { inFlight: 0 };
+    this.#seen = before?.hasUpstreamOf(this) ? before.#seen : new Seen();
     this.#turns = turns;
     this.#clock = deps.clock;
     this.#metrics = deps.metrics;
@@ -101,7 +110,9 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   get available(): boolean {
-    return this.upstream.fault === undefined && isServing(this.status) && this.#breaker.admits(this.#clock.monotonic());
+    return (
+      this.upstream.fault === undefined && isServing(this.status) && this.#seen.breaker.admits(this.#clock.monotonic())
+    );
   }
 
   /** Requests that its server runs now. */
@@ -114,21 +125,42 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   get cooling(): boolean {
-    return this.#clock.monotonic() < this.#coolingUntilMs;
+    return this.#clock.monotonic() < this.#seen.coolingUntilMs;
+  }
+
+  /** Whether its upstream was seen to refuse a request with `stream_options` and to answer it without. */
+  get refusesStreamOptions(): boolean {
+    return this.#seen.refusesStreamOptions;
+  }
+
+  set refusesStreamOptions(refuses: boolean) {
+    this.#seen.refusesStreamOptions = refuses;
   }
 
   /** Monotonic milliseconds of the last success; minus infinity before the first. */
   get lastSuccessMs(): number {
-    return this.#lastSuccessMs;
+    return this.#seen.lastSuccessMs;
   }
 
   /** Whether it failed lately, or is not known to serve: then it is probed more often. */
   get isDoubtful(): boolean {
-    return this.status !== DeploymentStatus.RUNNING || this.#breaker.consecutiveFailures > 0;
+    return this.status !== DeploymentStatus.RUNNING || this.#seen.breaker.consecutiveFailures > 0;
   }
 
   hasSettings(settings: DeploymentSettings): boolean {
     return equals(DeploymentSettingsSchema, this.settings, settings);
+  }
+
+  /** Whether what was seen of the upstream of one is true of the other's. */
+  hasUpstreamOf({ settings, upstreamModel }: DeploymentRuntime): boolean {
+    const { baseUrl, secretReference, dialect, sandbox } = this.settings;
+    return (
+      upstreamModel === this.upstreamModel &&
+      settings.baseUrl === baseUrl &&
+      settings.secretReference === secretReference &&
+      settings.dialect === dialect &&
+      equals(SandboxSettingsSchema, settings.sandbox ?? noKnobs, sandbox ?? noKnobs)
+    );
   }
 
   /** A call begins. */
@@ -137,15 +169,15 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.#running++;
     this.#turn = this.#turns.taken(this.#turn, this.weight);
     const startedMs = this.#clock.monotonic();
-    const isTrial = this.#breaker.begin(startedMs);
+    const isTrial = this.#seen.breaker.begin(startedMs);
     return {
       answered: () => {
         const nowMs = this.#clock.monotonic();
         this.#metrics.answered(nowMs - startedMs);
-        this.#breaker.answered(nowMs, startedMs);
+        this.#seen.breaker.answered(nowMs, startedMs);
       },
       end: (verdict) => {
-        if (isTrial) this.#breaker.endTrial();
+        if (isTrial) this.#seen.breaker.endTrial();
         this.#judge(verdict, startedMs);
         this.#metrics.ended(verdict.kind);
         this.#load.inFlight--;
@@ -160,14 +192,17 @@ export class DeploymentRuntime implements RoutableDeployment {
     const nowMs = this.#clock.monotonic();
     switch (verdict.kind) {
       case 'good':
-        this.#breaker.succeed(nowMs, startedMs);
+        this.#seen.breaker.succeed(nowMs, startedMs);
         this.#succeeded(nowMs);
         return;
       case 'bad':
         this.#failed(nowMs, verdict.message, startedMs);
         return;
       case 'busy':
-        this.#coolingUntilMs = nowMs + Math.min(verdict.retryAfterMs, coolingMsMax);
+        this.#seen.coolingUntilMs = Math.max(
+          this.#seen.coolingUntilMs,
+          nowMs + Math.min(verdict.retryAfterMs, coolingMsMax),
+        );
         return;
       case 'none':
         return;
@@ -188,30 +223,30 @@ export class DeploymentRuntime implements RoutableDeployment {
   /** What was seen since the last call of this method. */
   takeHealth(): HealthReport {
     const health = {
-      successes: this.#successes,
-      failures: this.#failures,
-      consecutiveFailures: this.#breaker.consecutiveFailures,
-      ejected: this.#breaker.state(this.#clock.monotonic()) === 'open',
-      lastError: this.#lastError,
+      successes: this.#seen.successes,
+      failures: this.#seen.failures,
+      consecutiveFailures: this.#seen.breaker.consecutiveFailures,
+      ejected: this.#seen.breaker.state(this.#clock.monotonic()) === 'open',
+      lastError: this.#seen.lastError,
     };
-    this.#successes = 0;
-    this.#failures = 0;
+    this.#seen.successes = 0;
+    this.#seen.failures = 0;
     return health;
   }
 
   #succeeded(nowMs: number): void {
-    this.#successes += 1;
-    this.#lastSuccessMs = nowMs;
+    this.#seen.successes += 1;
+    this.#seen.lastSuccessMs = nowMs;
   }
 
   #failed(nowMs: number, message: string, startedMs = nowMs): void {
     const error = oneLine(message.slice(0, 500));
     // A repeated failure is reported once: a dead deployment is probed every two seconds.
-    if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)
+    if (this.#seen.breaker.consecutiveFailures === 0 || error !== this.#seen.lastError)
       this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
-    this.#breaker.fail(nowMs, startedMs);
-    this.#failures += 1;
-    this.#lastError = error;
+    this.#seen.breaker.fail(nowMs, startedMs);
+    this.#seen.failures += 1;
+    this.#seen.lastError = error;
   }
 
   /** Whether it takes no more requests, since it was removed or opened anew. */
