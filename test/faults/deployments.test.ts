@@ -126,6 +126,25 @@ describe('one deployment', () => {
     expect(await outcome()).toEqual([200, null]);
   });
 
+  test('that is moved to another server gets no calls until that answers, and serves at once where it does', async () => {
+    await deploy({ at: one });
+    const [{ id }] = (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data;
+    const move = (to: object) => bench.admin('PATCH', `/deployments/${id}`, to);
+    const { url, port } = two;
+    await two.close();
+    expect(await move({ base_url: url })).toMatchObject({
+      status: 'Pending',
+      status_reason: expect.stringMatching(/^a probe failed: .+/),
+    });
+    await waitFor(async () => (await outcome())[0] === 503, { description: 'the model not to be served' });
+    expect(await outcome()).toEqual([503, 'model_unavailable']);
+    expect(await move({ weight: 2 })).toMatchObject({ status: 'Pending' });
+    expect(await move({ base_url: one.url })).toMatchObject({ status: 'Running', status_reason: null });
+    await waitFor(isServed, { description: 'the model to be served' });
+    expect(await move({ enabled: false, base_url: url })).toMatchObject({ status: 'Stopped', status_reason: null });
+    two = await startUpstreamSimulator({ port });
+  });
+
   test('that is imported or enabled again is Pending as not yet probed, and then for what its probe found', async () => {
     const sockets: Socket[] = [];
     await using silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');

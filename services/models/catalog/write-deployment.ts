@@ -45,9 +45,8 @@ export function addDeployment(
  * switched on again has to be probed first.
  */
 export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings, now: Date): DeploymentSettings {
-  // The JSON form has only the fields that are set.
-  row.settings = { ...row.settings, ...(toJson(DeploymentSettingsSchema, changes) as JsonObject) };
-  const settings = fromJson(DeploymentSettingsSchema, row.settings);
+  const settings = mergedSettings(row.settings, changes);
+  row.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
   const isStopped = row.status === DeploymentStatus.STOPPED;
   if (isStopped !== (settings.enabled === false)) {
     const { status, reason } = unprobed(settings);
@@ -55,6 +54,11 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   }
   return settings;
 }
+
+/** Stored settings with what the changes name. */
+export const mergedSettings = (stored: JsonObject, changes: DeploymentSettings): DeploymentSettings =>
+  // The JSON form has only the fields that are set.
+  fromJson(DeploymentSettingsSchema, { ...stored, ...(toJson(DeploymentSettingsSchema, changes) as JsonObject) });
 
 /** How rows may spell a plain base URL: earlier versions kept a slash at its end. */
 export const baseUrlSpellings = (baseUrl: string): string[] => [baseUrl, `${baseUrl}/`];

@@ -1,4 +1,4 @@
-import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type DeploymentSettings, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 
 /** The settings in force: what an operator chose, and the defaults of DeploymentSettings for the rest. */
 export const effectiveSettings = (chosen: DeploymentSettings) => ({
@@ -12,3 +12,7 @@ export const effectiveSettings = (chosen: DeploymentSettings) => ({
   totalTimeoutMs: chosen.totalTimeoutMs ?? 600_000,
   enabled: chosen.enabled ?? true,
 });
+
+/** What a probe asks: deployments for which this is the same are on one server, and are known to it by the same secret. */
+export const serverOf = ({ baseUrl, secretReference = '', dialect }: DeploymentSettings): string =>
+  JSON.stringify([baseUrl, secretReference, dialect === UpstreamDialect.SANDBOX]);

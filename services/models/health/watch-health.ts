@@ -1,5 +1,4 @@
 import type { Client } from '@connectrpc/connect';
-import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -8,6 +7,7 @@ import { asService } from '#shared/rpc/caller.ts';
 import { slicesOf } from '#shared/slices.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+import { serverOf } from '../domain/deployment-settings.ts';
 import { probeFailure } from './probe-failure.ts';
 
 /** How often observations are reported, and deployments due for a probe are looked for. */
@@ -95,7 +95,7 @@ export function watchHealth(deps: {
     }))
       .filter(({ intervals }) => intervals >= soonDue)
       .sort((a, b) => b.intervals - a.intervals);
-    const due = Map.groupBy(waiting, ({ deployment }) => serverOf(deployment)).values();
+    const due = Map.groupBy(waiting, ({ deployment }) => probeOf(deployment)).values();
     for (const group of due.filter(([longest]) => longest!.intervals >= 1).take(probesMax - probes.size)) {
       const deployments = group.map(({ deployment }) => deployment);
       for (const deployment of deployments) probedMs.set(deployment, nowMs);
@@ -118,8 +118,7 @@ export function watchHealth(deps: {
 }
 
 /**
- * What a probe of the deployment asks: deployments for which this is the same are on one server. A provider that hosts hundreds of models is
- * asked for its model list once for all of them.
+ * Deployments for which this is the same are probed together: a provider that hosts hundreds of models is asked for its model list once for
+ * all of them.
  */
-const serverOf = ({ settings: { baseUrl, secretReference, connectTimeoutMs, dialect } }: DeploymentRuntime): string =>
-  JSON.stringify([baseUrl, secretReference, connectTimeoutMs, dialect === UpstreamDialect.SANDBOX]);
+const probeOf = ({ settings }: DeploymentRuntime): string => `${serverOf(settings)} ${settings.connectTimeoutMs}`;

@@ -9,6 +9,7 @@ import { DeploymentEntity } from '../db/catalog.entities.ts';
 import { exchangeOpinions } from '../db/opinion.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { agreedStatus, DeploymentHealth, freshMs, type Judged } from '../domain/deployment-health.ts';
+import { serverOf } from '../domain/deployment-settings.ts';
 
 /**
  * Takes an edge's report and updates deployments' statuses by what all edges report. Reports are kept in memory: a status that a restart
@@ -21,7 +22,7 @@ export function reportDeploymentHealth({
   logger,
 }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>): ModelsRpc<'reportDeploymentHealth'> {
   const modelsId = uuidv7();
-  const healthOf = new Map<string, DeploymentHealth>();
+  const healthOf = new Map<string, { server: string; health: DeploymentHealth }>();
 
   return async ({ edgeId, deployments }, context) => {
     requireService(callerOf(context), 'inference');
@@ -34,8 +35,11 @@ export function reportDeploymentHealth({
     for (const report of deployments) {
       const current = states.get(report.deploymentId);
       if (current === undefined) continue;
-      const health = healthOf.get(report.deploymentId) ?? new DeploymentHealth();
-      healthOf.set(report.deploymentId, health);
+      const { server } = current;
+      const known = healthOf.get(report.deploymentId);
+      // What edges told of the server that a deployment had before says nothing about the one that it has.
+      const health = known?.server === server ? known.health : new DeploymentHealth();
+      healthOf.set(report.deploymentId, { server, health });
       health.take(edgeId, report, nowMs);
       const judged = health.judge(current, nowMs);
       if (judged !== null) changes.set(report.deploymentId, judged);
@@ -79,10 +83,15 @@ export function reportDeploymentHealth({
   };
 }
 
-const currentStates = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, Judged & { model: string }> =>
+const currentStates = (
+  snapshot: ModelsDeps['feed']['snapshot'],
+): Map<string, Judged & { model: string; server: string }> =>
   new Map(
     snapshot.models.flatMap(({ deployments }) =>
-      deployments.map(({ id, model, status, statusReason: reason }) => [id, { model, status, reason }] as const),
+      deployments.map(
+        ({ id, model, status, statusReason: reason, settings }) =>
+          [id, { model, status, reason, server: serverOf(settings!) }] as const,
+      ),
     ),
   );
 

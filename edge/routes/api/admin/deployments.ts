@@ -151,7 +151,8 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Change a deployment',
-        description: 'Calls in flight keep the old settings.',
+        description:
+          'Calls in flight keep the old settings. One that moves to another server gets traffic once a probe has succeeded.',
         response: { 200: deploymentSchema },
         params,
         body: settingsSchema,

@@ -1700,7 +1700,8 @@ export const ModelsService: GenService<{
     output: typeof CreateDeploymentResponseSchema;
   },
   /**
-   * UpdateDeployment changes a deployment; calls in flight go on with the old settings. Operators only.
+   * UpdateDeployment changes a deployment; calls in flight go on with the old settings. One with another base URL,
+   * secret or kind of server is probed as a new one is. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.UpdateDeployment
    */
