@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { goWithin, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
 import { users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
@@ -250,6 +251,30 @@ test('a microphone that cannot be listened to is released', async () => {
   await page.getByRole('button', { name: 'Speak' }).click();
   await page.getByRole('alert').getByText('The microphone cannot be used.').waitFor();
   expect(await tracksOf(page)).toEqual(['ended']);
+  await close();
+});
+
+test('a session that is refused for a rate limit is told which', async () => {
+  const { gateway } = portal;
+  const { people } = portal.world;
+  const organization = `/api/v1/admin/organizations/${people.tenantId}`;
+  const limit = (requests: number | null) =>
+    gateway.call('PATCH', organization, people.operator.token, { rate_limits: { requests_per_minute: requests } });
+  expect((await limit(1)).status).toBe(200);
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  const secret = () => gateway.call('POST', '/api/v1/realtime/client_secrets', people.member.token, {});
+  await waitFor(async () => (await secret()).status === 429, { description: 'the limit to be reached' });
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
+  await page
+    .getByRole('alert')
+    .getByText(/rate limit/i)
+    .waitFor();
+  expect((await limit(null)).status).toBe(200);
+  await waitFor(async () => (await secret()).status === 200, { description: 'the limit to be gone' });
   await close();
 });
 

@@ -127,7 +127,7 @@ export async function openTranscriber(
   };
   socket.addEventListener('close', async ({ code, reason }) => {
     if (signal.aborted) return;
-    const why = hasOpened ? reasonOfClose(code, reason) : await reasonOfRefusal(api);
+    const why = hasOpened ? reasonOfClose(code, reason) : await reasonOfRefusal(api, model);
     if (!signal.aborted) events.onClose(why);
   });
   send({
@@ -162,11 +162,13 @@ function reasonOfClose(code: number, reason: string): string | null {
   return reason || (code === 1006 ? 'The connection broke.' : `The socket closed with code ${code}.`);
 }
 
-/** Why a socket was not opened, which browsers do not tell: asked without an upgrade, the gateway refuses for the same reason. */
-async function reasonOfRefusal(api: Api): Promise<string> {
-  const refusal: unknown = await api.request(socketPath).catch((error: unknown) => error);
-  const isTold = refusal instanceof ApiError && refusal.status !== 426;
-  return isTold ? refusal.message : 'The socket could not be opened.';
+/** Why a socket was not opened, which browsers do not tell: a client secret is refused where a session would be. */
+async function reasonOfRefusal(api: Api, model: string): Promise<string> {
+  const session = { type: 'transcription', audio: { input: { transcription: { model } } } };
+  const refusal: unknown = await api
+    .request('/api/v1/realtime/client_secrets', { method: 'POST', body: { session } })
+    .catch((error: unknown) => error);
+  return refusal instanceof ApiError ? refusal.message : 'The socket could not be opened.';
 }
 
 function base64Of(samples: Int16Array): string {
