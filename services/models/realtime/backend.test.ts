@@ -134,6 +134,29 @@ test('as much is held for an utterance as is believed of two minutes, with the l
   ]);
 });
 
+test('a session whose utterances the gateway sends holds room for its present prompt, however long an earlier one was', async () => {
+  const { deps, held, prices } = contextNearItsLimit();
+  prices[0] = { ...freeOfCharge, id: 'per token', inputPerMillionTokens: 1_000_000n };
+  const session = new TranscriptionSession({
+    deps,
+    caller: {} as Caller,
+    start: create(TranscribeStartSchema, { constraints: capped(1n), model: 'transcriber' }),
+    events: new ServerEvents(),
+    signal: new AbortController().signal,
+  });
+  const transcriptions = ['Ada', 'Names: Ada, Grace.', 'Ada'].map((prompt) => ({ model: 'transcriber', prompt }));
+  for (const transcription of transcriptions) {
+    const update = { type: 'session.update', session: { type: 'transcription', audio: { input: { transcription } } } };
+    await session.take(JSON.stringify(update));
+  }
+  await session.take(
+    JSON.stringify({ type: 'input_audio_buffer.append', audio: Buffer.alloc(4_800).toString('base64') }),
+  );
+  const promptBytes = Buffer.byteLength(JSON.stringify(transcriptions[0]));
+  expect(held.map(({ costMax, isOpen }) => [costMax, isOpen])).toEqual([[4n * 1_200n + BigInt(promptBytes), true]]);
+  await session.close();
+});
+
 test('a session that begins with an update holds room for its prompt at once, and gives none away to hold more', async () => {
   const { deps, held, prices } = contextNearItsLimit();
   prices[0] = { ...freeOfCharge, id: 'per token', inputPerMillionTokens: 1_000_000n };

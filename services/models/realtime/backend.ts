@@ -62,7 +62,7 @@ export class BackendContext {
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance, and at which price. */
   #next: { hold: Hold; price: PriceVersion | null; promptBytes: number } | null = null;
-  /** The size of the longest prompt so far. */
+  /** The size of the longest prompt that the next utterance may have. */
   #promptBytes = 0;
   /** Set while that hold is being requested. */
   #preparing: Promise<void> | null = null;
@@ -120,9 +120,14 @@ export class BackendContext {
     await (this.#preparing ?? this.#preparingBy(this.#holdNext()));
   }
 
-  /** The next utterances may have a prompt of this size. */
+  /** The next utterances may have a prompt of this size, or still an earlier one. */
   expectPrompt(promptBytes: number): void {
     this.#promptBytes = Math.max(this.#promptBytes, promptBytes);
+  }
+
+  /** The next utterances have a prompt of this size: the gateway sends it with each. */
+  setPrompt(promptBytes: number): void {
+    this.#promptBytes = promptBytes;
   }
 
   /** From now on holds the next utterance under other constraints. One that has begun goes on. */

@@ -118,6 +118,7 @@ test('what a transcript may use is bounded by the prompt that its utterance was 
     prepare: async () => {},
     signal: new AbortController().signal,
     events: { emit() {} },
+    setPrompt() {},
     sayUpdated() {},
     newItem: () => ({ complete }),
   } as unknown as BackendContext;

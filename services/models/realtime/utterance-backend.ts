@@ -78,6 +78,7 @@ export class UtteranceBackend implements Backend {
       this.#partial = noBytes;
     }
     this.#config = config;
+    this.#context.setPrompt(promptBytesOf(config));
     if (isOtherFormat || before === null || turnDetection === null) this.#listen();
     else this.#activity!.configure(turnDetection);
     this.#context.sayUpdated();
