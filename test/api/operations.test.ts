@@ -182,10 +182,33 @@ describe('embeddings', () => {
 });
 
 describe('images', () => {
+  const author = {
+    model: 'sim-chat',
+    input_tokens: 300,
+    output_tokens: 8_000,
+    reasoning_tokens: 6_000,
+    total_tokens: 8_300,
+  };
+  const svgUsage = { svg_usage: author };
+
   test('are counted, with their tokens', async () => {
     const images = await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat', n: 2 });
     expect(images.data).toHaveLength(2);
     await bench.event({ images: 2, output_tokens: 200, endpoint: '/v1/images/generations' });
+  });
+
+  test.each([
+    ['of high quality', { quality: 'high' }, { output_tokens: 7_024 }, {}, 7_024],
+    ['in 4K', { size: '3840x2160', quality: 'max' }, { output_tokens: 60_000 }, {}, 60_000],
+    ['as a drawing that another model writes', { output_format: 'svg' }, { output_tokens: 1_756 }, svgUsage, 9_756],
+  ])('%s are charged all tokens that their models report', async (_what, fields, reported, beside, charged) => {
+    const usage = { input_tokens: 12, total_tokens: 12 + reported.output_tokens, ...reported };
+    const body = { created: 1, data: [{ b64_json: 'AAAA' }], usage, ...beside };
+    bench.simulator.next({ instead: { status: 200, body } });
+    const asked = { model: 'sim-image', prompt: 'A cat', ...fields };
+    const answer = await bench.gateway.call('POST', '/v1/images/generations', bench.key.key, asked);
+    expect(answer.json).toEqual(body);
+    await bench.event({ images: 1, input_tokens: 'svg_usage' in beside ? 312 : 12, output_tokens: charged });
   });
 
   test('stream partial ones and the usage of the last', async () => {

@@ -49,7 +49,8 @@ beforeAll(async () => {
   const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
   await admin('/models', { name: 'echo', operations: ['chat_completions'] });
   await admin('/models', { name: 'ears', operations: ['audio_transcriptions'] });
-  for (const model of ['echo', 'ears']) {
+  await admin('/models', { name: 'brush', operations: ['images_generations'] });
+  for (const model of ['echo', 'ears', 'brush']) {
     const made = await admin('/deployments', {
       model,
       base_url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
@@ -119,6 +120,31 @@ describe('between the client and the upstream', () => {
     for (const given of ['{"order":["azure"],"models":null}', 'null']) {
       expect((await options(given)).status).toBe(200);
       expect(JSON.parse(received.body)).toMatchObject({ providerOptions: { gateway: JSON.parse(given) } });
+    }
+  });
+
+  test('nor for writing the drawing of an image', async () => {
+    const draw = (svg: string) =>
+      fetch(`${gateway.url}/v1/images/generations`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: `{"model":"brush","prompt":"A cat","output_format":"svg","svg":${svg}}`,
+      });
+    const refusals = {
+      '{"model":"somebody/elses"}': 'unsupported_parameter',
+      '{"model":null,"model":"x"}': 'duplicate_field',
+    };
+    for (const [given, code] of Object.entries(refusals)) {
+      received = { headers: {}, body: '' };
+      const refused = await draw(given);
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { param: 'svg.model', code } });
+      expect(received.body).toBe('');
+    }
+    for (const given of ['{"reasoning":{"effort":"low"},"model":null}', 'null']) {
+      received = { headers: {}, body: '' };
+      await draw(given);
+      expect(JSON.parse(received.body)).toMatchObject({ svg: JSON.parse(given) });
     }
   });
 

@@ -19,7 +19,9 @@ export const furtherModels = [
 
 export type FurtherModels = (typeof furtherModels)[number];
 
-export const furtherModelsRefused = (name: FurtherModels | 'providerOptions.gateway.models'): GatewayError =>
+export const furtherModelsRefused = (
+  name: FurtherModels | 'providerOptions.gateway.models' | 'svg.model',
+): GatewayError =>
   invalidRequest(name, `\`${name}\` is not supported: name one model, in \`model\`.`, 'unsupported_parameter');
 
 const optionFields = fieldSet('gateway');
@@ -33,6 +35,15 @@ export function refuseModelsInOptions<Name extends string>(scan: ObjectScan<Name
     throw invalidRequest('providerOptions', '`providerOptions.gateway` is given more than once.', 'duplicate_field');
   }
   if ((gateway?.kind('models') ?? 'null') !== 'null') throw furtherModelsRefused('providerOptions.gateway.models');
+}
+
+const svgFields = fieldSet('model');
+
+/** Refuses the model that would write the SVG of an image, beside the one that draws it (OpenAI). */
+export function refuseSvgModel<Name extends string>(scan: ObjectScan<Name | 'svg'>): void {
+  const svg = objectIn(scan, 'svg', svgFields);
+  if (svg?.ambiguous) throw invalidRequest('svg.model', '`svg.model` is given more than once.', 'duplicate_field');
+  if ((svg?.kind('model') ?? 'null') !== 'null') throw furtherModelsRefused('svg.model');
 }
 
 /** The object in a member of one that is well-formed; null: there is none. */

@@ -11,7 +11,7 @@ import { UsageBound } from './usage-bound.ts';
 const tokensPerEstimatedToken = 4;
 
 /** For a model of unknown size, in tokens: what is held for its output, and the most that its prompt or output can have. */
-const outputTokensUnknown = 32_768;
+export const outputTokensUnknown = 32_768;
 const contextWindowUnknown = 131_072;
 
 /** An answer cut shorter than this for lack of money is not worth its price. */
@@ -37,15 +37,19 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
 }
 
 /**
- * The most that a call can be charged on its upstream's word. This is what is held for it, with two exceptions: the prompt may fill the
- * model's context, however short it is, since its images may be elsewhere; and a model of unknown size may reason out of sight, or read
- * long media.
+ * The most that a call can be charged on its upstream's word. This is what is held for it, with three exceptions: the prompt may fill the
+ * model's context, however short it is, since its images may be elsewhere; a model of unknown size may reason out of sight, or read long
+ * media; and how many tokens an image takes is its model's business.
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
   const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });
-  const { inputTokens, mediaBytes, prompts } = call.estimate;
+  const { inputTokens, mediaBytes, prompts, images } = call.estimate;
   const promptMax = model.contextWindow === 0 ? inputTokens * tokensPerEstimatedToken + mediaBytes : most.inputTokens;
-  return new UsageBound({ ...most, inputTokens: Math.max(promptMax, contextWindowOf(model) * prompts) });
+  return new UsageBound({
+    ...most,
+    inputTokens: Math.max(promptMax, contextWindowOf(model) * prompts),
+    outputTokens: Math.max(most.outputTokens, images * (model.maxOutputTokens || contextWindowOf(model))),
+  });
 }
 
 /** The most that a call can cost, and the least with which it is worth running; 0: only with all of it. */

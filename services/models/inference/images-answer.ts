@@ -12,7 +12,7 @@ type ImagesAsked = {
   bound: UsageBound;
 };
 
-const fields = fieldSet('data', 'usage', 'error', 'object', 'type');
+const fields = fieldSet('data', 'usage', 'svg_usage', 'error', 'object', 'type');
 const imageFields = fieldSet('b64_json', 'url');
 
 /** Reads a list of images, which is passed on byte for byte. Null when it is none, or when an image is neither included nor linked. */
@@ -30,8 +30,21 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
   if (isError(scan)) return null;
   return {
     forward: [body],
-    reported: imagesUsed(readUsage(scan.json('usage')), scan.itemCount, asked),
+    reported: imagesUsed(usageOf(scan), scan.itemCount, asked),
     counted: async () => ({}),
+  };
+}
+
+/** What was used; of an SVG (OpenAI) with what its author used, which is reported by itself. */
+function usageOf(scan: ObjectScan<(typeof fields.names)[number]>): ReportedUsage | null {
+  const usage = readUsage(scan.json('usage'));
+  const ofAuthor = readUsage(scan.json('svg_usage'));
+  if (usage === null || ofAuthor === null) return usage ?? ofAuthor;
+  return {
+    ...usage,
+    inputTokens: (usage.inputTokens ?? 0) + (ofAuthor.inputTokens ?? 0),
+    outputTokens: (usage.outputTokens ?? 0) + (ofAuthor.outputTokens ?? 0),
+    totalTokens: usage.totalTokens + ofAuthor.totalTokens,
   };
 }
 
