@@ -14,6 +14,7 @@ export const chunkFields = fieldSet(
   'error',
   'type',
   'obfuscation',
+  'moderation',
 );
 const choiceFields = fieldSet('index', 'delta', 'text', 'finish_reason');
 const deltaFields = fieldSet(

@@ -166,6 +166,25 @@ describe('usage', () => {
     },
   );
 
+  test.each(['', ',"usage":null', `,"usage":${JSON.stringify(usage)}`])(
+    'never takes the moderation of a chunk along that has it beside no choices (%s)',
+    (beside) => {
+      const moderation = { input: { type: 'moderation_results', results: [] }, output: { type: 'error' } };
+      const { id, object, created, model } = seen(openAi).chunks[0]!;
+      const moderated = { id, object, created, model, choices: [], moderation };
+      const frame = `data: ${JSON.stringify(moderated).slice(0, -1)}${beside}}\n\n`;
+      for (const includeUsage of [false, true]) {
+        const { chunks, done } = seen(
+          pass(openAiChunks.join('') + frame + openAiUsageChunk + doneFrame, { includeUsage }).text,
+        );
+        expect(chunks.filter((chunk) => 'moderation' in chunk)).toMatchObject([moderated]);
+        const told = chunks.filter((chunk) => chunk.usage != null);
+        expect(told).toMatchObject(includeUsage ? [{ choices: [], usage }] : []);
+        expect(done).toBe(true);
+      }
+    },
+  );
+
   test('is the last one reported, never a sum, and zeros are zeros', () => {
     const cumulative = openAiChunks
       .map((chunk, index) => chunk.replace('"usage":null', `"usage":{"prompt_tokens":5,"completion_tokens":${index}}`))

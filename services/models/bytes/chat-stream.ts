@@ -270,10 +270,11 @@ export class ChatStream {
     const hasUsage = scan.kind('usage') === 'object';
     const isUsageKept = hasUsage && this.#keepUsage(scan, choices);
     const { operation, includeUsage } = this.#options;
-    // Clients expect a first choice in every chunk without usage.
-    if (choices === 0 && !includeUsage && scan.member('usage') !== undefined) return null;
-    const isUsage = choices === 0 && hasUsage;
-    const usageNull = includeUsage && !isUsage;
+    // Clients expect a first choice in every chunk without usage, except for OpenAI's with the moderation that they asked for.
+    const isModeration = choices === 0 && scan.kind('moderation') === 'object';
+    if (choices === 0 && !includeUsage && !isModeration && scan.member('usage') !== undefined) return null;
+    const isUsage = choices === 0 && hasUsage && !isModeration;
+    const usageNull = includeUsage ? !isUsage : isModeration && hasUsage;
     chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
     if (this.#textsTaken === 1 && !hasUsage) this.#keepShape(frame);
     if (isUsage) {

@@ -1,6 +1,9 @@
+import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import { InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import { costRange, usageBound } from './hold-budget.ts';
+import { prepareImages } from './images-call.ts';
 import { textEstimate } from './prepared-call.ts';
 import { canTranscriptUse, transcriptUseMax } from './usage-bound.ts';
 
@@ -29,4 +32,20 @@ test('as much is held for an audio file as is believed of its transcript, window
     const { costMaxNanoUsd } = costRange({ estimate }, model, perToken);
     expect(costMaxNanoUsd).toBe(BigInt(most.inputTokens + most.outputTokens + seconds));
   }
+});
+
+test.each([
+  [{}, 7_324],
+  [{ size: '1536x1024', quality: 'high', n: 2 }, 2 * 8_532],
+  [{ size: '2880x2880', quality: 'auto' }, 24_019],
+  [{ size: '3840x2160', quality: 'max' }, 32_768],
+  [{ output_format: 'gif', frame_count: 16 }, 32_768],
+  [{ output_format: 'svg', size: 'auto' }, 32_768],
+])('an image is held at the tokens of the largest model for what is asked, and believed of more: %o', (asked, held) => {
+  const body = Buffer.from(JSON.stringify({ model: 'm', prompt: 'A cat', ...asked }));
+  const call = prepareImages(create(InvokeRequestSchema, { body }));
+  const perToken = { ...freeOfCharge, outputPerMillionTokens: 1_000_000n };
+  const unknown = { contextWindow: 0, maxOutputTokens: 0 };
+  expect(costRange(call, unknown, perToken).costMaxNanoUsd).toBe(BigInt(held));
+  expect(usageBound(call, unknown).allows({ outputTokens: 131_072 })).toBe(true);
 });
