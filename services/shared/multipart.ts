@@ -22,7 +22,6 @@ export const audioFileBytesMax = 26_214_400;
 const fileHeadBytes = 64 * 1024;
 const partsMax = 100;
 const partHeaderBytesMax = 8 * 1024;
-const fieldBytesMax = 1024 * 1024;
 /** The most bytes outside the file: fields, headers, boundaries, preamble. */
 const restBytesMax = 4 * 1024 * 1024;
 /** The longest body that can be a form within these limits. */
@@ -148,11 +147,7 @@ export class FormScanner {
       const before = this.#offset - part.contentStart;
       const isFile = part.fileName !== null;
       if (isFile && before + length > audioFileBytesMax) throw fileTooLarge();
-      if (!isFile) {
-        if (before + length > fieldBytesMax)
-          throw tooLarge(`The field \`${shown(part.name)}\` is too long.`, part.name);
-        this.#countRest(length);
-      }
+      if (!isFile) this.#countRest(length);
       const wanted = isFile ? Math.min(length, fileHeadBytes - before) : length;
       if (wanted > 0) this.#head.append(this.#pending, 0, wanted);
     }
@@ -200,7 +195,7 @@ export class FormScanner {
 
   #countRest(bytes: number): void {
     this.#restBytes += bytes;
-    if (this.#restBytes > restBytesMax) throw tooLarge('The form is too large, not counting its file.');
+    if (this.#restBytes > restBytesMax) throw tooLarge('The form has more than 4 MiB beside its file.');
   }
 
   #skip(bytes: number): void {
@@ -223,7 +218,7 @@ const malformed = (why: string): GatewayError =>
   invalidRequest(undefined, `The multipart form cannot be read: ${why}.`, 'invalid_form');
 
 const tooLarge = (text: string, param?: string): GatewayError =>
-  gatewayError(ErrorReason.REQUEST_TOO_LARGE, text, { param: param === undefined ? undefined : shown(param) });
+  gatewayError(ErrorReason.REQUEST_TOO_LARGE, text, { param });
 
 /** A name from outside, shortened for an error text. */
 const shown = (name: string): string => name.slice(0, 64);

@@ -19,9 +19,12 @@ export function statedDurationMs(head: Buffer, totalBytes: number): number | nul
  * from a usual bit rate.
  */
 export function estimatedDurationMs(head: Buffer, totalBytes: number): number {
-  const durationMs = mp3DurationMs(head, totalBytes) ?? (totalBytes / bytesPerSecondGuess) * 1000;
+  const durationMs = mp3DurationMs(head, totalBytes) ?? usualDurationMs(totalBytes);
   return statedDurationMs(head, totalBytes) ?? plausibleDurationMs(durationMs, totalBytes);
 }
+
+/** How long this many bytes of speech sound at a usual bit rate, in milliseconds. */
+export const usualDurationMs = (totalBytes: number): number => (totalBytes / bytesPerSecondGuess) * 1000;
 
 /** Models hear audio in windows of this length, however short the last one is. */
 export const windowMs = 30_000;

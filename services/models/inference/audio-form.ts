@@ -8,7 +8,7 @@ import { furtherModels, furtherModelsRefused } from './further-models.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
 /** An audio upload, read as far as the gateway needs it. */
-type AudioForm = {
+export type AudioForm = {
   model: string;
   /** The type that the form has for a deployment. */
   contentType: string;
@@ -19,6 +19,8 @@ type AudioForm = {
   file: AudioFile;
   /** The size of everything sent beside the file, such as a prompt, in bytes. */
   besideBytes: number;
+  /** The sizes of the fields among these with recordings of known speakers, as data URLs, in bytes. */
+  recordingsBytes: readonly number[];
   /** The body with the deployment's name of the model; all other parts are the client's own bytes. */
   bodyFor(deployment: Pick<BodyTarget, 'upstreamModel'>): readonly BodyPiece[];
 };
@@ -26,6 +28,7 @@ type AudioForm = {
 const readBytes = 256 * 1024;
 /** What Python servers accept as true. */
 const saysYes = /^(true|t|1|yes|y|on)$/i;
+const knownSpeakers = /^known_speaker_references(\[.*)?$/s;
 const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
 
 /** Reads a form from the request's body, or from the file that the edge spooled it to. */
@@ -66,6 +69,9 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
       content: range(file.contentStart, file.contentEnd),
     },
     besideBytes: bodyBytes - (file.contentEnd - file.contentStart),
+    recordingsBytes: parts
+      .filter((part) => knownSpeakers.test(part.name))
+      .map((part) => part.contentEnd - part.contentStart),
     bodyFor({ upstreamModel }) {
       const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
       const background = parts.find((part) => part.name === 'background');

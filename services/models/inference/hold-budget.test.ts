@@ -1,10 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import { wavOf } from '../../../test/support/wav.ts';
 import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
+import { createCallTools } from './call-tools.ts';
 import { costRange, usageBound } from './hold-budget.ts';
 import { prepareImages } from './images-call.ts';
 import { textEstimate } from './prepared-call.ts';
+import { prepareTranscription } from './transcription-call.ts';
 import { canTranscriptUse, transcriptUseMax } from './usage-bound.ts';
 
 const price = { ...freeOfCharge, inputPerMillionTokens: 1_000_000n };
@@ -48,4 +52,24 @@ test.each([
   const unknown = { contextWindow: 0, maxOutputTokens: 0 };
   expect(costRange(call, unknown, perToken).costMaxNanoUsd).toBe(BigInt(held));
   expect(usageBound(call, unknown).allows({ outputTokens: 131_072 })).toBe(true);
+});
+
+test('recordings of known speakers are held as what they are, not as a prompt of as many tokens as bytes', async () => {
+  const form = new FormData();
+  form.append('model', 'm');
+  form.append('file', new Blob([wavOf(2)]), 'speech.wav');
+  // Ten seconds in CD quality.
+  const recording = `data:audio/wav;base64,${Buffer.alloc(1_764_044).toString('base64')}`;
+  form.append('known_speaker_references[]', recording);
+  form.append('prompt', 'a'.repeat(500));
+  const sent = new Response(form);
+  const contentType = sent.headers.get('content-type')!;
+  const body = Buffer.from(await sent.arrayBuffer());
+  const tools = createCallTools(systemClock);
+  const call = await prepareTranscription(create(InvokeRequestSchema, { body, contentType }), tools);
+  const held = Number(costRange(call, { contextWindow: 0, maxOutputTokens: 0 }, price).costMaxNanoUsd);
+  // Of windows of half a minute: one of the file, and as for any file of unknown length, eight of the recording.
+  expect(held - 9 * 1_200).toBeGreaterThan(500);
+  expect(held - 9 * 1_200).toBeLessThan(2_000);
+  await tools.close();
 });

@@ -1,7 +1,8 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { usualDurationMs } from '../audio/audio-duration.ts';
 import { AudioLength } from '../audio/audio-length.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
-import { readAudioForm } from './audio-form.ts';
+import { type AudioForm, readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
@@ -19,6 +20,9 @@ const textFormats: ReadonlySet<string> = new Set(['text', 'srt', 'vtt']);
 /** OpenAI's type for all of them: some clients, such as its own for .NET, take any other type for JSON. */
 const textType = 'text/plain; charset=utf-8';
 
+/** How many bytes a character of base64 stands for. */
+const base64Share = 3 / 4;
+
 const pageType = /^text\/html/i;
 
 /** Reads a form with audio to transcribe or translate. */
@@ -32,7 +36,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     background: form.background,
     estimate: {
       ...textEstimate(seconds * audioTokensPerSecond, seconds * textTokensPerSecond),
-      heard: transcriptUseMax(length.estimateMs, form.besideBytes),
+      heard: transcriptUseMax(length.estimateMs, tokensBeside(form)),
     },
     contentType: form.contentType,
     bodyFor(deployment) {
@@ -46,6 +50,14 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
       return form.streamed && isEventStream(head) ? transcriptEvents(heard) : wholeTranscript(form, heard, tools, head);
     },
   };
+}
+
+/** The most tokens, as budgets hold them, of what was sent beside the file: of words no token is shorter than a byte. */
+function tokensBeside({ besideBytes, recordingsBytes }: Pick<AudioForm, 'besideBytes' | 'recordingsBytes'>): number {
+  return recordingsBytes.reduce(
+    (tokens, bytes) => tokens - bytes + transcriptUseMax(usualDurationMs(bytes * base64Share), 0).inputTokens,
+    besideBytes,
+  );
 }
 
 const transcriptEvents = (heard: Heard): EventStreamReader =>
