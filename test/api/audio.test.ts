@@ -94,6 +94,23 @@ describe('a transcription', () => {
     await nothingIsLeft();
   });
 
+  test('that comes by speaker in a stream is charged for what came when the stream breaks off', async () => {
+    const segment = {
+      id: 'seg_1',
+      type: 'transcript.text.segment',
+      start: 0,
+      end: 2,
+      speaker: 'A',
+      text: 'Good day to you',
+    };
+    const body = `data: ${JSON.stringify(segment)}\n\n`;
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const fields = { stream: true, response_format: 'diarized_json', chunking_strategy: 'auto' };
+    const stream = (await transcribe(fields)) as unknown as AsyncIterable<object>;
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+    await bench.event({ success: false, output_tokens: 3, audio_seconds: 2 });
+  });
+
   test("is measured by the file's own header if the upstream reports nothing", async () => {
     bench.simulator.next({ usage: 'absent' });
     await transcribe();

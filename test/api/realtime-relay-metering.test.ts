@@ -230,6 +230,28 @@ describe('a relayed session', () => {
     },
   );
 
+  test('whose client leaves with the first words of an utterance is charged for them when they come by speaker as well', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(3_000)));
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const segment = 'conversation.item.input_audio_transcription.segment';
+    const said = {
+      item_id: 'item_live',
+      content_index: 0,
+      id: 'seg_1',
+      speaker: 'A',
+      start: 0,
+      end: 3,
+      text: 'Good day to you',
+    };
+    bench.openai.tell({ type: 'input_audio_buffer.speech_started', item_id: 'item_live', audio_start_ms: 1_000 });
+    bench.openai.tell({ type: segment, ...said });
+    expect(await session.event(segment)).toMatchObject(said);
+    session.socket.terminate();
+    await bench.event({ model: 'relay', success: false, output_tokens: 3, audio_seconds: 2 });
+  });
+
   test('counts its tokens towards the limit of its key', async () => {
     await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { tokens_per_minute: 10 });
     const refused = await waitFor(

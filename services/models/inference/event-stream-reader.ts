@@ -13,9 +13,9 @@ type EventStreamSeen = {
   usage: ReportedUsage | null;
   /** How often the event that completes the answer, or a part of it, came. */
   lastEvents: number;
-  /** Events with a piece of the answer. */
+  /** Events with a piece of the answer, or with a segment if there are more of those. */
   deltas: number;
-  /** How long the text is, in characters: that of all pieces, or of the event that completes the answer if it has more. */
+  /** How long the text is, in characters: that of all pieces, segments, or of the event that completes the answer, whichever has most. */
   textLength: number;
 };
 
@@ -26,6 +26,8 @@ type EventStreamRules = {
   lastEventsMax?: number;
   /** The `type` of events that carry at least one output token each; null: none do. */
   deltaEvent: string | null;
+  /** The `type` of events with a whole segment of the answer, whose text may have come in pieces too. */
+  segmentEvent?: string;
   /** The largest event, in bytes; that of texts by default. */
   eventBytesMax?: number;
   /** Converts chunks like those of chats, in which some upstreams answer, to the events of the operation. */
@@ -34,6 +36,9 @@ type EventStreamRules = {
   measure(seen: EventStreamSeen): Partial<Measures> | null;
   counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
 };
+
+/** How many events brought text, and its length in characters. */
+type Pieces = { count: number; length: number };
 
 /** Of one stream. */
 export type EventsOfChunks = {
@@ -62,6 +67,8 @@ export class EventStreamReader implements AnswerReader {
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, textLength: 0 };
+  readonly #deltas: Pieces = { count: 0, length: 0 };
+  readonly #segments: Pieces = { count: 0, length: 0 };
   #forward: Uint8Array[] = [];
   /** Whether an event was passed on. */
   #hasBegun = false;
@@ -150,21 +157,25 @@ export class EventStreamReader implements AnswerReader {
       this.#seen.lastEvents += 1;
       this.#seen.textLength = Math.max(this.#seen.textLength, scan.string('text')?.length ?? 0);
     }
-    if (type === this.#rules.deltaEvent) this.#seeDelta(scan.string('delta'));
+    if (type === this.#rules.deltaEvent) this.#see(this.#deltas, scan.string('delta'));
+    else if (type !== undefined && type === this.#rules.segmentEvent) this.#see(this.#segments, scan.string('text'));
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
     if (delta !== null) {
-      this.#seeDelta(delta.delta);
+      this.#see(this.#deltas, delta.delta);
       this.#forwardEvent(delta);
     }
     return false;
   }
 
-  #seeDelta(text = ''): void {
-    this.#seen.deltas += 1;
-    this.#seen.textLength += text.length;
+  /** Another one of these pieces has come, with this text. */
+  #see(pieces: Pieces, text = ''): void {
+    pieces.count += 1;
+    pieces.length += text.length;
+    this.#seen.deltas = Math.max(this.#seen.deltas, pieces.count);
+    this.#seen.textLength = Math.max(this.#seen.textLength, pieces.length);
   }
 
   /** Ends with an error of the upstream, in its own words. */

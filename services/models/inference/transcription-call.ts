@@ -64,6 +64,7 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
+    segmentEvent: 'transcript.text.segment',
     chunks: new TranscriptChunks(),
     measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
     async counted({ usage, deltas, textLength }) {

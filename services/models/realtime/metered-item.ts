@@ -36,9 +36,9 @@ export class MeteredItem {
   readonly #logger: Pick<Logger, 'warn'>;
   readonly #tools: Pick<CallTools, 'tokenizer'>;
   readonly #onEnd: (tokens: number) => void;
-  #deltas = 0;
-  /** Characters in the deltas. */
-  #length = 0;
+  /** What was sent: how many pieces, and their characters; and segments, in which the same words come by speaker. */
+  readonly #deltas = { count: 0, length: 0 };
+  readonly #segments = { count: 0, length: 0 };
   #disbelieved: Partial<Measures> | null = null;
 
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
@@ -59,14 +59,23 @@ export class MeteredItem {
 
   /** Whether a piece of the transcript was sent. */
   get hasWords(): boolean {
-    return this.#deltas > 0;
+    return this.#deltas.count + this.#segments.count > 0;
   }
 
   /** A piece of the transcript is about to be sent: resolves once the journal knows of it. */
-  async delta({ length }: string): Promise<void> {
+  delta(text: string): Promise<void> {
+    return this.#said(this.#deltas, text);
+  }
+
+  /** The same of a segment. */
+  segment(text: string): Promise<void> {
+    return this.#said(this.#segments, text);
+  }
+
+  async #said(pieces: { count: number; length: number }, { length }: string): Promise<void> {
     this.call.firstByte();
-    this.#deltas += 1;
-    this.#length += length;
+    pieces.count += 1;
+    pieces.length += length;
     await this.call.progress(this.#tokensSaid);
   }
 
@@ -102,9 +111,10 @@ export class MeteredItem {
     return Math.min(this.#tokensSaid, transcriptTokensMax(audioMs));
   }
 
-  /** At least one token per delta; some upstreams send many in one. */
+  /** At least one token per piece; some upstreams send many in one. */
   get #tokensSaid(): number {
-    return Math.max(this.#deltas, fewestTokens(this.#length));
+    const tokens = ({ count, length }: { count: number; length: number }) => Math.max(count, fewestTokens(length));
+    return Math.max(tokens(this.#deltas), tokens(this.#segments));
   }
 
   async #end(outcome: Omit<CallOutcome, 'used'>, used: Partial<Measures>): Promise<void> {

@@ -283,6 +283,13 @@ export class RelayBackend implements Backend {
         this.#pass(event, 'delta');
         return;
       }
+      case `${itemEvent}segment`: {
+        const item = this.#item(itemId);
+        if (item === null) return;
+        await item.metered.segment(typeof event.text === 'string' ? event.text : '');
+        this.#pass(event, 'text');
+        return;
+      }
       case `${itemEvent}completed`:
         await this.#completed(itemId, event);
         return;
@@ -302,7 +309,7 @@ export class RelayBackend implements Backend {
   }
 
   /** Passes an event on without the upstream's key and address; `words` names the member with spoken words, which stays as it is. */
-  #pass(event: UpstreamEvent, words?: 'delta' | 'transcript'): void {
+  #pass(event: UpstreamEvent, words?: 'delta' | 'text' | 'transcript'): void {
     const { redact } = this.#deployment.upstream;
     const said = words === undefined ? undefined : event[words];
     const json = JSON.stringify(event, (name, value) =>
