@@ -90,6 +90,23 @@ test('an upstream that closes a socket is quoted, without our key', async () => 
   server.close();
 });
 
+test.each(['sk-first\nsk-second', 'sk-\u201cquoted\u201d'])(
+  'a key that no header can carry opens no socket, and is not quoted: %j',
+  async (apiKey) => {
+    const settings = create(DeploymentSettingsSchema, {
+      baseUrl: 'http://127.0.0.1:9/v1',
+      secretReference: 'env:UPSTREAM_KEY',
+    });
+    const upstream = connectUpstream({ clock: systemClock, secret: () => apiKey })(settings);
+    const reason = await new Promise((closed) => {
+      const socket = upstream.openSocket!('/realtime', { onOpen() {}, onText() {}, onClose: closed });
+      expect(socket.waitingBytes).toBe(0);
+    });
+    expect(reason).toBe('a header value with characters that none may have');
+    await upstream.close();
+  },
+);
+
 test('a socket whose upstream has gone without a word is closed within a minute, and one that only answers pings stays', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

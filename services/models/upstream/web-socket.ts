@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Agent, ping, WebSocket } from 'undici';
 import { pingPeer } from '#shared/ping-peer.ts';
 import { frameBytesMax } from '../bytes/sse.ts';
+import { badFieldValue, fieldValue } from './http1/field-value.ts';
 import { type ForwardProxy, undiciConnector } from './tls.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
@@ -25,8 +26,10 @@ const pingMs = 30_000;
 export const socketUrl = (base: URL, path: string): string =>
   `${base.protocol === 'https:' ? 'wss' : 'ws'}://${base.host}${path}`;
 
-/** Opens a WebSocket to an upstream. Redirects are not followed. */
+/** Opens a WebSocket to an upstream. Redirects are not followed. Never throws. */
 export function openWebSocket(options: WebSocketOptions, handler: SocketHandler): UpstreamSocket {
+  // The WebSocket would throw, and quote it.
+  if (!fieldValue.test(options.apiKey ?? '')) return unopened(badFieldValue, handler);
   const connect = undiciConnector(options.proxy, options.connectTimeoutMs);
   // undici's WebSocket can only be ended by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
@@ -92,4 +95,10 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
       cutOff = setTimeout(() => connection?.destroy(), closeTimeoutMs).unref();
     },
   };
+}
+
+/** A socket that cannot be opened: its handler is told so, unless it is closed at once. */
+function unopened(reason: string, handler: SocketHandler): UpstreamSocket {
+  const telling = setImmediate(() => handler.onClose(reason));
+  return { send() {}, waitingBytes: 0, close: () => clearImmediate(telling) };
 }

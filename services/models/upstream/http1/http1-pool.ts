@@ -3,6 +3,7 @@ import { EndOfTurn } from '#shared/end-of-turn.ts';
 import { type ForwardProxy, type OpenTls, tlsOpener } from '../tls.ts';
 import type { UpstreamExchange, UpstreamHandler, UpstreamRequest } from '../upstream.ts';
 import { Connection, type ConnectionOwner, Exchange } from './connection.ts';
+import { badFieldValue, fieldValue } from './field-value.ts';
 
 type Http1PoolOptions = {
   /** Base URL of the upstream's API; http or https. */
@@ -28,7 +29,6 @@ const waitMsMax = 5;
  * would take 64 KiB for each of thousands of deployments.
  */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
-const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
  * Keep-alive connections to one upstream for POST requests over HTTP/1.1 (RFC 9112): one write per request, and neither a stream nor a
@@ -67,9 +67,7 @@ export class Http1Pool implements ConnectionOwner {
     const headEnd = isNamed ? `\r\nx-client-request-id: ${requestId}\r\n\r\n` : '\r\n\r\n';
     const exchange = new Exchange({ headStart, headEnd, body, headTimeoutMs, idleTimeoutMs }, handler);
     if (!fieldValue.test(request.contentType) || !fieldValue.test(this.#options.apiKey ?? '')) {
-      // Text that would end its header early (RFC 9112 section 11.1).
-      const failure = { kind: 'refused', message: 'a header value with characters that none may have' } as const;
-      process.nextTick(() => handler.onError(failure));
+      process.nextTick(() => handler.onError({ kind: 'refused', message: badFieldValue }));
       return exchange;
     }
     for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
