@@ -23,6 +23,7 @@ import { setSunsetDate } from './rpc/set-sunset-date.ts';
 import { updateDeployment } from './rpc/update-deployment.ts';
 import { updateModel } from './rpc/update-model.ts';
 import { watchCatalog } from './rpc/watch-catalog.ts';
+import { withdrawPrice } from './rpc/withdraw-price.ts';
 import { withdrawRetirement } from './rpc/withdraw-retirement.ts';
 
 /** The catalog: models, deployments, prices, grants and retirements. */
@@ -41,6 +42,7 @@ export const modelsService = (deps: ModelsDeps): ServiceImpl<typeof ModelsServic
   updateDeployment: updateDeployment(deps),
   deleteDeployment: deleteDeployment(deps),
   setPrice: setPrice(deps),
+  withdrawPrice: withdrawPrice(deps),
   grantModel: grantModel(deps),
   revokeGrant: revokeGrant(deps),
   announceRetirement: announceRetirement(deps),

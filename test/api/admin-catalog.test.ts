@@ -351,6 +351,27 @@ describe('prices', () => {
     expect(same.status).toBe(409);
   });
 
+  test('a price that does not apply yet can be withdrawn, and another set for its moment; one that applies cannot', async () => {
+    const model = await createModel();
+    const later = '2100-01-01T00:00:00.000Z';
+    const first = await admin('POST', '/prices', { model, per_request_usd: 1 });
+    const wrong = await admin('POST', '/prices', { model, per_request_usd: 200, effective_from: later });
+    const next = async () => (await gateway.call('GET', `/api/v1/models/${model}`, key.key)).json.next_prices;
+    expect(await next()).toMatchObject({ per_request_usd: 200 });
+    // Repeating it changes nothing.
+    for (const _time of [1, 2]) expect((await admin('DELETE', `/prices/${wrong.json.id}`)).status).toBe(204);
+    expect(await next()).toBeNull();
+    const right = await admin('POST', '/prices', { model, per_request_usd: 2, effective_from: later });
+    expect(right.status, right.text).toBe(201);
+    expect(await next()).toMatchObject({ per_request_usd: 2 });
+    const { prices } = (await admin('GET', pathOf(model))).json;
+    expect(prices.map(({ id }: { id: string }) => id)).toEqual([first.json.id, right.json.id]);
+
+    expect((await admin('DELETE', `/prices/${first.json.id}`)).status).toBe(409);
+    expect((await admin('DELETE', `/prices/${uuidv7()}`)).status).toBe(404);
+    expect((await admin('DELETE', '/prices/none')).status).toBe(404);
+  });
+
   test('each rate is kept as it was given, and without one of their own cached tokens cost what others do', async () => {
     const rates = {
       input_per_million_tokens_usd: 1,

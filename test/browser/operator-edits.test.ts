@@ -63,7 +63,7 @@ test('a price and a limit are shown to their last digit, as they were set, and t
   await close();
 });
 
-test('a price set for later leaves the rates as they are by then, not as they are now, says when that is in UTC, and is announced to users', async () => {
+test('a price set for later leaves the rates as they are by then, not as they are now, says when that is in UTC, is announced to users, and can be withdrawn', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'Europe/Zurich' });
   const { call } = portal.gateway;
   const { token } = portal.world.people.operator;
@@ -93,6 +93,16 @@ test('a price set for later leaves the rates as they are by then, not as they ar
   await expect
     .poll(() => price.getByRole('definition').allTextContents())
     .toEqual(['$1.00', '$1.00', '$2.00', '$2.00', '$0.01']);
+
+  await goWithin(page, `/operator/models/${encodeURIComponent(model)}`);
+  const withdraw = page.getByRole('table', { name: 'Prices' }).getByRole('button', { name: 'Withdraw' });
+  await expect.poll(() => withdraw.count()).toBe(2);
+  await page.getByRole('button', { name: 'Withdraw the price from 2031-01-01 00:00:00 UTC on' }).click();
+  await dialog(page).getByText('from Jan 1, 2031').waitFor();
+  await dialog(page).getByRole('button', { name: 'Withdraw price' }).click();
+  await expect.poll(() => withdraw.count()).toBe(1);
+  await goWithin(page, `/models/${encodeURIComponent(model)}`);
+  await price.getByText('From Feb 1, 2031').waitFor();
   await close();
 });
 

@@ -380,6 +380,11 @@ test('each change of the catalog is recorded as one audit event', async () => {
     await call('POST', '/admin/prices', { model: 'audited', per_request_usd: 1 }),
     null,
   );
+  const later = { model: 'audited', per_request_usd: 2, effective_from: daysFromNow(30) };
+  const upcoming = await call('POST', '/admin/prices', later);
+  tells('price_set', operator, model, upcoming, null);
+  const withdrawn = await call('DELETE', `/admin/prices/${upcoming.json.id}`);
+  tells('price_withdrawn', operator, model, withdrawn, null);
 
   const added = await call('POST', '/admin/deployments', { model: 'audited', ...sandboxChat });
   const deployment: [string, string] = ['deployment', added.json.id];

@@ -132,7 +132,9 @@ test('the request id that a client quotes leads an operator to the call, its org
   await json('models', 'delete', 'sandbox-chat-mini');
   expect(await json('prices', 'charges', found.price_id.toUpperCase())).toMatchObject(charged);
   for (const none of [uuidv7(), 'x']) {
-    expect(await refusal('prices', 'charges', none)).toEqual([1, 'No such price.']);
+    for (const verb of ['charges', 'withdraw']) {
+      expect(await refusal('prices', verb, none)).toEqual([1, 'No such price.']);
+    }
   }
   const refund = ['transactions', 'refund', organization, found.transaction_id, '--description', 'It was our fault.'];
   expect(await json(...refund)).toMatchObject({ amount_usd: found.cost_usd, reverses_id: found.transaction_id });

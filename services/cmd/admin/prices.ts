@@ -9,6 +9,7 @@ import { adminPriceJson } from '../../../edge/routes/api/admin/prices.ts';
 import { measuresJson } from '../../../edge/routes/api/usage/measures-json.ts';
 import { rateFields } from './catalog-file.ts';
 import {
+  type AdminArguments,
   type AdminCommand,
   argument,
   idempotencyKeyOf,
@@ -47,8 +48,7 @@ export const priceCommands: readonly AdminCommand[] = [
     summary:
       'Says which organizations were charged by a price, for what and how much, dearest first: after a wrong one, whom to give credit.',
     async run({ models, usage, asOperator }, args) {
-      const priceId = argument(args, 0, "the price's id").toLowerCase();
-      if (!isUuid(priceId)) throw notFound('price');
+      const priceId = priceIdIn(args);
       // The model may have been deleted since; its prices stay.
       const [price] = (await models.getPrices({ priceVersionIds: [priceId] }, asOperator)).prices;
       if (price === undefined) throw notFound('price');
@@ -90,7 +90,23 @@ export const priceCommands: readonly AdminCommand[] = [
       return { output: adminPriceJson(price!) };
     },
   },
+  {
+    name: 'prices withdraw',
+    usage: '<price>',
+    summary: 'Takes back a price that does not apply yet: the one before it goes on.',
+    async run({ models, asOperator }, args) {
+      const priceVersionId = priceIdIn(args);
+      await models.withdrawPrice({ priceVersionId }, asOperator);
+      return { output: { id: priceVersionId, withdrawn: true } };
+    },
+  },
 ];
+
+function priceIdIn(args: AdminArguments): string {
+  const id = argument(args, 0, "the price's id").toLowerCase();
+  if (!isUuid(id)) throw notFound('price');
+  return id;
+}
 
 /** The price of the model that follows one; undefined if none does. */
 const nextOf = (price: Price, prices: readonly Price[]): Price | undefined =>

@@ -37,7 +37,7 @@ export async function readSnapshot(sql: Pick<pg.ClientBase, 'query'>): Promise<C
     (row) => row.modelId,
   );
   const prices = Map.groupBy(
-    await read<PriceRow>(`select ${priceColumns} from prices order by effective_from`),
+    await read<PriceRow>(`select ${priceColumns} from prices where withdrawn_at is null order by effective_from`),
     (row) => row.modelId,
   );
   const grants = Map.groupBy(
@@ -103,6 +103,7 @@ const priceColumns = columnsOf<PriceRow>({
   effectiveFrom: 'effective_from',
   createdAt: 'created_at',
   rates: 'rates',
+  withdrawnAt: 'withdrawn_at',
 });
 const grantColumns = columnsOf<GrantRow>({ modelId: 'model_id', tenantId: 'tenant_id', grantedAt: 'granted_at' });
 

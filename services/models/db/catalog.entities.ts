@@ -49,6 +49,7 @@ export const PriceEntity = defineEntity({
     effectiveFrom: p.datetime(),
     createdAt: p.datetime(),
     rates: p.json<JsonObject>(),
+    withdrawnAt: p.datetime().nullable(),
   },
 });
 

@@ -13,7 +13,7 @@ export async function pricesInForce(
 ): Promise<Map<string, BegunPrice>> {
   const rows = await em.execute<{ modelId: string; effectiveFrom: Date; rates: JsonObject }[]>(
     `select distinct on (model_id) model_id as "modelId", effective_from as "effectiveFrom", rates from prices
-     where model_id in (select json_array_elements_text(?::json)::uuid)
+     where withdrawn_at is null and model_id in (select json_array_elements_text(?::json)::uuid)
        and (effective_from <= ? or effective_from <= created_at)
      order by model_id, effective_from desc`,
     [JSON.stringify(modelIds), now],

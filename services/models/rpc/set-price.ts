@@ -30,7 +30,7 @@ export const setPrice =
             'invalid_value',
           );
         }
-        if ((await em.count(PriceEntity, { modelId: model.id, effectiveFrom: from })) > 0) {
+        if ((await em.count(PriceEntity, { modelId: model.id, effectiveFrom: from, withdrawnAt: null })) > 0) {
           throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` already has a price from this time on.`, {
             param: 'effective_from',
           });

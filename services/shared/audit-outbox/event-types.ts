@@ -60,6 +60,7 @@ const platformEventTypes = [
   'plan_created',
   'plan_updated',
   'price_set',
+  'price_withdrawn',
   'signing_key_rotated',
   'upstream_registered',
 ] as const;

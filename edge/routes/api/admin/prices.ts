@@ -11,6 +11,7 @@ import {
   idSchema,
   isoTime,
   isoTimeSchema,
+  noBody,
   pageOf,
   pageOfItems,
   pageQuerySchema,
@@ -20,6 +21,7 @@ import {
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { ratesSchema } from '../../v1/models.ts';
+import { idInPath } from '../id-in-path.ts';
 import { catalogModels, modelNameSchema } from './catalog-fields.ts';
 
 const rateSchema = (name: keyof typeof ratesUsdMax, description?: string) =>
@@ -110,6 +112,24 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
         asCaller(request),
       );
       return reply.code(201).send(adminPriceJson(price!));
+    },
+  );
+
+  app.delete(
+    '/api/v1/admin/prices/:price_id',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Withdraw a price',
+        description:
+          'Takes back a version that does not apply yet: the price before it goes on, and another can be set for its time. One that applies is a conflict (409): set the next one instead. Withdrawing again changes nothing.',
+        response: { 204: noBody('The version is in no list any more.') },
+        params: Type.Object({ price_id: idSchema }),
+      },
+    },
+    async (request, reply) => {
+      await models.withdrawPrice({ priceVersionId: idInPath(request.params.price_id, 'price') }, asCaller(request));
+      return reply.code(204).send();
     },
   );
 };

@@ -8,6 +8,7 @@ import { NoticeFailovers } from './006-notice-failovers.ts';
 import { OrderReminders } from './007-order-reminders.ts';
 import { TellOfWithdrawals } from './008-tell-of-withdrawals.ts';
 import { ShareOpinions } from './009-share-opinions.ts';
+import { WithdrawPrices } from './010-withdraw-prices.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
@@ -19,4 +20,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '007-order-reminders', class: OrderReminders },
   { name: '008-tell-of-withdrawals', class: TellOfWithdrawals },
   { name: '009-share-opinions', class: ShareOpinions },
+  { name: '010-withdraw-prices', class: WithdrawPrices },
 ];

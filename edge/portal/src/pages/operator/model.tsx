@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import { currentMs } from '../../api/server-clock.ts';
 import { formatCount } from '../../format/number.ts';
+import { formatUtc } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, ButtonLink } from '../../ui/button.tsx';
@@ -21,6 +22,7 @@ import { ModelDialog } from './model-dialog.tsx';
 import { PriceDialog } from './price-dialog.tsx';
 import { Reminders } from './reminders.tsx';
 import type { AdminDeployment, AdminModel, AdminPrice } from './types.ts';
+import { WithdrawPriceDialog } from './withdraw-price.tsx';
 
 const refreshMs = 5000;
 
@@ -31,6 +33,7 @@ export function OperatorModel({ parameters }: PageParameters) {
     keepPrevious: false,
   });
   const [dialog, setDialog] = useState<'model' | 'deletion' | 'price' | 'deployment' | AdminDeployment | null>(null);
+  const [withdrawing, setWithdrawing] = useState<AdminPrice | null>(null);
   return (
     <Page
       title={model.data?.display_name ?? id}
@@ -90,7 +93,7 @@ export function OperatorModel({ parameters }: PageParameters) {
                 label="Prices"
                 wordy
                 rows={data.prices}
-                columns={priceColumns}
+                columns={priceColumns(setWithdrawing)}
                 rowKey={(row) => row.id}
                 empty={
                   <EmptyState icon="price" title="No price">
@@ -105,6 +108,7 @@ export function OperatorModel({ parameters }: PageParameters) {
             {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'deletion' && <DeleteModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'price' && <PriceDialog model={data.id} prices={data.prices} onClose={() => setDialog(null)} />}
+            {withdrawing !== null && <WithdrawPriceDialog price={withdrawing} onClose={() => setWithdrawing(null)} />}
             {dialog === 'deployment' && <DeploymentDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog !== null && typeof dialog === 'object' && (
               <DeploymentDialog model={data.id} deployment={dialog} onClose={() => setDialog(null)} />
@@ -158,28 +162,44 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
   ];
 }
 
-const priceColumns: readonly Column<AdminPrice>[] = [
-  {
-    name: 'In force from',
-    sortBy: (row) => row.effective_from,
-    cell: (row) => (
-      <span className="flex items-center gap-2">
-        <Time value={row.effective_from} />
-        {isUpcoming(row) && <Badge tone="accent">Upcoming</Badge>}
-      </span>
-    ),
-  },
-  {
-    name: 'Rates',
-    cell: (row) => {
-      const lines = priceLines(row);
-      if (lines.length === 0) return 'Free';
-      return lines.map(({ amount, unit }) => (
-        <span key={unit} className="block tabular">
-          {amount} {unit}
+function priceColumns(withdraw: (price: AdminPrice) => void): readonly Column<AdminPrice>[] {
+  return [
+    {
+      name: 'In force from',
+      sortBy: (row) => row.effective_from,
+      cell: (row) => (
+        <span className="flex items-center gap-2">
+          <Time value={row.effective_from} />
+          {isUpcoming(row) && <Badge tone="accent">Upcoming</Badge>}
         </span>
-      ));
+      ),
     },
-  },
-  { name: 'Version', cell: (row) => <code className="font-mono text-xs text-faint wrap-anywhere">{row.id}</code> },
-];
+    {
+      name: 'Rates',
+      cell: (row) => {
+        const lines = priceLines(row);
+        if (lines.length === 0) return 'Free';
+        return lines.map(({ amount, unit }) => (
+          <span key={unit} className="block tabular">
+            {amount} {unit}
+          </span>
+        ));
+      },
+    },
+    { name: 'Version', cell: (row) => <code className="font-mono text-xs text-faint wrap-anywhere">{row.id}</code> },
+    {
+      name: '',
+      end: true,
+      cell: (row) =>
+        isUpcoming(row) && (
+          <Button
+            size="small"
+            aria-label={`Withdraw the price from ${formatUtc(row.effective_from)} on`}
+            onClick={() => withdraw(row)}
+          >
+            Withdraw
+          </Button>
+        ),
+    },
+  ];
+}
