@@ -36,6 +36,38 @@ test('the page of a list is kept in the address: a reload and Back return to it,
   await close();
 });
 
+test('of thousands of rows that are all loaded a hundred are shown at a time, sorted among all; another range begins with the first', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/usage/summary?*', async (route) => {
+    const response = await route.fetch();
+    const summary = await response.json();
+    const [key] = summary.by_api_key;
+    const by_api_key = Array.from({ length: 3_000 }, (_, index) => ({
+      ...key,
+      api_key_id: `key-${index}`,
+      api_key_name: `Key ${index}`,
+      requests: index,
+    }));
+    await route.fulfill({ response, json: { ...summary, by_api_key } });
+  });
+  await signIn(page, portal.url, users.owner, '/usage?by=key');
+  const table = page.getByRole('table', { name: 'Usage by key' });
+  const pager = page.getByRole('navigation', { name: 'Pages' });
+  await pager.getByText('Page 1 of 30 · 3,000 in total').waitFor();
+  expect(await table.getByRole('rowheader').count()).toBe(100);
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await table.getByText('Key 199').waitFor();
+  await page.getByRole('status').filter({ hasText: 'Usage by key: 3,000, page 2 of 30' }).waitFor();
+  await table.getByRole('button', { name: 'Requests' }).click();
+  await pager.getByText('Page 1 of 30').waitFor();
+  await table.getByRole('rowheader').first().filter({ hasText: 'Key 2999' }).waitFor();
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await pager.getByText('Page 2 of 30').waitFor();
+  await page.getByRole('button', { name: '7 days' }).click();
+  await pager.getByText('Page 1 of 30').waitFor();
+  await close();
+});
+
 test('a page that no longer exists leads to the last one, not to a list that seems empty', async () => {
   const { page, close } = await openPage(browser);
   for (const path of ['/keys?page=7', '/billing?tab=transactions&page=900', '/operator/organizations?page=3']) {

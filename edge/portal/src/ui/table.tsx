@@ -6,6 +6,7 @@ import { usePlace } from '../router/router.ts';
 import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
 import { decimalsMax, Money } from './money.tsx';
+import { Pager } from './pagination.tsx';
 
 type PlainColumn<Row> = {
   /** The header; empty for the actions column. */
@@ -42,7 +43,19 @@ type TableProps<Row> = {
   wordy?: boolean;
   /** The page that the rows come from. One of several pages cannot be sorted, since only that page would be in order. */
   pagination?: Pagination | undefined;
+  /** All rows are shown, however many: for what is printed. */
+  whole?: boolean;
 };
+
+/** How many of the rows that are all loaded are shown at a time: a browser takes seconds to lay out thousands. */
+const rowsMax = 100;
+
+/** A page of rows that are all loaded; the last one if there are no longer as many. */
+function pageOfLoaded(total: number, wanted: number): Pagination {
+  const total_pages = Math.ceil(total / rowsMax);
+  const page = Math.min(wanted, total_pages);
+  return { page, limit: rowsMax, total, total_pages, has_next: page < total_pages, has_prev: page > 1 };
+}
 
 /** The table width below which each row becomes a card. */
 function stacking(columns: number, wordy: boolean): string {
@@ -66,13 +79,23 @@ function filled<Row>({ name, usd, exact = false }: MoneyColumn<Row>, rows: reado
  * A table whose columns sort on click. The first column says what each row is about: screen readers say it with the row's other cells. Where
  * the columns do not fit, each row becomes a card. Place it inside a flush Card.
  */
-export function Table<Row>(props: TableProps<Row>) {
+export function Table<Row>({ whole = false, ...props }: TableProps<Row>) {
+  const { label, rows, pagination } = props;
+  const { search } = usePlace();
+  const [turned, setTurned] = useState({ search, page: 1 });
+  // Another range or filter begins with its first page.
+  const page = turned.search === search ? turned.page : 1;
+  const setPage = (next: number) => setTurned({ search, page: next });
+  const isLong = pagination === undefined && !whole && rows.length > rowsMax;
+  const loaded = isLong ? pageOfLoaded(rows.length, page) : undefined;
   return (
     <>
       <Found
-        text={`${props.label}: ${formatCount(props.pagination?.total ?? props.rows.length)}${pageOf(props.pagination)}`}
+        text={`${label}: ${formatCount(pagination?.total ?? rows.length)}${pageOf(pagination ?? loaded)}`}
+        page={page}
       />
-      <Shown {...props} />
+      <Shown {...props} loaded={loaded} onSort={() => setPage(1)} />
+      {loaded !== undefined && <Pager pagination={loaded} onPage={setPage} />}
     </>
   );
 }
@@ -84,13 +107,13 @@ const pageOf = (pagination: Pagination | undefined): string =>
     : `, page ${formatCount(pagination.page)} of ${formatCount(pagination.total_pages)}`;
 
 /**
- * Tells screen readers how much a search or filter has found, and which page they have turned to: both are in the address. Changes of a list
- * that is read again are not told.
+ * Tells screen readers how much a search or filter has found, and which page they have turned to: both are in the address, unless all rows
+ * are loaded and only their `page` is another. Changes of a list that is read again are not told.
  */
-function Found({ text }: { text: string }) {
+function Found({ text, page }: { text: string; page: number }) {
   const { search } = usePlace();
-  const [told, setTold] = useState({ search, text });
-  if (told.search !== search && told.text !== text) setTold({ search, text });
+  const [told, setTold] = useState({ search, page, text });
+  if ((told.search !== search || told.page !== page) && told.text !== text) setTold({ search, page, text });
   return (
     <p role="status" className="sr-only">
       {told.text}
@@ -98,7 +121,14 @@ function Found({ text }: { text: string }) {
   );
 }
 
-function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
+type ShownProps<Row> = Omit<TableProps<Row>, 'whole'> & {
+  /** Which of the sorted rows are shown, if not all. */
+  loaded: Pagination | undefined;
+  onSort: () => void;
+};
+
+function Shown<Row>(props: ShownProps<Row>) {
+  const { label, rows, columns: given, rowKey, empty, wordy = false, pagination, loaded, onSort } = props;
   const columns = useMemo(
     () => given.map((column) => ('usd' in column ? filled(column, rows) : column)),
     [given, rows],
@@ -123,6 +153,9 @@ function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false,
   });
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const heads = table.getHeaderGroups()[0]?.headers ?? [];
+  const sortedRows = table.getRowModel().rows;
+  const first = loaded === undefined ? 0 : (loaded.page - 1) * loaded.limit;
+  const shownRows = loaded === undefined ? sortedRows : sortedRows.slice(first, first + loaded.limit);
   return (
     // Positioned, so that content hidden for screen readers scrolls along.
     <div className="@container relative overflow-x-auto">
@@ -156,7 +189,10 @@ function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false,
                   ) : (
                     <button
                       type="button"
-                      onClick={() => head.column.toggleSorting()}
+                      onClick={() => {
+                        head.column.toggleSorting();
+                        onSort();
+                      }}
                       className={classNames(
                         'group -my-1 flex items-center gap-1 py-1 hover:text-ink',
                         column.end && 'ml-auto flex-row-reverse',
@@ -179,7 +215,7 @@ function Shown<Row>({ label, rows, columns: given, rowKey, empty, wordy = false,
           </tr>
         </thead>
         <tbody className="divide-y divide-line">
-          {table.getRowModel().rows.map((row) => (
+          {shownRows.map((row) => (
             <tr key={row.id} className="hover:bg-sunken/60">
               {columns.map((column, index) => {
                 const Cell = index === 0 ? 'th' : 'td';

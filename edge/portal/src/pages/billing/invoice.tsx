@@ -125,6 +125,7 @@ function Details({ invoice, path }: { invoice: InvoiceWithLines; path: string })
       <Card flush title="Line items">
         <Table
           label="Line items"
+          whole
           rows={invoice.line_items}
           columns={columns}
           rowKey={(line) => `${line.description} ${line.unit} ${line.unit_price_usd}`}
