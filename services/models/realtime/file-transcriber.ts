@@ -101,14 +101,22 @@ function transcriptionOf(wav: Buffer, config: SessionConfig): PreparedCall {
   const boundary = randomUUID();
   const field = (name: string, value: string): Buffer =>
     Buffer.from(`--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
+  const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
   const optional = ['language', 'prompt'].flatMap((name) => {
     const value = config.transcription?.[name];
-    return typeof value === 'string' && value !== '' ? [field(name, value)] : [];
+    return isText(value) ? [field(name, value)] : [];
   });
+  const lists = ['keywords', 'languages'].flatMap((name) =>
+    [config.transcription?.[name]]
+      .flat()
+      .filter(isText)
+      .map((value) => field(`${name}[]`, value)),
+  );
   const fileHead = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="speech.wav"\r\ncontent-type: audio/wav\r\n\r\n`;
   const rest = [
     field('response_format', 'json'),
     ...optional,
+    ...lists,
     Buffer.from(fileHead),
     wav,
     Buffer.from(`\r\n--${boundary}--\r\n`),
