@@ -10,6 +10,7 @@ import { deleteCostLimit } from './rpc/delete-cost-limit.ts';
 import { deletePaygSpendCap } from './rpc/delete-payg-spend-cap.ts';
 import { disableCoupon } from './rpc/disable-coupon.ts';
 import { endCommitment } from './rpc/end-commitment.ts';
+import { exportTransactions } from './rpc/export-transactions.ts';
 import { getAccount } from './rpc/get-account.ts';
 import { getCommitment } from './rpc/get-commitment.ts';
 import { getCostLimit } from './rpc/get-cost-limit.ts';
@@ -44,7 +45,8 @@ import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
 /** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes the dependencies. */
 export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingService> {
-  const inTurn = readInTurn(createReadTurns());
+  const reads = createReadTurns();
+  const inTurn = readInTurn(reads);
   return {
     charge: charge(deps),
     lease: lease(deps),
@@ -61,6 +63,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     renderInvoicePdf: inTurn(renderInvoicePdf(deps)),
     listInvoiceTransactions: inTurn(listInvoiceTransactions(deps)),
     listTransactions: inTurn(listTransactions(deps)),
+    exportTransactions: exportTransactions({ ...deps, reads }),
     redeemCoupon: redeemCoupon(deps),
 
     getCostLimit: getCostLimit(deps),

@@ -26,17 +26,8 @@ export async function pageOfTransactions(
   narrowing: Narrowing,
   { offset, limit }: Pick<PageRows, 'offset' | 'limit'>,
 ): Promise<{ rows: TransactionRow[]; total: number }> {
-  const { tenantId, type = TransactionType.UNSPECIFIED, firstDay = null, lastDay = null, invoiceMonth } = narrowing;
   const { usageEventIds = [] } = narrowing;
-  const where: FilterQuery<TransactionRow> = {
-    tenantId,
-    type: type === TransactionType.UNSPECIFIED ? { $gt: 0 } : type,
-    postedAt: {
-      ...(firstDay !== null && { $gte: startOf(firstDay) }),
-      ...(lastDay !== null && { $lt: startOf(lastDay.add({ days: 1 })) }),
-    },
-    ...(invoiceMonth !== undefined && { invoiceMonth }),
-  };
+  const where = narrowedTo(narrowing);
   const newestFirst = { orderBy: { id: 'desc' }, limit } as const;
   if (usageEventIds.length > 0) {
     const charges = { ...where, usageEventId: { $in: [...usageEventIds] } };
@@ -54,6 +45,43 @@ export async function pageOfTransactions(
     .em()
     .find(TransactionEntity, { ...where, id }, { ...newestFirst, offset: offset - later });
   return { rows, total };
+}
+
+const narrowedTo = ({
+  tenantId,
+  type = TransactionType.UNSPECIFIED,
+  firstDay = null,
+  lastDay = null,
+  invoiceMonth,
+}: Narrowing): FilterQuery<TransactionRow> => ({
+  tenantId,
+  type: type === TransactionType.UNSPECIFIED ? { $gt: 0 } : type,
+  postedAt: {
+    ...(firstDay !== null && { $gte: startOf(firstDay) }),
+    ...(lastDay !== null && { $lt: startOf(lastDay.add({ days: 1 })) }),
+  },
+  ...(invoiceMonth !== undefined && { invoiceMonth }),
+});
+
+/** All transactions of such a list, oldest first, in pages of at most `limit`. */
+export async function* transactionsInOrder(
+  database: Pick<ServiceDatabase, 'em' | 'query'>,
+  narrowing: Narrowing,
+  limit: number,
+): AsyncGenerator<TransactionRow[], undefined> {
+  const days = await daysWithTransactions(database, narrowing);
+  for (const { idDay } of days.reverse()) {
+    const end = firstIdAt((idDay + 1) * dayMs);
+    // No transaction has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
+    let after = firstIdAt(idDay * dayMs);
+    for (let isMore = true; isMore; ) {
+      const where = { ...narrowedTo(narrowing), id: { $gt: after, $lt: end } };
+      const rows = await database.em().find(TransactionEntity, where, { orderBy: { id: 'asc' }, limit });
+      if (rows.length > 0) yield rows;
+      after = rows.at(-1)?.id ?? after;
+      isMore = rows.length === limit;
+    }
+  }
 }
 
 /** The first moment of a UTC day. */

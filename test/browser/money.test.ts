@@ -301,6 +301,15 @@ test('transactions are filtered by days, which stay in the address, and no reque
   await page.reload();
   await row.waitFor();
   expect(await page.getByLabel('From (UTC)').inputValue()).toBe(day);
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export all' }).click();
+  const [head, ...rows] = readFileSync(await (await saved).path(), 'utf8')
+    .trimEnd()
+    .split('\r\n');
+  const all = (await portal.gateway.call('GET', `${path}?start_date=${day}&limit=1`, portal.world.people.owner.token))
+    .json;
+  expect(head).toMatch(/^\ufeffid,occurred_at,type,/);
+  expect(rows).toHaveLength(all.pagination.total);
   expect(new URL(page.url()).searchParams.get('start')).toBe(day);
   await close();
 });

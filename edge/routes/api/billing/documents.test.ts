@@ -68,6 +68,33 @@ test('transactions are filtered by type, and an unknown type or an invalid range
   }
 });
 
+test('transactions are exported whole, oldest first, with the fields and the filters of their list', async () => {
+  await using other = await startBillingEdge();
+  const purchases = Array.from({ length: 3 }, (_, index) => index + 0.000000001);
+  for (const usd of purchases) await other.purchase(usd + 1);
+  await other.charge();
+  const path = '/billing/documents/transactions';
+  const exported = async (query: string) => {
+    const { status, text, headers } = await other.call('GET', `${path}/export${query}`, 'owner');
+    expect(status, text).toBe(200);
+    return { lines: text.trimEnd().split('\r\n'), headers };
+  };
+  const { data } = (await other.call('GET', path, 'owner')).json as { data: Record<string, unknown>[] };
+  const { lines, headers } = await exported('');
+  expect(lines[0]).toBe(Object.keys(data[0]!).join(','));
+  expect(lines.slice(1)).toEqual(data.toReversed().map((row) => Object.values(row).join(',')));
+  expect(headers).toMatchObject({
+    'content-type': 'text/csv; charset=utf-8; header=present',
+    'content-disposition': 'attachment; filename="transactions.csv"',
+  });
+  const narrowed = await exported('?type=usage&start_date=2020-01-01&end_date=2999-01-01');
+  expect(narrowed.lines).toEqual([lines[0], lines.at(-1)]);
+  expect(narrowed.headers['content-disposition']).toContain('transactions_from_2020-01-01_to_2999-01-01.csv');
+  expect((await exported('?end_date=2020-01-01')).lines).toEqual([lines[0]]);
+  expect((await other.call('GET', `${path}/export?type=theft`, 'owner')).status).toBe(400);
+  expect((await other.call('GET', `${path}/export`, 'member')).status).toBe(403);
+});
+
 test('a call of which the charge is asked by something that is no id is refused by the name of its parameter', async () => {
   for (const id of ['mangled', '%20']) {
     const { status, json } = await edge.call('GET', `/billing/documents/transactions?usage_event_id=${id}`, 'owner');

@@ -3,6 +3,7 @@ import { validate as isUuid } from 'uuid';
 import { invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { sendCsv } from '../../../http/csv-answer.ts';
 import { readDays } from '../../../http/days.ts';
 import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
@@ -49,4 +50,33 @@ export const transactionRoutes: Routes = (app, { billing }) => {
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
+
+  app.get(
+    '/api/v1/billing/documents/transactions/export',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: {
+        summary: 'Export transactions',
+        description:
+          'All of them as CSV with a header line, oldest first. A value that a spreadsheet would take for a formula is prefixed with an apostrophe.',
+        querystring: Type.Object({ type: Type.Optional(transactionTypes.schema), ...daysQuerySchema }),
+        response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },
+      },
+    },
+    async (request, reply) => {
+      const { type, ...days } = request.query;
+      const { start_date: start, end_date: end } = days;
+      const narrowing = { type: transactionTypes.value(type), ...readDays(days) };
+      return sendCsv(reply, {
+        name: `${['transactions', start && `from_${start}`, end && `to_${end}`].filter(Boolean).join('_')}.csv`,
+        columns,
+        stream: billing.exportTransactions(narrowing, asCaller(request)),
+        rowsOf: ({ transactions }) =>
+          transactions.map(transactionJson).map((row) => columns.map((column) => row[column])),
+      });
+    },
+  );
 };
+
+/** Those of a transaction in JSON, in the same order. */
+const columns = Object.keys(transactionSchema.properties) as (keyof Static<typeof transactionSchema>)[];

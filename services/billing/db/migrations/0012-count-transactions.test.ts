@@ -10,7 +10,7 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../../../../test/
 import { readSoFar } from '../../../../test/support/read-so-far.ts';
 import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { operator, service, startTestBilling, usageEvent } from '../../fixtures/test-billing.ts';
-import { pageOfTransactions } from '../../transactions.ts';
+import { pageOfTransactions, transactionsInOrder } from '../../transactions.ts';
 import { billingEntities } from '../entities.ts';
 import { migrations } from './index.ts';
 
@@ -43,7 +43,7 @@ async function fill({ url }: TestDatabase): Promise<void> {
 const rowsRead = ({ url }: TestDatabase): Promise<number> =>
   readSoFar(url, "select idx_tup_fetch + seq_tup_read from pg_stat_user_tables where relname = 'transactions'");
 
-test('each page of a list of transactions has its rows and the exact total, and reads no more than its days, however deep it is', async () => {
+test('each page of a list of transactions has its rows and the exact total, and reads no more than its days, however deep it is; the export has all of them', async () => {
   await using testDatabase = await createTestDatabase();
   const { url } = testDatabase;
   await fill(testDatabase);
@@ -74,12 +74,8 @@ test('each page of a list of transactions has its rows and the exact total, and 
   const expected = await Promise.all(lists.map(async ({ sql }) => (await idsOf(sql)).map(({ id }) => id)));
 
   const { logger } = logCollector();
-  const database = await openServiceDatabase({
-    service: 'billing',
-    connection: url,
-    entities: billingEntities,
-    logger,
-  });
+  const open = () => openServiceDatabase({ service: 'billing', connection: url, entities: billingEntities, logger });
+  const database = await open();
   const readBefore = await rowsRead(testDatabase);
   let pages = 0;
   for (const [index, { by }] of lists.entries()) {
@@ -96,4 +92,13 @@ test('each page of a list of transactions has its rows and the exact total, and 
   await database.close();
   // A day has 500 of them, and a page may reach into a second day.
   expect((await rowsRead(testDatabase)) - readBefore).toBeLessThan(pages * 600);
+
+  const reopened = await open();
+  for (const [index, { by }] of lists.entries()) {
+    const exported: string[] = [];
+    for await (const rows of transactionsInOrder(reopened, { tenantId, ...by }, 150))
+      exported.push(...rows.map(({ id }) => id));
+    expect(exported).toEqual(expected[index]!.toReversed());
+  }
+  await reopened.close();
 });

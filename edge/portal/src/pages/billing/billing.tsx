@@ -51,7 +51,12 @@ export function Billing() {
           {
             value: 'transactions',
             label: 'Transactions',
-            content: <Transactions path="/billing/documents/transactions" />,
+            content: (
+              <Transactions
+                path="/billing/documents/transactions"
+                exportPath="/billing/documents/transactions/export"
+              />
+            ),
           },
         ]}
       />

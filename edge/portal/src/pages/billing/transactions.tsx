@@ -6,6 +6,7 @@ import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
+import { DownloadButton } from '../../ui/download-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -22,12 +23,14 @@ type TransactionsProps = {
   path: string;
   /** Whether the list can be filtered by type and days, or to the charge of one call. */
   narrowed?: boolean;
+  /** Where the API has all transactions of the list as a file, for accountants; else the page shown can be saved. */
+  exportPath?: string;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
 /** Movements of money: those of a whole organization, or of one invoice. */
-export function Transactions({ path, narrowed = true, action }: TransactionsProps) {
+export function Transactions({ path, narrowed = true, exportPath, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [days, setDays] = useDays();
@@ -50,12 +53,18 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             ) : (
               <Narrowed onAll={() => setCall('')}>Only the charge of one call</Narrowed>
             ))}
-          <CsvButton
-            file="transactions.csv"
-            columns={csvColumns}
-            rows={transactions.data?.data ?? []}
-            disabled={transactions.isPlaceholderData}
-          />
+          {exportPath !== undefined && call === '' ? (
+            <DownloadButton path={exportPath} query={query} size="small" fileName="transactions.csv">
+              Export all
+            </DownloadButton>
+          ) : (
+            <CsvButton
+              file="transactions.csv"
+              columns={csvColumns}
+              rows={transactions.data?.data ?? []}
+              disabled={transactions.isPlaceholderData}
+            />
+          )}
         </div>
       }
     >

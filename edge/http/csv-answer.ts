@@ -1,0 +1,45 @@
+import { finished, Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { csvTextCell } from '#shared/csv.ts';
+import { noStore } from './no-store.ts';
+
+/**
+ * Answers with a CSV file of what an RPC streams, as it comes. `rowsOf` makes the rows of a message. A refusal comes with the first message,
+ * while the answer can still be an error.
+ */
+export async function sendCsv<Message>(
+  reply: FastifyReply,
+  {
+    name,
+    columns,
+    stream,
+    rowsOf,
+  }: {
+    name: string;
+    columns: readonly string[];
+    stream: AsyncIterable<Message>;
+    rowsOf: (message: Message) => readonly (readonly unknown[])[];
+  },
+): Promise<FastifyReply> {
+  const messages = stream[Symbol.asyncIterator]();
+  const first = await messages.next();
+  // When the client leaves, the RPC ends. A `finally` in csvText would not run if that is before its first line.
+  finished(reply.raw, () => void messages.return?.());
+  async function* csvText(): AsyncGenerator<string> {
+    yield csvLine(columns);
+    for (let next = first; next.done !== true; next = await messages.next())
+      yield rowsOf(next.value).map(csvLine).join('');
+  }
+  return noStore(reply)
+    .header('content-type', 'text/csv; charset=utf-8; header=present')
+    .header('content-disposition', `attachment; filename="${name}"`)
+    .send(Readable.from(csvText()));
+}
+
+const csvLine = (cells: readonly unknown[]): string => `${cells.map(csvCell).join(',')}\r\n`;
+
+/** Money comes as JSON.rawJSON and keeps its exact decimals. */
+function csvCell(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  return typeof value === 'string' ? csvTextCell(value) : JSON.stringify(value);
+}
