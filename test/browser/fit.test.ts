@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Locator } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { pagesOf } from './support/pages.ts';
@@ -68,7 +69,7 @@ test("an event's number stays on one line, however long the name beside it is", 
   await close();
 });
 
-test('the name of a key written from right to left has its last sign on the left, in its title and in the field that changes it', async () => {
+test('the name of a key written from right to left has its last sign on the left, in its title, in that of a dialog and in the field that changes it', async () => {
   const { page, close } = await openPage(browser);
   const name = 'מפתח ייצור!';
   await page.route('**/api/v1/api-keys?**', async (route) => {
@@ -84,16 +85,25 @@ test('the name of a key written from right to left has its last sign on the left
   await signIn(page, portal.url, users.owner, `/keys/${portal.world.keyId}`);
   const title = page.getByRole('heading', { level: 1, name });
   await title.waitFor();
-  const lefts = await title.evaluate((heading) =>
-    [0, heading.textContent!.length - 1].map((at) => {
-      const sign = heading.ownerDocument.createRange();
-      sign.setStart(heading.firstChild!, at);
-      sign.setEnd(heading.firstChild!, at + 1);
-      return sign.getBoundingClientRect().left;
-    }),
-  );
-  expect(lefts[1]).toBeLessThan(lefts[0]!);
+  const endsOf = (heading: Locator) =>
+    heading.evaluate((shown, sought) => {
+      const text = [...shown.childNodes]
+        .flatMap((node) => [node, ...node.childNodes])
+        .find((node) => node.nodeType === 3 && node.textContent!.includes(sought))!;
+      const start = text.textContent!.indexOf(sought);
+      return [start, start + sought.length - 1].map((at) => {
+        const sign = shown.ownerDocument.createRange();
+        sign.setStart(text, at);
+        sign.setEnd(text, at + 1);
+        return sign.getBoundingClientRect().left;
+      });
+    }, name);
+  const [first, last] = await endsOf(title);
+  expect(last).toBeLessThan(first!);
   await page.getByRole('button', { name: 'Edit' }).click();
+  // Beside words of another direction, too.
+  const [firstInTitle, lastInTitle] = await endsOf(page.getByRole('heading', { level: 2, name: `Edit ${name}` }));
+  expect(lastInTitle).toBeLessThan(firstInTitle!);
   // What is in a field cannot be measured.
   const field = page.getByRole('dialog').getByLabel('Name');
   expect(await field.evaluate((input) => input.ownerDocument.defaultView!.getComputedStyle(input).unicodeBidi)).toBe(

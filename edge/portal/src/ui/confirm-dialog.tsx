@@ -5,7 +5,7 @@ import { Dialog, DialogActions } from './dialog.tsx';
 import { FormError } from './form.tsx';
 
 type ConfirmDialogProps = {
-  title: string;
+  title: ReactNode;
   /** What the action does, and whether it can be undone. */
   description: ReactNode;
   /** The label of the button that does it. */

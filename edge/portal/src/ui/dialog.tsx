@@ -8,7 +8,8 @@ import { useReturnFocus } from './return-focus.ts';
 type DialogProps = {
   open: boolean;
   onClose: () => void;
-  title: string;
+  /** A name in it that people chose is a `bdi`: in whatever direction it is written, it leaves the words around it in place. */
+  title: ReactNode;
   description?: ReactNode;
   children: ReactNode;
   wide?: boolean;

@@ -5,8 +5,8 @@ import { IconButton } from './button.tsx';
 import { RequestId } from './form.tsx';
 import { Icon } from './icons.tsx';
 
-type Toast = { id: number; tone: 'good' | 'danger'; text: string; requestId: string | null };
-type ShowToast = { say: (text: string) => void; complain: (error: ApiError) => void };
+type Toast = { id: number; tone: 'good' | 'danger'; text: ReactNode; requestId: string | null };
+type ShowToast = { say: (text: ReactNode) => void; complain: (error: ApiError) => void };
 
 const ToastContext = createContext<ShowToast>({ say: () => {}, complain: () => {} });
 
@@ -18,7 +18,7 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   const add = useCallback((toast: Omit<Toast, 'id'>) => {
     setToasts((before) => [...before.slice(-3), { ...toast, id: (before.at(-1)?.id ?? 0) + 1 }]);
   }, []);
-  const say = useCallback((text: string) => add({ tone: 'good', text, requestId: null }), [add]);
+  const say = useCallback((text: ReactNode) => add({ tone: 'good', text, requestId: null }), [add]);
   const complain = useCallback(
     (error: ApiError) => add({ tone: 'danger', text: error.message, requestId: error.requestId }),
     [add],

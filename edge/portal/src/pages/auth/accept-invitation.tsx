@@ -51,9 +51,13 @@ export function AcceptInvitation() {
 function Sentence({ invitation: { email, role, organization } }: { invitation: InvitedTo }) {
   return (
     <>
-      {organization === null
-        ? 'Create an organization and become its owner.'
-        : `Join ${organization.name} as ${role === 'member' ? 'a' : 'an'} ${role}.`}{' '}
+      {organization === null ? (
+        'Create an organization and become its owner.'
+      ) : (
+        <>
+          Join <bdi>{organization.name}</bdi> as {role === 'member' ? 'a' : 'an'} {role}.
+        </>
+      )}{' '}
       Set a password for <Email address={email} />, then sign in with it.
     </>
   );

@@ -32,7 +32,15 @@ export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () 
       keep
       secret={created !== null}
       wide
-      title={created === null ? 'Create an API key' : `${created.name} is ready`}
+      title={
+        created === null ? (
+          'Create an API key'
+        ) : (
+          <>
+            <bdi>{created.name}</bdi> is ready
+          </>
+        )
+      }
       description={created === null ? 'It acts as you, within the scopes and restrictions you choose here.' : undefined}
     >
       {created === null ? (

@@ -17,32 +17,44 @@ export function DeleteKeyDialog({
   onDeleted: () => void;
 }) {
   const [typed, setTyped] = useState('');
+  const isConfirmed = asTyped(typed) === asTyped(apiKey.name);
   const toast = useToast();
   const remove = useAction({
     stale: ['/api-keys'],
-    onSuccess: () => toast.say(`${apiKey.name} was deleted.`),
+    onSuccess: () =>
+      toast.say(
+        <>
+          <bdi>{apiKey.name}</bdi> was deleted.
+        </>,
+      ),
     onDone: onDeleted,
   });
   return (
     <Dialog
       open
       onClose={onClose}
-      title={`Delete ${apiKey.name}?`}
+      title={
+        <>
+          Delete <bdi>{apiKey.name}</bdi>?
+        </>
+      }
       description="Applications that use it stop working at once. This cannot be undone."
     >
-      <Form onSubmit={() => typed === apiKey.name && remove.run({ method: 'DELETE', path: `/api-keys/${apiKey.id}` })}>
+      <Form onSubmit={() => isConfirmed && remove.run({ method: 'DELETE', path: `/api-keys/${apiKey.id}` })}>
         <FormError error={remove.error} />
         <TextField
           label="To confirm, type the key's name"
           autoFocus
           autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
           placeholder={apiKey.name}
           value={typed}
           onChange={setTyped}
         />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="danger" pending={remove.pending} disabled={typed !== apiKey.name}>
+          <Button type="submit" look="danger" pending={remove.pending} disabled={!isConfirmed}>
             Delete key
           </Button>
         </DialogActions>
@@ -50,3 +62,13 @@ export function DeleteKeyDialog({
     </Dialog>
   );
 }
+
+/** A name without what keyboards, above all of phones, change of it: quotation marks, dashes, spaces at its ends, accents apart. */
+const asTyped = (text: string): string =>
+  text
+    .normalize('NFC')
+    .replace(/[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d]/g, '"')
+    .replace(/[\u2013\u2014]|--/g, '-')
+    .replace(/\s+/g, ' ')
+    .trim();

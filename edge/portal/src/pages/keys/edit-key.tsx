@@ -48,7 +48,11 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
       onClose={onClose}
       keep
       wide
-      title={`Edit ${apiKey.name}`}
+      title={
+        <>
+          Edit <bdi>{apiKey.name}</bdi>
+        </>
+      }
       description="Changes take effect with the key's next request. Changes to scopes and restrictions are recorded in the audit log."
     >
       <Form onSubmit={submit} className="grid gap-5">

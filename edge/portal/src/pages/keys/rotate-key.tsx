@@ -23,7 +23,17 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
       keep
       secret={rotate.answer !== undefined}
       wide
-      title={rotate.answer === undefined ? `Rotate ${apiKey.name}` : `${apiKey.name} has a new secret`}
+      title={
+        rotate.answer === undefined ? (
+          <>
+            Rotate <bdi>{apiKey.name}</bdi>
+          </>
+        ) : (
+          <>
+            <bdi>{apiKey.name}</bdi> has a new secret
+          </>
+        )
+      }
       description={
         rotate.answer === undefined
           ? 'The key gets a new secret and keeps its scopes, restrictions and history.'

@@ -79,7 +79,7 @@ const columns: readonly Column<Model>[] = [
       <div className="min-w-0 max-w-md">
         <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
           <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium wrap-anywhere hover:underline">
-            {model.display_name}
+            <bdi>{model.display_name}</bdi>
           </Link>
           {model.visibility === 'private' && <Badge>Private</Badge>}
           <RetiringBadge model={model} />

@@ -16,7 +16,12 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
   const [texts, setTexts] = useState(before);
   const save = useAction<AdminKey>({
     stale: ['/admin/keys'],
-    onSuccess: ({ name }) => toast.say(`The rate limits of ${name} were saved.`),
+    onSuccess: ({ name }) =>
+      toast.say(
+        <>
+          The rate limits of <bdi>{name}</bdi> were saved.
+        </>,
+      ),
     onDone: onClose,
   });
   const path = `/admin/keys/${apiKey.id}/rate-limits`;
@@ -25,7 +30,11 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
     <Dialog
       open
       onClose={onClose}
-      title={`Rate limits of ${apiKey.name}`}
+      title={
+        <>
+          Rate limits of <bdi>{apiKey.name}</bdi>
+        </>
+      }
       description="They apply to this key only. An empty field leaves its organization's limit in force."
     >
       <Form onSubmit={() => save.run({ method: 'PATCH', path, body: changedLimits(before, texts) })}>

@@ -178,12 +178,21 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => vo
   const toast = useToast();
   const revoke = useAction({
     stale: ['/admin/keys'],
-    onSuccess: () => toast.say(`${apiKey.name} was revoked.`),
+    onSuccess: () =>
+      toast.say(
+        <>
+          <bdi>{apiKey.name}</bdi> was revoked.
+        </>,
+      ),
     onDone: onClose,
   });
   return (
     <ConfirmDialog
-      title={`Revoke ${distinctName(apiKey)}?`}
+      title={
+        <>
+          Revoke <bdi>{apiKey.name}</bdi> ({apiKey.key_preview})?
+        </>
+      }
       description="Every call with it is refused from now on. This cannot be undone."
       act="Revoke key"
       onAct={() => revoke.run({ method: 'POST', path: `/admin/keys/${apiKey.id}/revoke` })}

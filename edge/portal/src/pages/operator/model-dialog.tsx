@@ -22,7 +22,12 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
   const [answer, setAnswer] = useState(String(model?.max_output_tokens ?? ''));
   const save = useAction<AdminModel>({
     stale: ['/admin/models', '/models'],
-    onSuccess: (saved) => toast.say(`${saved.display_name} was saved.`),
+    onSuccess: (saved) =>
+      toast.say(
+        <>
+          <bdi>{saved.display_name}</bdi> was saved.
+        </>,
+      ),
     onDone: (saved) => {
       if (model === undefined) navigate(`/operator/models/${encodeURIComponent(saved.id)}`);
       else onClose();

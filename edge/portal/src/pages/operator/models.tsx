@@ -60,7 +60,7 @@ const columns: readonly Column<AdminModel>[] = [
             href={`/operator/models/${encodeURIComponent(model.id)}`}
             className="font-medium wrap-anywhere hover:underline"
           >
-            {model.display_name}
+            <bdi>{model.display_name}</bdi>
           </Link>
           {model.visibility === 'private' && <Badge>Private</Badge>}
           <RetiringBadge model={model} />

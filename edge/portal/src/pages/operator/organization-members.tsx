@@ -113,7 +113,7 @@ const columnsOf = (
     cell: (user) => (
       <>
         <span className="flex flex-wrap items-center gap-x-2 font-medium wrap-anywhere">
-          {[user.first_name, user.last_name].filter(Boolean).join(' ') || user.email}
+          <bdi>{[user.first_name, user.last_name].filter(Boolean).join(' ') || user.email}</bdi>
           {user.operator && <Badge tone="accent">Operator</Badge>}
         </span>
         <span className="text-xs text-faint">

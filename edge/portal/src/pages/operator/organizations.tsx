@@ -64,7 +64,7 @@ const columns: readonly Column<AdminOrganization>[] = [
     sortBy: (row) => row.name.toLowerCase(),
     cell: (row) => (
       <Link href={`/operator/organizations/${row.id}`} className="font-medium wrap-anywhere hover:underline">
-        {row.name}
+        <bdi>{row.name}</bdi>
       </Link>
     ),
   },

@@ -31,7 +31,12 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
   const type = (given: Partial<Fields>) => setTyped({ ...typed, ...given });
   const save = useAction<AdminPlan>({
     stale: ['/admin/plans', '/admin/organizations', '/plan', '/rate-limits'],
-    onSuccess: (saved) => toast.say(`${saved.name} was saved.`),
+    onSuccess: (saved) =>
+      toast.say(
+        <>
+          <bdi>{saved.name}</bdi> was saved.
+        </>,
+      ),
     onDone: onClose,
   });
   const isTaken = plan === undefined && taken.includes(code.trim());
@@ -55,7 +60,15 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
       open
       onClose={onClose}
       keep
-      title={plan === undefined ? 'Create a plan' : `Edit ${plan.name}`}
+      title={
+        plan === undefined ? (
+          'Create a plan'
+        ) : (
+          <>
+            Edit <bdi>{plan.name}</bdi>
+          </>
+        )
+      }
       description={
         plan === undefined
           ? 'Organizations are put on it in their settings.'

@@ -23,7 +23,11 @@ export function SuspensionDialog({
   const change = useAction<AdminOrganization>({
     stale: ['/admin/organizations', '/profile'],
     onSuccess: () =>
-      toast.say(suspended ? `${organization.name} was restored.` : `${organization.name} was suspended.`),
+      toast.say(
+        <>
+          <bdi>{organization.name}</bdi> was {suspended ? 'restored' : 'suspended'}.
+        </>,
+      ),
     onDone: onClose,
   });
   const submit = () =>
@@ -36,7 +40,11 @@ export function SuspensionDialog({
     <Dialog
       open
       onClose={onClose}
-      title={suspended ? `Restore ${organization.name}?` : `Suspend ${organization.name}?`}
+      title={
+        <>
+          {suspended ? 'Restore' : 'Suspend'} <bdi>{organization.name}</bdi>?
+        </>
+      }
       description={
         suspended
           ? 'Its keys and sessions may call models again at once.'

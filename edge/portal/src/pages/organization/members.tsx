@@ -37,7 +37,7 @@ export function Members() {
       cell: (member) => (
         <div className="min-w-0">
           <span className="flex items-center gap-2 font-medium wrap-anywhere">
-            {[member.first_name, member.last_name].filter(Boolean).join(' ') || member.email}
+            <bdi>{[member.first_name, member.last_name].filter(Boolean).join(' ') || member.email}</bdi>
             {member.id === claims.userId && <Badge>You</Badge>}
           </span>
           <span className="text-xs text-faint">

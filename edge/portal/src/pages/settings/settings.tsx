@@ -45,7 +45,7 @@ export function Settings() {
                         {data.role}
                       </span>,
                     ],
-                    ['Organization', data.organization.name],
+                    ['Organization', <bdi key="organization">{data.organization.name}</bdi>],
                     [
                       'User id',
                       <code key="id" className="font-mono text-xs">
