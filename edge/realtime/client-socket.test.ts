@@ -6,15 +6,23 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { silentLogger } from '../../test/support/silent-logger.ts';
 import { ClientEvents } from './client-events.ts';
 import { carrySession, type WebSocketLike } from './client-socket.ts';
+import type { Reader } from './reading-turns.ts';
 
 const minuteMs = 60_000;
 const mebibyte = 1024 * 1024;
 
 /** A socket whose peer answers pings and closing for as long as `answers` says; `connection` carries its bytes. */
 class FakeSocket extends EventEmitter implements WebSocketLike {
-  readonly connection = new EventEmitter();
+  readonly connection = Object.assign(new EventEmitter(), {
+    isPaused: () => this.isPaused || this.isUnread,
+    pause: () => {
+      this.isUnread = true;
+    },
+  });
   answers = true;
   isPaused = false;
+  /** Whether its connection is not read. */
+  isUnread = false;
   said: { error?: { code: string } }[] = [];
   closing: [code: number, reason: string] | undefined;
   ended: [code: number, reason: string] | 'cut off' | undefined;
@@ -38,6 +46,7 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
   }
   resume(): void {
     this.isPaused = false;
+    this.isUnread = false;
   }
   #end(how: NonNullable<FakeSocket['ended']>): void {
     if (this.ended !== undefined) return;
@@ -71,6 +80,7 @@ function carried(refusal?: GatewayError, hold: (bytes: number) => boolean = () =
   const socket = new FakeSocket();
   const session = silentSession(refusal);
   const credential = { isWatched: true };
+  const spent: [bytes: number, reader: Reader][] = [];
   const carrying = carrySession(socket, session, {
     request: { log: silentLogger, raw: { socket: socket.connection } } as unknown as FastifyRequest,
     onCredentialEnded: () => () => {
@@ -78,8 +88,9 @@ function carried(refusal?: GatewayError, hold: (bytes: number) => boolean = () =
     },
     isCredentialInDoubt: () => false,
     hold,
+    spend: (bytes, reader) => spent.push([bytes, reader]),
   });
-  return { socket, carrying, credential, events: session.events[Symbol.asyncIterator]() };
+  return { socket, carrying, credential, spent, events: session.events[Symbol.asyncIterator]() };
 }
 
 test('a client that no longer answers pings is cut off at the next one', async () => {
@@ -175,6 +186,26 @@ test('messages count from their first byte until they have been handled, finishe
   await Promise.all([carrying, next]);
   expect(room.held).toBe(0);
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a session that waits for its turn to be read is not taken for silent, and is not read before its events have room', async () => {
+  const { socket, carrying, spent } = carried();
+  socket.connection.emit('data', Buffer.alloc(10));
+  const [bytes, reader] = spent[0]!;
+  expect(bytes).toBe(10);
+  reader.pause();
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(minuteMs);
+  expect(socket.ended).toBeUndefined();
+  socket.pause();
+  reader.resume();
+  expect(socket.isUnread).toBe(true);
+  socket.resume();
+  reader.pause();
+  reader.resume();
+  expect(socket.isUnread).toBe(false);
+  socket.terminate();
+  await carrying;
 });
 
 test.each([

@@ -9,6 +9,7 @@ import { overloaded } from '../guards/load-shedder.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import type { ClientEvents } from './client-events.ts';
+import type { Reader } from './reading-turns.ts';
 import type { AdmittedSession } from './session.ts';
 
 /** The part of `ws`'s WebSocket that is used here. */
@@ -39,6 +40,8 @@ type CarryOptions = {
   isCredentialInDoubt(): boolean;
   /** Sets how many bytes of messages are held, each from its arrival until it has been dealt with; false when there is no room. */
   hold(bytes: number): boolean;
+  /** Takes note of bytes that have come; the reader may have to wait for its turn to read more. */
+  spend(bytes: number, reader: Reader): void;
 };
 
 /** How often the client is pinged, in milliseconds. */
@@ -146,9 +149,17 @@ function takeMessages(socket: WebSocketLike, client: Client, events: ClientEvent
     client.end(overloaded, closeCodes.tryAgain);
     socket.pause();
   };
-  options.request.raw.socket.on('data', (bytes) => {
+  const connection = options.request.raw.socket;
+  const reader: Reader = {
+    pause: () => connection.pause(),
+    resume() {
+      if (!socket.isPaused) socket.resume();
+    },
+  };
+  connection.on('data', (bytes) => {
     arriving += bytes.length;
     hold();
+    options.spend(bytes.length, reader);
   });
   socket.on('message', (data, isBinary) => {
     arriving = 0;
@@ -170,7 +181,7 @@ function takeMessages(socket: WebSocketLike, client: Client, events: ClientEvent
  * Cuts off a client from which nothing has come since the last ping, unless the client is made to wait: then nothing of what it sends is
  * read. Any byte counts, since an answer to a ping cannot overtake an event of 20 MiB. Returns a function that ends this.
  */
-function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on'>): () => void {
+function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on' | 'isPaused'>): () => void {
   let isAlive = true;
   connection.on('data', () => {
     isAlive = true;
@@ -178,7 +189,7 @@ function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on'>)
   return pingPeer(pingMs, {
     hasSpoken() {
       const hasSpoken = isAlive;
-      isAlive = socket.isPaused;
+      isAlive = connection.isPaused();
       return hasSpoken;
     },
     ping: () => socket.ping(),

@@ -16,6 +16,7 @@ import { ClientSecrets } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { MessageMemory } from '../../realtime/message-memory.ts';
 import { asNamed, modelOfSession } from '../../realtime/named-model.ts';
+import { ReadingTurns } from '../../realtime/reading-turns.ts';
 import { admitSession } from '../../realtime/session.ts';
 
 const operation = Operation.REALTIME_TRANSCRIPTION;
@@ -37,6 +38,7 @@ const schema: FastifySchema = {
 export const realtimeRoutes: Routes = (app, deps) => {
   const { inference, credentials, clock } = deps;
   const authenticate = realtimeAuthentication(deps, new ClientSecrets(deps.serviceSecrets));
+  const reading = new ReadingTurns();
   app.decorateRequest('clientSecret', null);
 
   for (const prefix of inferencePrefixes) {
@@ -74,6 +76,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
             if (!hasRoom) deps.metrics.shed('memory');
             return hasRoom;
           },
+          spend: (bytes, reader) => reading.spend(principal.userId, bytes, reader),
           isCredentialInDoubt: () => !credentials.isFollowed(principal),
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
