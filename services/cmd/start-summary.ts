@@ -27,7 +27,7 @@ Model Gateway is running.
 Try it: sign in, make a key, and chat.
 
   TOKEN=$(curl -s ${url}/api/v1/auth/login -H 'content-type: application/json' \\
-    -d '{"email":"${first.email}","password":"${password}"}' | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
+    -d ${quoted(JSON.stringify({ email: first.email, password }))} | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
   KEY=$(curl -s ${url}/api/v1/api-keys -H "authorization: Bearer $TOKEN" -H 'content-type: application/json' \\
     -d '{"name":"first key"}' | sed 's/.*"key":"\\([^"]*\\)".*/\\1/')
   curl -s ${url}/v1/chat/completions -H "authorization: Bearer $KEY" -H 'content-type: application/json' \\
@@ -35,3 +35,6 @@ Try it: sign in, make a key, and chat.
 
 `;
 }
+
+/** As one word for a POSIX shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
