@@ -1,11 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
-import { CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { CatalogModelSchema, CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { type DeploymentSettingsSchema, DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Catalog } from './catalog.ts';
+import { publicModel } from './listing.ts';
 
 /** A catalog of one model, whose upstreams note that they were closed. */
 function startCatalog() {
@@ -160,4 +162,25 @@ test('what was seen of an upstream holds after other settings changed, and for c
     expect(seen()).toEqual(unseen);
     model().deployments[0]!.start().end({ kind: 'busy', retryAfterMs: 20_000 });
   }
+});
+
+test('no price is announced that another one, which applies already, has overtaken', () => {
+  const nowMs = Date.parse('2100-01-01');
+  const at = (seconds: number, createdSecondsBefore: number) => ({
+    id: `at ${seconds}`,
+    effectiveFrom: timestampFromMs(nowMs + seconds * 1_000),
+    createdAt: timestampFromMs(nowMs + (seconds - createdSecondsBefore) * 1_000),
+  });
+  // The one at 20 was set to apply at once, by a clock that is ahead.
+  const prices = [at(-60, 0), at(10, 60), at(20, 0), at(40, 60)];
+  const shown = (count: number) => {
+    const { price, nextPrice } = publicModel(
+      create(CatalogModelSchema, { model: { name: 'm' }, prices: prices.slice(0, count) }),
+      nowMs,
+    );
+    return [price?.id, nextPrice?.id];
+  };
+  expect(shown(2)).toEqual(['at -60', 'at 10']);
+  expect(shown(3)).toEqual(['at 20', undefined]);
+  expect(shown(4)).toEqual(['at 20', 'at 40']);
 });

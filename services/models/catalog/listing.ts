@@ -79,10 +79,12 @@ export function deprecatedModels(snapshot: CatalogSnapshot, name: string, tenant
 /** A model with what its deployments and prices say of it now. A retired one does not serve. */
 export function publicModel(entry: CatalogModel, nowMs: number): Model {
   const model = entry.model!;
+  // By time: an earlier one that has not begun, by a clock that is behind, was overtaken and never will.
+  const present = entry.prices.findLastIndex((price) => hasBegun(priceTimes(price), nowMs));
   return create(ModelSchema, {
     ...model,
-    price: entry.prices.findLast((price) => hasBegun(priceTimes(price), nowMs)),
-    nextPrice: entry.prices.find((price) => !hasBegun(priceTimes(price), nowMs)),
+    price: entry.prices[present],
+    nextPrice: entry.prices[present + 1],
     deployments: entry.deployments.map(({ id, status }) => create(DeploymentSummarySchema, { id, status })),
     isServiceable: serves(entry, nowMs),
   });
