@@ -4,7 +4,7 @@ import { act } from '../support/identity/acts.ts';
 import { startHistory } from '../support/identity/history.ts';
 import { randomHistories } from '../support/random-histories.ts';
 
-const histories = randomHistories('IDENTITY', 2);
+const histories = randomHistories('IDENTITY', 1);
 
 test(
   'whatever people do with invitations, roles, passwords, sessions and keys, each replica lets in exactly those who may, once the answer is given',
