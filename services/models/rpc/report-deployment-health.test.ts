@@ -16,12 +16,13 @@ const edge = { contextValues: callerContext(serviceCaller('inference')) };
 const good = { successes: 9 };
 const bad = { failures: 9, consecutiveFailures: 9, ejected: true, lastError: 'refused' };
 
-test('a deployment that the edges of one replica cannot reach is Degraded, and serves, while those of another can', async () => {
-  await using database = await createTestDatabase();
+/** A catalog with a deployment that runs; each `replica` takes the reports of one edge and answers with the status that they lead to. */
+async function startCatalog() {
+  await using opening = new AsyncDisposableStack();
+  const database = opening.use(await createTestDatabase());
   const opened = { connection: database.url, logger };
   const service = await openServiceDatabase({ service: 'models', entities: modelEntities, ...opened });
-  await using closing = new AsyncDisposableStack();
-  closing.defer(() => service.close());
+  opening.defer(() => service.close());
   const clock = new ManualClock(Date.now());
   const [modelId, deploymentId] = [uuidv7(), uuidv7()];
   await service.pool.query(`
@@ -30,7 +31,7 @@ test('a deployment that the edges of one replica cannot reach is Degraded, and s
     insert into deployments (id, model_id, base_url, upstream_model, settings, status, status_changed_at, created_at)
       values ('${deploymentId}', '${modelId}', 'http://one.test/v1', 'one', '{}', ${Status.RUNNING}, now(), now())`);
   const feed = await openCatalogFeed(service, database.url, logger);
-  closing.defer(() => feed.close());
+  opening.defer(() => feed.close());
   const replica = () => {
     const implementation = {
       reportDeploymentHealth: reportDeploymentHealth({ database: service, feed, clock, logger }),
@@ -43,6 +44,13 @@ test('a deployment that the edges of one replica cannot reach is Degraded, and s
       return [status, statusReason];
     };
   };
+  const closing = opening.move();
+  return { service, feed, clock, replica, [Symbol.asyncDispose]: () => closing.disposeAsync() };
+}
+
+test('a deployment that the edges of one replica cannot reach is Degraded, and serves, while those of another can', async () => {
+  await using catalog = await startCatalog();
+  const { feed, clock, replica } = catalog;
   const [cutOff, connected] = [replica(), replica()];
   expect(await cutOff(bad)).toEqual([Status.FAILED, 'refused']);
   expect(await connected(good)).toEqual([Status.DEGRADED, 'refused']);
@@ -57,4 +65,28 @@ test('a deployment that the edges of one replica cannot reach is Degraded, and s
   expect(await cutOff(good)).toEqual([Status.RUNNING, '']);
   expect(await connected(bad)).toEqual([Status.DEGRADED, 'refused']);
   expect(await cutOff(bad)).toEqual([Status.FAILED, 'refused']);
+});
+
+test('what was seen of the server that a deployment had before says nothing of the one that it has', async () => {
+  await using catalog = await startCatalog();
+  const { service, feed, clock, replica } = catalog;
+  const report = replica();
+  const move = (to: string, status: Status) =>
+    service.pool.query(
+      `update deployments set settings = '{"baseUrl": "${to}"}', status = ${status}, status_reason = ''`,
+    );
+  const heard = async () => {
+    await service.pool.query('update catalog_version set version = version + 1');
+    await feed.refresh();
+  };
+  expect(await report(good)).toEqual([Status.RUNNING, '']);
+  await move('http://two.test/v1', Status.RUNNING);
+  await report(bad);
+  await heard();
+  expect(feed.snapshot.models[0]!.deployments[0]).toMatchObject({ status: Status.RUNNING, statusReason: '' });
+  await move('http://three.test/v1', Status.PENDING);
+  await heard();
+  expect(await report(good)).toEqual([Status.PENDING, '']);
+  clock.advance(1_000);
+  expect(await report(good)).toEqual([Status.RUNNING, '']);
 });

@@ -1,5 +1,9 @@
-import { create } from '@bufbuild/protobuf';
-import { DeploymentStatus, DeploymentStatusSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { create, fromJson } from '@bufbuild/protobuf';
+import {
+  DeploymentSettingsSchema,
+  DeploymentStatus,
+  DeploymentStatusSchema,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -10,6 +14,9 @@ import { exchangeOpinions } from '../db/opinion.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { agreedStatus, DeploymentHealth, freshMs, type Judged } from '../domain/deployment-health.ts';
 import { serverOf } from '../domain/deployment-settings.ts';
+
+/** How long an edge may tell of the server that a deployment had before, in milliseconds: edges follow the catalog within a second. */
+const staleMs = 1_000;
 
 /**
  * Takes an edge's report and updates deployments' statuses by what all edges report. Reports are kept in memory: a status that a restart
@@ -22,7 +29,7 @@ export function reportDeploymentHealth({
   logger,
 }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>): ModelsRpc<'reportDeploymentHealth'> {
   const modelsId = uuidv7();
-  const healthOf = new Map<string, { server: string; health: DeploymentHealth }>();
+  const healthOf = new Map<string, { server: string; fromMs: number; health: DeploymentHealth }>();
 
   return async ({ edgeId, deployments }, context) => {
     requireService(callerOf(context), 'inference');
@@ -36,10 +43,15 @@ export function reportDeploymentHealth({
       const current = states.get(report.deploymentId);
       if (current === undefined) continue;
       const { server } = current;
-      const known = healthOf.get(report.deploymentId);
-      // What edges told of the server that a deployment had before says nothing about the one that it has.
-      const health = known?.server === server ? known.health : new DeploymentHealth();
-      healthOf.set(report.deploymentId, { server, health });
+      let known = healthOf.get(report.deploymentId);
+      if (known?.server !== server) {
+        // What edges told of the server that a deployment had before says nothing about the one that it has.
+        const fromMs = known === undefined ? nowMs : nowMs + staleMs;
+        known = { server, fromMs, health: new DeploymentHealth() };
+        healthOf.set(report.deploymentId, known);
+      }
+      const { health, fromMs } = known;
+      if (nowMs < fromMs) continue;
       health.take(edgeId, report, nowMs);
       const judged = health.judge(current, nowMs);
       if (judged !== null) changes.set(report.deploymentId, judged);
@@ -53,7 +65,12 @@ export function reportDeploymentHealth({
           id: { $in: [...changes.keys()] },
           status: { $ne: DeploymentStatus.STOPPED },
         });
-        const judged = rows.map((row) => ({ row, ...changes.get(row.id)! }));
+        const judged = rows
+          // Or move one.
+          .filter(
+            ({ id, settings }) => serverOf(fromJson(DeploymentSettingsSchema, settings)) === states.get(id)!.server,
+          )
+          .map((row) => ({ row, ...changes.get(row.id)! }));
         const known = judged.filter(({ status }) => status !== DeploymentStatus.PENDING);
         const statuses = new Map(known.map(({ row, status }) => [row.id, status]));
         const others = await exchangeOpinions(em, { modelsId, statuses }, freshMs);
