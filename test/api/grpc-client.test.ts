@@ -230,7 +230,8 @@ const openToAdmins = {
   ],
   UsageService: ['GetTenantBreakdown', 'ExportEvents'],
   BillingService: [
-    ...['GetWallet', 'GetCommitment', 'ListTransactions', 'SetPaygSpendCap', 'DeletePaygSpendCap'],
+    ...['GetWallet', 'GetCommitment', 'ListTransactions', 'ExportTransactions'],
+    ...['SetPaygSpendCap', 'DeletePaygSpendCap'],
     ...['ListInvoices', 'GetInvoice', 'RenderInvoicePdf', 'ListInvoiceTransactions'],
   ],
 };
