@@ -119,14 +119,18 @@ test('a key deleted elsewhere is shown as active only until someone looks at it 
   expect(await page.getByText('Active', { exact: true }).count()).toBe(0);
   expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0);
 
-  const acted = await make("Acted on: 'a--b'");
+  const acted = await make(`Acted on: 'a--b' "c"...`);
   await page.goto(`${portal.url}/keys`);
   await row(page, 'Acted on').waitFor();
   await remove(acted);
   await page.getByRole('button', { name: 'Actions for Acted on' }).click();
   await page.getByRole('menuitem', { name: 'Delete' }).click();
-  // As a phone's keyboard changes what is typed.
-  await dialog(page).getByLabel("To confirm, type the key's name").fill('Acted on: ‘a—b’');
+  // As keyboards of phones change what is typed, a German one too.
+  const confirm = dialog(page).getByLabel("To confirm, type the key's name");
+  for (const typed of ['Acted on: ‘a—b’ “c”…', 'Acted on: ‚a—b‘ „c“...']) {
+    await confirm.fill(typed);
+    expect(await dialog(page).getByRole('button', { name: 'Delete key' }).isDisabled()).toBe(false);
+  }
   await dialog(page).getByRole('button', { name: 'Delete key' }).click();
   await dialog(page).getByRole('alert').waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();

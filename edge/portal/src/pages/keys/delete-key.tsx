@@ -63,12 +63,13 @@ export function DeleteKeyDialog({
   );
 }
 
-/** A name without what keyboards, above all of phones, change of it: quotation marks, dashes, spaces at its ends, accents apart. */
+/** A name without what keyboards, above all of phones, change of it: quotation marks of any language, dashes, dots, spaces, accents apart. */
 const asTyped = (text: string): string =>
   text
     .normalize('NFC')
-    .replace(/[\u2018\u2019]/g, "'")
-    .replace(/[\u201c\u201d]/g, '"')
+    .replace(/[\u2018-\u201b]/g, "'")
+    .replace(/[\u201c-\u201f]|\u00ab\s*|\s*\u00bb/g, '"')
+    .replace(/\u2026/g, '...')
     .replace(/[\u2013\u2014]|--/g, '-')
     .replace(/\s+/g, ' ')
     .trim();
