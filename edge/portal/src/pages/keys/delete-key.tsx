@@ -63,7 +63,7 @@ export function DeleteKeyDialog({
   );
 }
 
-/** A name without what keyboards, above all of phones, change of it: quotation marks of any language, dashes, dots, spaces, accents apart. */
+/** A name without what keyboards, above all of phones, change of it: quotation marks, dashes, dots, spaces, accents apart. */
 const asTyped = (text: string): string =>
   text
     .normalize('NFC')
