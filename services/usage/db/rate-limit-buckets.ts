@@ -28,13 +28,15 @@ const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs /
 export async function reportReplica(database: Pick<ServiceDatabase, 'query'>, replicaId: string): Promise<number> {
   const { rows } = await database.query<{ count: bigint }>({
     name: 'rate-limit-replica',
-    // After an outage all are dead to each other, and each holds its own row while it looks for others to forget.
+    // After an outage all are dead to each other: each holds its own row, which `dead` reads for that, before it locks those of others.
     text: `with reported as (
         insert into rate_limit_replicas (replica_id, seen_at) values ($1, now())
         on conflict (replica_id) do update set seen_at = excluded.seen_at
+        returning replica_id
       ),
       dead as (
-        select replica_id from rate_limit_replicas where replica_id <> $1 and not ${isAlive} for update skip locked
+        select replica_id from rate_limit_replicas
+        where replica_id <> (select replica_id from reported) and not ${isAlive} for update skip locked
       ),
       forgotten as (delete from rate_limit_replicas where replica_id in (select replica_id from dead))
       select 1 + count(*) as count from rate_limit_replicas where replica_id <> $1 and ${isAlive}`,

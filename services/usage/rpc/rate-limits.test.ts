@@ -3,6 +3,7 @@ import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.t
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { dropEmptyBuckets } from '../db/rate-limit-buckets.ts';
 import { keyId, tenantId, testId, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
@@ -165,4 +166,22 @@ test('only services may ask for grants', async () => {
   await expect(usage.client.quota({ replicaId: first }, key)).rejects.toMatchObject({
     reason: ErrorReason.INSUFFICIENT_ROLE,
   });
+});
+
+test('a replica that cannot report yet keeps no other from it, though after an outage all are dead to each other', async () => {
+  await using database = await openUsage();
+  const { pool } = database;
+  const replicaIds = [first, second];
+  for (const replicaId of replicaIds) await usage.client.quota({ replicaId }, asService());
+  await pool.query("update rate_limit_replicas set seen_at = now() - interval '1 hour'");
+  await pool.query('begin');
+  const lock = (replicaId: string) =>
+    pool.query('select from rate_limit_replicas where replica_id = $1 for update nowait', [replicaId]);
+  await lock(first);
+  const reporting = usage.client.quota({ replicaId: first }, asService());
+  const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
+  await waitFor(async () => (await pool.query(waiting)).rows.length > 0, { description: 'the first to wait' });
+  await lock(second);
+  await pool.query('commit');
+  expect(await reporting).toMatchObject({ replicas: 1 });
 });
