@@ -157,7 +157,7 @@ test('credit whose answer a proxy lost is visible at once, and whoever corrects 
   await close();
 });
 
-test('an operator creates a plan, edits it without fixing what it leaves open, and puts an organization on it', async () => {
+test('an operator creates a plan, edits it without fixing what it leaves open, and learns what it brings before putting an organization on it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/plans');
   const plans = page.getByRole('table', { name: 'Plans' });
@@ -188,6 +188,7 @@ test('an operator creates a plan, edits it without fixing what it leaves open, a
   await row.getByText('Support by mail, Invoices by post').waitFor();
 
   await row.getByRole('button', { name: 'Edit Team' }).click();
+  await dialog(page).getByText('more credit is given at once').waitFor();
   await dialog(page).getByLabel('Name').fill('Team Plus');
   const put = page.waitForRequest((one) => one.method() === 'PUT');
   await save.click();
@@ -203,6 +204,17 @@ test('an operator creates a plan, edits it without fixing what it leaves open, a
 
   await goWithin(page, `/operator/organizations/${portal.world.otherOrganizationId}`);
   await page.getByLabel('Plan', { exact: true }).selectOption({ label: 'Team Plus' });
+  // What it will bring is said before it is saved.
+  const consequence = page.getByRole('status').filter({ hasText: 'no pay as you go' });
+  await consequence.getByText('calls stop when no commitment or credit is left').waitFor();
+  await consequence.getByText('$12.50').waitFor();
+  expect(await page.getByLabel('Requests / min').getAttribute('placeholder')).toBe('777');
+  await page.getByLabel('Requests / min').fill('778');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await consequence.waitFor({ state: 'detached' });
+  // An emptied field returns to the plan's limit, not to the organization's own.
+  await page.getByLabel('Requests / min').fill('');
+  expect(await page.getByLabel('Requests / min').getAttribute('placeholder')).toBe('777');
   await page.getByRole('button', { name: 'Save settings' }).click();
   await page
     .locator('dt', { hasText: /^Plan$/ })

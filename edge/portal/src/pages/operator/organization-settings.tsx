@@ -2,11 +2,12 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { changedFields, useAction, useWholeList } from '../../api/hooks.ts';
 import type { Plan } from '../../api/types.ts';
-import { numberOrText } from '../../format/number.ts';
+import { formatUsd, numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { changedLimits, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminOrganizationDetails } from './types.ts';
@@ -24,6 +25,8 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   const [sent, setSent] = useState<Partial<Texts>>({});
   const texts = { ...read, ...typed };
   const type = (given: Partial<Texts>) => setTyped({ ...typed, ...given });
+  const planNamed = (code: string) => plans.data?.find((plan) => plan.code === code);
+  const chosen = planNamed(texts.plan);
   const save = useAction<AdminOrganizationDetails>({
     stale: ['/admin/organizations'],
     onSuccess: (saved) => {
@@ -75,11 +78,14 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
             error={fieldError(save.error, 'plan')}
           />
         </div>
+        {chosen !== undefined && texts.plan !== read.plan && (
+          <PlanConsequence chosen={chosen} present={planNamed(read.plan)} />
+        )}
         <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-1 xl:grid-cols-3">
           <RateLimitFields
             texts={texts}
             onChange={(limits) => type(changedFields(texts, limits))}
-            inherited={organization.effective_rate_limits}
+            inherited={chosen?.rate_limits}
             error={(limit) => fieldError(save.error, `rate_limits.${limit}`)}
           />
         </div>
@@ -90,6 +96,20 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
         </div>
       </Form>
     </Card>
+  );
+}
+
+/** What a plan changes once it is saved, beside the limits, which the fields show. */
+function PlanConsequence({ chosen, present }: { chosen: Plan; present: Plan | undefined }) {
+  const credit = chosen.included.monthly_credit_usd;
+  return (
+    <Notice role="status" tone={present?.payg_enabled && !chosen.payg_enabled ? 'warn' : 'neutral'}>
+      {chosen.payg_enabled
+        ? 'This plan has pay as you go: usage beyond commitment and credit is invoiced.'
+        : 'This plan has no pay as you go: calls stop when no commitment or credit is left.'}
+      {credit > 0 &&
+        ` Its ${formatUsd(credit)} of credit for this month is given at once, less what a plan gave already.`}
+    </Notice>
   );
 }
 

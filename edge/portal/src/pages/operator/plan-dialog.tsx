@@ -72,7 +72,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
       description={
         plan === undefined
           ? 'Organizations are put on it in their settings.'
-          : 'This changes every organization on it: limits and pay as you go at once, credit when the next is due.'
+          : 'This changes every organization on it at once: limits and pay as you go, and more credit is given at once. Less credit is given from the next month on.'
       }
     >
       <Form onSubmit={submit}>
