@@ -28,9 +28,11 @@ export async function leftBehind(
         select *, sum(cardinality(event_ids)) over (order by id) as events_so_far, row_number() over (order by id) as place
         from oldest
       )
-      select counted.id as batch_id, events.* from counted
+      select counted.id as batch_id, found.* from counted
         cross join lateral unnest(tenant_ids, event_ids) as due (tenant_id, event_id)
-        join events on events.tenant_id = due.tenant_id and events.id = due.event_id
+        cross join lateral (
+          -- By "offset" each is looked up by itself: Postgres expects so many that it would read all events that are stored.
+          select * from events where events.tenant_id = due.tenant_id and events.id = due.event_id offset 0) as found
       where events_so_far <= $2 or place = 1`,
     values: [olderThanMs, eventsMax],
   });

@@ -11,6 +11,7 @@ import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-eve
 import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 import { exportEvents } from '../rpc/export-events.ts';
 import { bucketedSums } from './bucketed-sums.ts';
+import { leftBehind } from './charge-batches.ts';
 import { groupedSums } from './grouped-sums.ts';
 import { listEvents, pageOfEvents } from './history.ts';
 import { latenciesOfKey, latestEventsOfKey, onOneSnapshot, volumesOfKey } from './key-analytics.ts';
@@ -117,6 +118,12 @@ test('a call is found by its request id without reading any other', async () => 
   const plan = await planOf((database) => listEvents(database, { ...query, ...range, limit: 25, offset: 0 }));
   expect(plan).toMatch(/Index .* events_\d+_\d+_request_id/);
   expect(plan).not.toContain('Seq Scan');
+});
+
+test('what an outage kept from being charged is read back without reading any other event', async () => {
+  const plan = await planOf((database) => leftBehind(database, { olderThanMs: 0, eventsMax: 1_000 }));
+  // The other months have no events.
+  for (const month of ['06', '07']) expect(plan).toContain(`Index Scan using events_2026_${month}_pkey`);
 });
 
 /** A page of the history, and how many events it reads. */
