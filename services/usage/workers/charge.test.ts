@@ -151,6 +151,27 @@ test('what a dead process left behind is passed on while new batches come withou
   await worker.close();
 });
 
+test('a call is charged at once, although much that an outage left behind still waits', async () => {
+  for (const tenant of [800, 801]) {
+    // Two of these do not fit into one call.
+    const events = Array.from({ length: 501 }, () => testEvent(testNowMs, { tenantId: testId(tenant) }));
+    await usage.client.record({ events }, asService());
+  }
+  await leaveBehind();
+  const charged: string[] = [];
+  const charge = async ({ events = [] }: { events?: unknown[] }) => {
+    charged.push((events[0] as UsageEvent).tenantId);
+    if (charged.length === 1) {
+      worker.add({ id: uuidv7(), events: [testEvent(testNowMs, { tenantId: testId(802) })] });
+    }
+    return { refused: [] } as never;
+  };
+  const worker = startChargeWorker({ database, billing: { charge }, metrics, logger });
+  await waitFor(async () => (await batchesLeft()) === 0, { description: 'an empty outbox' });
+  await worker.close();
+  expect(charged).toEqual([800, 802, 801].map(testId));
+});
+
 test('an outage of Billing is logged once when it begins and once when it is over', async () => {
   const billing = forgetfulBilling(3);
   const worker = startChargeWorker({ database, billing, metrics, logger });

@@ -33,7 +33,8 @@ const lookMs = 1_000;
 const leftBehindAfterMs = 5_000;
 
 /**
- * Hands events to Billing in the order in which they were stored. A batch leaves the outbox only when Billing has answered for it; if the
+ * Hands events to Billing in the order in which they were stored, except that new ones do not wait for all that an outage left behind:
+ * budgets and wallets count only what is charged. A batch leaves the outbox only when Billing has answered for it; if the
  * answer is lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
 export function startChargeWorker({ database, billing, metrics, logger }: ChargeDeps): ChargeWorker {
@@ -93,6 +94,7 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
         const batches = await leftBehind(database, { olderThanMs: leftBehindAfterMs, eventsMax });
         if (batches.length === 0) break;
         await charge(batches);
+        if (!signal.aborted) await chargeWaiting();
       }
     }
     isReady = true;
