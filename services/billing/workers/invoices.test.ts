@@ -6,7 +6,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
@@ -98,7 +98,7 @@ test('a draft read while calls are charged adds up', async () => {
   }
 });
 
-test('what arrives after an invoice is final goes on the next one, and the final one never changes', async () => {
+test('what arrives after an invoice is final goes on the next one, and the final one never changes; a month without one gets it late', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
   const owner = person();
@@ -115,6 +115,14 @@ test('what arrives after an invoice is final goes on the next one, and the final
   expect(invoices.map(({ status, subtotalNanoUsd }) => [status, subtotalNanoUsd])).toEqual([
     [InvoiceStatus.DRAFT, 5n],
     [InvoiceStatus.FINALIZED, 3n * usd],
+  ]);
+  const idle = person();
+  const only = usageEvent({ tenantId: idle.tenantId, costNanoUsd: 7n, atMs: uuidv7Ms(late.id) });
+  await billing.charge({ events: [only] }, service);
+  expect(await finalizeInvoices(deps)).toBe(1);
+  const theirs = (await billing.listInvoices({}, as(idle))).invoices;
+  expect(theirs.map(({ periodStart, totalNanoUsd }) => [periodStart, totalNanoUsd])).toEqual([
+    [invoices[1]!.periodStart, 7n],
   ]);
   await sound(started);
 });
