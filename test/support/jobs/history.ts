@@ -177,7 +177,7 @@ class History {
           await this.#operator('DELETE', `/grants?${query}`);
         }
         model.granted[person] = act.has;
-        return;
+        return this.#waitForGrant(person, act.has);
       }
       case 'restart':
         for (const worker of this.#workers) await worker.close();
@@ -268,7 +268,9 @@ class History {
         : this.#replicas.call('POST', '/v1/chat/completions', credential, { ...body, background: true }, headers);
     };
     const [status, code] = model.submitted(caller, isOfPrivate);
-    const isRefused = code !== null && !(isKnown && code === 'spend_cap_exceeded');
+    // What a call is refused for that may be the repeat of one that was not.
+    const isOfCall = code === 'spend_cap_exceeded' || code === 'model_not_found';
+    const isRefused = code !== null && !(isKnown && isOfCall);
     const expected = isRefused ? [status, code] : isKnown ? this.#repeated(known.job, isSame) : [202, null];
     if (!this.#scripts.has(mark)) this.#scripts.set(mark, script);
     // Room is free again a moment after a job's end.
@@ -307,6 +309,19 @@ class History {
       },
     );
     await this.#heal();
+  }
+
+  /** Edges hear of a grant, or of its end, a moment later. */
+  async #waitForGrant(person: 'owner' | 'guest', has: boolean): Promise<void> {
+    const token = await this.#session(person);
+    await waitFor(
+      async () => {
+        const asked = this.#replicas.both.map((replica) => replica.call('GET', `/v1/models/${models.private}`, token));
+        // A suspended organization is told nothing of models.
+        return (await Promise.all(asked)).every(({ status }) => status === 403 || (status === 200) === has);
+      },
+      { description: 'the grant at both replicas' },
+    );
   }
 
   async #wait(isDay: boolean): Promise<void> {
