@@ -47,7 +47,7 @@ export async function chargeBatch(
   const days = new DayTexts();
   for (const { event, leases, madeMs, fundedMs } of charges) {
     const { tenantId, userId, apiKeyId } = event;
-    const periods = periodsOf(madeMs, leases, days);
+    const periods = periodsOf(event, madeMs, leases, days);
     const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
     if (apiKeyId !== '') {
       spent.add({ tenantId, kind: BudgetKind.API_KEY, subjectId: apiKeyId, periodStart: periods.keyDay }, costNanoUsd);

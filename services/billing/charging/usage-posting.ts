@@ -38,7 +38,7 @@ type EventPeriods = {
   keyDay: PeriodStart;
   userDay: PeriodStart;
   month: PeriodStart;
-  /** In which usage reports count it. */
+  /** In which usage reports count it: they go by the edge's clock, even where that is ahead. */
   usageMonth: PeriodStart;
 };
 
@@ -46,16 +46,20 @@ type EventPeriods = {
  * A lease records the period whose budget had room, and the charge counts there, however late it comes. Without a lease the event's own
  * time decides.
  */
-export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: DayTexts): EventPeriods {
+export function periodsOf(
+  { id }: UsageEvent,
+  madeMs: number,
+  leases: readonly LeaseRow[],
+  days: DayTexts,
+): EventPeriods {
   const day = days.at(madeMs);
-  const usageMonth = monthOfDay(day);
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {
     keyDay: periodOf(BudgetKind.API_KEY) ?? day,
     userDay: periodOf(BudgetKind.USER) ?? day,
-    month: periodOf(BudgetKind.ORGANIZATION) ?? usageMonth,
-    usageMonth,
+    month: periodOf(BudgetKind.ORGANIZATION) ?? monthOfDay(day),
+    usageMonth: monthOfDay(days.at(uuidv7Ms(id))),
   };
 }
 

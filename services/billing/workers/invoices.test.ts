@@ -181,6 +181,18 @@ test('each line of an invoice is of calls of one month, and says so where that i
     [monthOf(nowMs), 'test/model: input tokens', 5_000n],
     [madeIn, 'test/model: input tokens', 2_000n],
   ]);
+
+  // By a clock that is ahead it was made in a month that has not begun, in which reports count it.
+  await toNextMonth(started, -1_000);
+  const ahead = (await deps.databaseNow(deps.database.pool)) + 2_000;
+  await charge([6_000n, ahead]);
+  const [newest] = (await billing.listInvoices({}, as(owner))).invoices;
+  const { lineItems } = (await billing.getInvoice({ invoiceId: newest!.id }, as(owner))).invoice!;
+  expect(lineItems.at(-1)).toMatchObject({
+    usageMonth: monthOf(ahead),
+    description: `test/model: input tokens, used in ${monthOf(ahead)}`,
+    line: { amountNanoUsd: 6_000n },
+  });
 });
 
 test('an invoice is overdue after its due date, can be paid once, and can be voided only while unpaid', async () => {
