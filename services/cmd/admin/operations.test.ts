@@ -305,7 +305,7 @@ test('a price is set for later, with the rates of a catalog file', async () => {
   ]);
 });
 
-test('a price says what it charged when its model is deleted too, jobs included that had begun before it was set', async () => {
+test('a price says what it charged when its model is deleted too, with jobs begun before it, and calls of replicas that had not heard of the next', async () => {
   const model = { name: 'mispriced', operations: ['chat_completions'] };
   const make = async () => {
     await gateway.call('POST', '/api/v1/admin/models', session, model);
@@ -314,11 +314,14 @@ test('a price says what it charged when its model is deleted too, jobs included 
   const price = await make();
   const usage = gateway.gateway.switchboard.client('inference', UsageService);
   const hoursAgo = (hours: number) => Date.now() - hours * 3_600_000;
-  const events = [0, 20].map((hours) =>
+  // By the clock of one replica, which was cut off, hours have passed since.
+  const events = [0, 20, -2].map((hours) =>
     testEvent(hoursAgo(hours), { tenantId: organization, userId, model: model.name, priceVersionId: price }),
   );
   await usage.record({ events }, { contextValues: callerContext(serviceCaller('inference')) });
-  const charged = [{ organization, requests: 2, cost_usd: 0.000002 }];
+  const charged = [{ organization, requests: 3, cost_usd: 0.000003 }];
+  expect(await json('prices', 'charges', price)).toMatchObject(charged);
+  await json('prices', 'set', model.name, '--per-request-usd', '2');
   expect(await json('prices', 'charges', price)).toMatchObject(charged);
   await json('models', 'delete', model.name);
   expect(await json('prices', 'charges', price.toUpperCase())).toMatchObject(charged);

@@ -25,10 +25,11 @@ const rates = [...rateFields].map(
   ([name, field]) => [name.replaceAll('_', '-'), field, parseUsd(String(ratesUsdMax[name]))!] as const,
 );
 
-/** How long after a price's time its calls are searched for, in milliseconds: replicas hear of the next, and their clocks may differ. */
-const marginMs = 300_000;
-/** How long before it: a job is dated by its first start, and takes the first price that its model has since; it lasts 24 hours. */
-const marginBeforeMs = 24 * 3_600_000 + marginMs;
+/**
+ * How long before and after a price's time its calls are searched for, in milliseconds: a job is dated by its first start, takes the first price
+ * that its model has since, and lasts 24 hours; a replica that is cut off from the catalog goes on with the price that it knows; clocks may differ.
+ */
+const marginMs = 24 * 3_600_000 + 300_000;
 
 export const priceCommands: readonly AdminCommand[] = [
   {
@@ -54,7 +55,7 @@ export const priceCommands: readonly AdminCommand[] = [
       if (price === undefined) throw notFound('price');
       const entry = await findCatalogModel(models, price.model, asOperator);
       const next = nextOf(price, entry?.prices ?? []);
-      const since = timestampFromMs(effectiveMs(price) - marginBeforeMs);
+      const since = timestampFromMs(effectiveMs(price) - marginMs);
       const until = next && timestampFromMs(effectiveMs(next) + marginMs);
       const request = { model: price.model, priceId, since, until };
       const { organizations } = await usage.adminGetPriceCharges(request, asOperator);
