@@ -267,7 +267,7 @@ const lineItemSchema = Type.Object({
   amount_usd: usdSchema,
   usage_month: Type.String({
     description:
-      "The UTC month of the calls, as `YYYY-MM`: for calls that were charged late, an earlier one than the invoice's.",
+      "The UTC month in which usage reports count the calls, as `YYYY-MM`: an earlier one than the invoice's for calls that were charged late, a later one for jobs that were submitted in the invoice's month.",
   }),
 });
 function lineItemJson({ description, model, line, usageMonth }: InvoiceLineItem): Static<typeof lineItemSchema> {
