@@ -338,10 +338,18 @@ test('a charge names the model that was called', async () => {
   await close();
 });
 
-test('an operator refunds a charge once, after reading what that does, and the organization sees why', async () => {
+test('an operator exports all transactions of a filter, and refunds a charge once, after reading what that does, and the organization sees why', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
   await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=transactions&type=usage`);
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export all' }).click({ timeout: 5_000 });
+  const lines = readFileSync(await (await saved).path(), 'utf8')
+    .trimEnd()
+    .split('\r\n');
+  const charges = `/api/v1/admin/organizations/${tenantId}/transactions?type=usage&limit=1`;
+  const { json } = await portal.gateway.call('GET', charges, portal.world.people.operator.token);
+  expect(lines).toHaveLength(1 + json.pagination.total);
   const refund = page.getByRole('table', { name: 'Transactions' }).getByRole('button', { name: 'Refund' }).first();
   await refund.click();
   await dialog(page).getByText('This cannot be undone.').waitFor();

@@ -20,7 +20,14 @@ import {
   invoiceQuery,
   invoiceQuerySchema,
 } from '../billing/invoices.ts';
-import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
+import {
+  sendTransactions,
+  transactionExportAnswer,
+  transactionExportDescription,
+  transactionExportQuery,
+  transactionQuery,
+  transactionQuerySchema,
+} from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { paymentIdSchema } from './payment-id.ts';
@@ -108,6 +115,25 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const answer = await billing.listTransactions({ ...transactionQuery(request.query), tenantId }, options);
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id/transactions/export',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Export the transactions of an organization',
+        description: transactionExportDescription,
+        response: { 200: transactionExportAnswer },
+        params: organizationParams,
+        querystring: transactionExportQuery,
+      },
+    },
+    async (request, reply) => {
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
+      return sendTransactions(reply, billing, request.query, tenantId, options);
     },
   );
 

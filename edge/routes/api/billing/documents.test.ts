@@ -136,7 +136,7 @@ test('invoices are filtered by the months that contain the requested days, for o
   }
 });
 
-test('operators read the invoices and transactions of an organization as it sees them itself, and nobody else can', async () => {
+test('operators read the invoices and transactions of an organization, and export these, as it does itself, and nobody else can', async () => {
   await edge.charge();
   for (const [name, query] of [
     ['invoices', '?status=draft'],
@@ -149,6 +149,13 @@ test('operators read the invoices and transactions of an organization as it sees
     expect((await edge.call('GET', `${edge.organization}/${name}`, 'owner')).status).toBe(403);
     expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/${name}`, 'operator')).status).toBe(404);
   }
+  const exported = '/transactions/export?type=usage&start_date=2020-01-01';
+  const ownFile = await edge.call('GET', `/billing/documents${exported}`, 'owner');
+  const file = await edge.call('GET', `${edge.organization}${exported}`, 'operator');
+  expect([file.status, file.text]).toEqual([200, ownFile.text]);
+  expect(file.headers['content-disposition']).toBe('attachment; filename="transactions_from_2020-01-01.csv"');
+  expect((await edge.call('GET', `${edge.organization}${exported}`, 'owner')).status).toBe(403);
+  expect((await edge.call('GET', `/admin/organizations/${uuidv7()}${exported}`, 'operator')).status).toBe(404);
   const { billing } = edge.billing;
   const named = { tenantId: edge.tenantId };
   const drafts = await edge.call('GET', '/billing/documents/invoices?status=draft', 'owner');

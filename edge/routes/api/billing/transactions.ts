@@ -1,5 +1,8 @@
+import type { CallOptions, Client } from '@connectrpc/connect';
+import type { FastifyReply } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
 import { validate as isUuid } from 'uuid';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -32,6 +35,38 @@ function eventIdOf(text: string): string {
   throw invalidValue('usage_event_id', 'it must be a valid UUID');
 }
 
+/** What an export of transactions is narrowed by. */
+export const transactionExportQuery = Type.Object({
+  type: Type.Optional(transactionTypes.schema),
+  ...daysQuerySchema,
+});
+
+export const transactionExportDescription =
+  'All of them as CSV with a header line, oldest first. A value that a spreadsheet would take for a formula is prefixed with an apostrophe.';
+
+export const transactionExportAnswer = { content: { 'text/csv': { schema: Type.String() } } };
+
+/** Answers with the transactions of an organization (UUID; empty: the caller's own) as a file. */
+export function sendTransactions(
+  reply: FastifyReply,
+  billing: Pick<Client<typeof BillingService>, 'exportTransactions'>,
+  { type, ...days }: Static<typeof transactionExportQuery>,
+  tenantId: string,
+  options: CallOptions,
+): Promise<FastifyReply> {
+  const { start_date: start, end_date: end } = days;
+  const narrowing = { type: transactionTypes.value(type), ...readDays(days), tenantId };
+  return sendCsv(reply, {
+    name: `${['transactions', start && `from_${start}`, end && `to_${end}`].filter(Boolean).join('_')}.csv`,
+    columns,
+    stream: billing.exportTransactions(narrowing, options),
+    rowsOf: ({ transactions }) => transactions.map(transactionJson).map((row) => columns.map((column) => row[column])),
+  });
+}
+
+/** Those of a transaction in JSON, in the same order. */
+const columns = Object.keys(transactionSchema.properties) as (keyof Static<typeof transactionSchema>)[];
+
 /** The organization's transactions (service.md, Management endpoints). */
 export const transactionRoutes: Routes = (app, { billing }) => {
   app.get(
@@ -57,26 +92,11 @@ export const transactionRoutes: Routes = (app, { billing }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'Export transactions',
-        description:
-          'All of them as CSV with a header line, oldest first. A value that a spreadsheet would take for a formula is prefixed with an apostrophe.',
-        querystring: Type.Object({ type: Type.Optional(transactionTypes.schema), ...daysQuerySchema }),
-        response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },
+        description: transactionExportDescription,
+        querystring: transactionExportQuery,
+        response: { 200: transactionExportAnswer },
       },
     },
-    async (request, reply) => {
-      const { type, ...days } = request.query;
-      const { start_date: start, end_date: end } = days;
-      const narrowing = { type: transactionTypes.value(type), ...readDays(days) };
-      return sendCsv(reply, {
-        name: `${['transactions', start && `from_${start}`, end && `to_${end}`].filter(Boolean).join('_')}.csv`,
-        columns,
-        stream: billing.exportTransactions(narrowing, asCaller(request)),
-        rowsOf: ({ transactions }) =>
-          transactions.map(transactionJson).map((row) => columns.map((column) => row[column])),
-      });
-    },
+    async (request, reply) => sendTransactions(reply, billing, request.query, '', asCaller(request)),
   );
 };
-
-/** Those of a transaction in JSON, in the same order. */
-const columns = Object.keys(transactionSchema.properties) as (keyof Static<typeof transactionSchema>)[];

@@ -2708,7 +2708,9 @@ export const BillingService: GenService<{
     output: typeof ListTransactionsResponseSchema;
   },
   /**
-   * ExportTransactions streams all of them, oldest first: GET /billing/documents/transactions/export.
+   * ExportTransactions streams all of them, oldest first: GET
+   * /billing/documents/transactions/export. With tenant_id, an operator streams another organization's: GET
+   * /admin/organizations/{id}/transactions/export.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ExportTransactions
    */

@@ -51,12 +51,7 @@ export function Billing() {
           {
             value: 'transactions',
             label: 'Transactions',
-            content: (
-              <Transactions
-                path="/billing/documents/transactions"
-                exportPath="/billing/documents/transactions/export"
-              />
-            ),
+            content: <Transactions path="/billing/documents/transactions" />,
           },
         ]}
       />

@@ -21,16 +21,14 @@ export const chargeQuery = ({ id }: Pick<UsageEvent, 'id'>): string => `?tab=tra
 type TransactionsProps = {
   /** Where the API has the list. */
   path: string;
-  /** Whether the list can be filtered by type and days, or to the charge of one call. */
+  /** Whether it can be filtered by type and days, or to the charge of one call, and exported whole; else the page shown can be saved. */
   narrowed?: boolean;
-  /** Where the API has all transactions of the list as a file, for accountants; else the page shown can be saved. */
-  exportPath?: string;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
 /** Movements of money: those of a whole organization, or of one invoice. */
-export function Transactions({ path, narrowed = true, exportPath, action }: TransactionsProps) {
+export function Transactions({ path, narrowed = true, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [days, setDays] = useDays();
@@ -53,8 +51,8 @@ export function Transactions({ path, narrowed = true, exportPath, action }: Tran
             ) : (
               <Narrowed onAll={() => setCall('')}>Only the charge of one call</Narrowed>
             ))}
-          {exportPath !== undefined && call === '' ? (
-            <DownloadButton path={exportPath} query={query} size="small" fileName="transactions.csv">
+          {narrowed && call === '' ? (
+            <DownloadButton path={`${path}/export`} query={query} size="small" fileName="transactions.csv">
               Export all
             </DownloadButton>
           ) : (
