@@ -69,7 +69,7 @@ test("an event's number stays on one line, however long the name beside it is", 
   await close();
 });
 
-test('the name of a key written from right to left has its last sign on the left, in its title, in that of a dialog and in the field that changes it', async () => {
+test('the name of a key written from right to left has its last sign on the left, in its title, in that of a dialog and in the fields that change it or confirm its deletion', async () => {
   const { page, close } = await openPage(browser);
   const name = 'מפתח ייצור!';
   await page.route('**/api/v1/api-keys?**', async (route) => {
@@ -109,6 +109,16 @@ test('the name of a key written from right to left has its last sign on the left
   expect(await field.evaluate((input) => input.ownerDocument.defaultView!.getComputedStyle(input).unicodeBidi)).toBe(
     'plaintext',
   );
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  // As placeholder, since the field itself is empty.
+  const typed = page.getByRole('dialog').getByPlaceholder(name);
+  expect(
+    await typed.evaluate(
+      (input) => input.ownerDocument.defaultView!.getComputedStyle(input, '::placeholder').unicodeBidi,
+    ),
+  ).toBe('plaintext');
   await close();
 });
 
