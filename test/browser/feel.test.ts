@@ -195,7 +195,7 @@ test('the current page is visible in the navigation, however low the screen is',
   await close();
 });
 
-test('with forced colours, which remove backgrounds, selections, the current page, meters, buttons and the edges of dialogs are still visible', async () => {
+test('with forced colours, which remove backgrounds, selections, the current page, meters, buttons, the edges of dialogs and marks are still visible', async () => {
   const { page, close } = await openPage(browser, { forcedColors: 'active' });
   await signIn(page, portal.url, users.owner, '/limits');
   /** Whether the first elements matching two selectors differ in a property. */
@@ -210,6 +210,10 @@ test('with forced colours, which remove backgrounds, selections, the current pag
   await backgroundsDiffer('nav [aria-current]', 'nav a:not([aria-current])');
   await backgroundsDiffer('[role="meter"] > div', '[role="meter"]');
   expect(await differ('borderTopWidth', 'button[type="submit"]', 'main')).toBe(true);
+  await goWithin(page, `/keys/${portal.world.keyId}`);
+  await page.getByText('Active', { exact: true }).waitFor();
+  // The dot of its status.
+  await backgroundsDiffer('main .rounded-full', 'body');
   await goWithin(page, '/usage');
   await settled(page);
   await backgroundsDiffer('[aria-pressed="true"]', '[aria-pressed="false"]');

@@ -56,7 +56,7 @@ export function Status({ tone, wraps = false, children }: StatusProps) {
         wraps ? 'wrap-break-word' : 'whitespace-nowrap',
       )}
     >
-      <span className={classNames('size-1.75 shrink-0 rounded-full', dots[tone])} />
+      <span className={classNames('mark size-1.75 shrink-0 rounded-full', dots[tone])} />
       {children}
     </span>
   );

@@ -47,7 +47,7 @@ function PasswordRules({ password: typed }: { password: string }) {
           {met(password) ? (
             <Icon name="check" className="size-3.5" />
           ) : (
-            <span className="mx-1 size-1.5 shrink-0 rounded-full bg-edge" />
+            <span className="mark mx-1 size-1.5 shrink-0 rounded-full bg-edge" />
           )}
           {text}
           <span className="sr-only">{met(password) ? ' (met)' : ' (not met yet)'}</span>

@@ -10,11 +10,11 @@ export function Timeline({ points }: { points: readonly TimelinePoint[] }) {
             <span
               className={
                 point.past
-                  ? 'mt-1.5 size-2.5 rounded-full bg-accent'
+                  ? 'mark mt-1.5 size-2.5 rounded-full bg-accent'
                   : 'mt-1.5 size-2.5 rounded-full border-2 border-edge'
               }
             />
-            {index < points.length - 1 && <span className="w-px flex-1 bg-line" />}
+            {index < points.length - 1 && <span className="mark w-px flex-1 bg-line" />}
           </span>
           <span className="pb-3 text-sm">
             <span className="block">{point.name}</span>

@@ -26,7 +26,7 @@ export function TurnView({ turn: { role, content, note }, busy, formatted }: Tur
         )}
       >
         {mine || !formatted ? content : <AnswerText text={content} growing={busy} />}
-        {busy && <span className="animate-pulse-soft ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-ink" />}
+        {busy && <span className="mark animate-pulse-soft ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-ink" />}
       </div>
       {note !== undefined && (
         <span className="flex items-center gap-2 text-xs text-faint">
