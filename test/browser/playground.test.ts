@@ -180,6 +180,25 @@ test('whoever stops an answer with the keyboard is back in the message field', a
   await close();
 });
 
+test('on a touch screen, whose keyboard has no Shift Enter, Enter adds a line to a message, and Send sends it', async () => {
+  const { page, close } = await openPage(browser, {
+    viewport: { width: 390, height: 844 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  await signIn(page, portal.url, users.member, '/playground');
+  const message = page.getByLabel('Message', { exact: true });
+  await message.fill('one');
+  await message.press('Enter');
+  await page.keyboard.type('two');
+  expect(await message.inputValue()).toBe('one\ntwo');
+  expect(await page.getByText('Enter sends').count()).toBe(0);
+  const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
+  await page.getByRole('button', { name: 'Send' }).tap();
+  expect((await request).postDataJSON().messages).toEqual([{ role: 'user', content: 'one\ntwo' }]);
+  await close();
+});
+
 test('an answer that was stopped before its first word is no part of what the model is sent next', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');

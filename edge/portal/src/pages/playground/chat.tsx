@@ -20,6 +20,8 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   const isAtEnd = useRef(true);
+  // A keyboard on the screen has no Shift Enter.
+  const entersSend = !window.matchMedia('(pointer: coarse)').matches;
   // New text scrolls into view, unless the user is reading further up.
   useEffect(() => {
     if (turns.length > 0 && isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
@@ -90,11 +92,11 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               aria-label="Message"
               rows={2}
               placeholder="Write a message"
-              aria-describedby="message-keys"
+              aria-describedby={entersSend ? 'message-keys' : undefined}
               value={text}
               onChange={(event) => setText(event.target.value)}
               onKeyDown={(event) => {
-                if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+                if (!entersSend || event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
                 event.preventDefault();
                 void submit();
               }}
@@ -124,9 +126,11 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               </Button>
             )}
           </form>
-          <p id="message-keys" className="text-xs text-faint">
-            Enter sends, Shift Enter adds a line.
-          </p>
+          {entersSend && (
+            <p id="message-keys" className="text-xs text-faint">
+              Enter sends, Shift Enter adds a line.
+            </p>
+          )}
         </div>
       </div>
       <div className="grid gap-4 rounded-xl border border-line bg-surface p-4">
