@@ -149,7 +149,7 @@ export function Transcribe({ model }: { model: string }) {
       <div role="log" aria-label="Transcript" aria-live="polite" className="grid gap-2">
         {lines.length === 0 && busy === null && (
           <EmptyState icon="mic" title="Nothing transcribed yet">
-            What you say appears here while you speak. It is metered by the second, like any other call.
+            What you say appears here while you speak. It is metered like any other call.
           </EmptyState>
         )}
         {lines.length === 0 && busy !== null && (
