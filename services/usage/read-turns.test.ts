@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { tenantId, testEvent, testId, userId } from './fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, testNowMs } from './fixtures/test-usage.ts';
@@ -50,4 +51,23 @@ test('one organization’s reads, however many and slow, leave connections for s
   } finally {
     await Promise.all([owner.end(), watch.end()]);
   }
+});
+
+test('exports that have begun, however many, are never broken off because too many wait for their next page', async () => {
+  await using usage = await startTestUsage();
+  await usage.client.record({ events: Array.from({ length: 120 }, () => testEvent(testNowMs)) }, asService());
+  const admin = asPerson({ tenantId, userId, role: Role.ADMIN });
+  const exports = Array.from({ length: 54 }, () =>
+    usage.client.exportEvents({ range: { startDate: '2026-07-15', endDate: '2026-07-15' } }, admin),
+  ).map((pages) => pages[Symbol.asyncIterator]());
+  const first: number[] = [];
+  for (const pages of exports) first.push((await pages.next()).value!.events.length);
+  const rest = await Promise.all(
+    exports.map(async (pages) => {
+      let count = 0;
+      for (let next = await pages.next(); !next.done; next = await pages.next()) count += next.value.events.length;
+      return count;
+    }),
+  );
+  expect(rest).toEqual(first.map((count) => 120 - count));
 });

@@ -6,7 +6,8 @@ import { transactionsInOrder } from '../transactions.ts';
 import { askedDays } from './asked-days.ts';
 import { readableTenant } from './caller.ts';
 
-const transactionsPerPage = 500;
+/** A page is made in one turn of the event loop, for which everybody waits. */
+const transactionsPerPage = 100;
 
 export const exportTransactions = ({
   database,
@@ -16,11 +17,12 @@ export const exportTransactions = ({
     const tenantId = readableTenant(context, request.tenantId);
     const narrowing = { tenantId, type: request.type, ...askedDays(request) };
     const pages = transactionsInOrder(database, narrowing, transactionsPerPage);
-    while (!context.signal.aborted) {
-      const page = await reads(context, async () => {
-        const { value: rows } = await pages.next();
-        return rows && { rows, invoices: await invoiceIdsByMonth(database.em(), tenantId, rows) };
-      });
+    const nextPage = async () => {
+      const { value: rows } = await pages.next();
+      return rows && { rows, invoices: await invoiceIdsByMonth(database.em(), tenantId, rows) };
+    };
+    for (let place: 'first' | 'next' = 'first'; !context.signal.aborted; place = 'next') {
+      const page = await reads(context, nextPage, place);
       if (!page) return;
       const { rows, invoices } = page;
       yield { transactions: rows.map((row) => transactionMessage(row, invoices.get(row.invoiceMonth ?? '') ?? '')) };

@@ -11,7 +11,8 @@ import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, dayAt, instantsOf } from '../domain/time-buckets.ts';
 import { keyLabels } from './key-labels.ts';
 
-const eventsPerPage = 500;
+/** A page is made in one turn of the event loop, for which everybody waits. */
+const eventsPerPage = 100;
 
 type Deps = Pick<UsageDeps, 'database' | 'keys' | 'clock'> & { reads: ReadTurns };
 
@@ -26,7 +27,7 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const days = { firstDay: dayAt(startMs, 'UTC'), lastDay: dayAt(endMs - 1, 'UTC'), timeZone: 'UTC' };
     const startsMs = bucketStartsMs(days, 'daily').map((dayMs) => Math.max(dayMs, startMs));
     // To look for a rare model among all events of a large organization would take longer than a statement may.
-    const busyDays = await reads(context, () => bucketedSums(database, { subject, filter, startsMs, endMs }));
+    const busyDays = await reads(context, () => bucketedSums(database, { subject, filter, startsMs, endMs }), 'first');
     /** The ids of keys whose names the reader has. */
     const named = new Set<string>();
     for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
@@ -35,7 +36,7 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
       let afterId = firstIdAt(startsMs[bucket]!);
       for (let isMore = true; isMore && !context.signal.aborted; ) {
         const page = { subject, filter, afterId, endId, limit: eventsPerPage };
-        const rows = await reads(context, () => nextEvents(database, page));
+        const rows = await reads(context, () => nextEvents(database, page), 'next');
         const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
         const labels = await keyLabels(keys, subject.tenantId, keyIds.difference(named));
         for (const id of labels.keys()) named.add(id);
