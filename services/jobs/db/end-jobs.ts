@@ -23,6 +23,16 @@ export type Ending = { usage?: MeteredUsage } & (
 /** How long ended jobs are kept (decisions.md, Jobs). */
 export const keptHours = 24;
 
+/** What a job keeps of its request after its end, beside its result; 0 for `{}`. */
+export const metadataBytesSql = 'octet_length(jobs.metadata::text) - 2';
+
+/** Counts what those in `ended` keep. */
+export const keepSql = `
+  insert into kept_results (tenant_id, bytes)
+  select tenant_id, sum(result_bytes)::bigint from ended group by tenant_id having sum(result_bytes) > 0
+  order by tenant_id
+  on conflict (tenant_id) do update set bytes = kept_results.bytes + excluded.bytes`;
+
 /**
  * Ends jobs, with their results, and deletes their requests; returns the ids of those that the worker still held. The room of a failed one is
  * still to be given back.
@@ -36,16 +46,13 @@ const end = `
       worker_id = null, lease_expires_at = null,
       hold_expires_at = case when told.status = ${JobStatus.FAILED} and jobs.hold_expires_at is not null then present.at end,
       error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body,
-      result_bytes = told.bytes
+      result_bytes = told.bytes + ${metadataBytesSql}
     from told, (select ${presentSql(9)} as at) as present
     where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence
       and jobs.status = ${JobStatus.IN_PROGRESS}
     returning jobs.tenant_id, jobs.id, jobs.result_bytes
   ), kept as (
-    insert into kept_results (tenant_id, bytes)
-    select tenant_id, sum(result_bytes)::bigint from ended group by tenant_id having sum(result_bytes) > 0
-    order by tenant_id
-    on conflict (tenant_id) do update set bytes = kept_results.bytes + excluded.bytes
+    ${keepSql}
   ), requests as (
     delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
       and kind = ${bodyKinds.request}

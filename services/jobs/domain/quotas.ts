@@ -9,7 +9,7 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 export const waitingJobsMax = 10_000;
 export const waitingBytesMax = 5 * 1024 ** 3;
 
-/** The total bytes of results kept. At this size, waiting jobs go on waiting. */
+/** The total bytes of results kept, and of the metadata of ended jobs. At this size, waiting jobs go on waiting. */
 export const keptBytesMax = 5 * 1024 ** 3;
 
 /** How long a refused caller should wait, in milliseconds: the queue moves all the time. */

@@ -11,7 +11,7 @@ import {
   JobHoldSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
@@ -216,4 +216,37 @@ test('deletions of a cancelled job whose result is still being stored wait for i
   await disk.goOn();
   const reasons = (await deletions).map((one) => (one.status === 'fulfilled' ? 'deleted' : one.reason.reason));
   expect(reasons.toSorted()).toEqual([...Array(19).fill(ErrorReason.NOT_FOUND), 'deleted']);
+});
+
+test('what cancelled and failed jobs keep of their metadata counts as results of their organization, until they are deleted', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const kept = async () =>
+    (await database.pool.query('select bytes::int from kept_results where tenant_id = $1', [owner.tenantId])).rows[0];
+  const [cancelled, failed, plain] = await queueJobs(database, 3, owner);
+  await database.pool.query(`update jobs set metadata = jsonb_build_object('note', repeat('n', 500)) where id <> $1`, [
+    plain,
+  ]);
+  for (const id of [cancelled!, plain!]) await jobs.cancelJob({ jobId: publicJobId(id) }, as(owner));
+  const bytesEach = '"note": ""'.length + 500;
+  expect(await kept()).toEqual({ bytes: bytesEach });
+  const worker = new JobWorker(
+    {
+      ...workerDeps(database, () => {}),
+      inference: {
+        // biome-ignore lint/correctness/useYield: it fails before its first message
+        async *invoke() {
+          throw invalidRequest('model', 'No such model.');
+        },
+      },
+    },
+    workerDefaults,
+  );
+  const hasFailed = async () =>
+    (await database.pool.query('select from jobs where id = $1 and status = 4', [failed])).rowCount === 1;
+  await waitFor(hasFailed, { description: 'the failure' });
+  await worker.close(1_000);
+  expect(await kept()).toEqual({ bytes: 2 * bytesEach });
+  for (const id of [cancelled!, failed!, plain!]) await jobs.deleteJob({ jobId: publicJobId(id) }, as(owner));
+  expect(await kept()).toEqual({ bytes: 0 });
 });
