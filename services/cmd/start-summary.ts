@@ -1,3 +1,4 @@
+import { shellWord } from '#shared/shell-word.ts';
 import type { Bootstrapped } from './bootstrap.ts';
 
 /** Printed by the first `npm start` as soon as it has generated a password. */
@@ -27,7 +28,7 @@ Model Gateway is running.
 Try it: sign in, make a key, and chat.
 
   TOKEN=$(curl -s ${url}/api/v1/auth/login -H 'content-type: application/json' \\
-    -d ${quoted(JSON.stringify({ email: first.email, password }))} | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
+    -d ${shellWord(JSON.stringify({ email: first.email, password }))} | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
   KEY=$(curl -s ${url}/api/v1/api-keys -H "authorization: Bearer $TOKEN" -H 'content-type: application/json' \\
     -d '{"name":"first key"}' | sed 's/.*"key":"\\([^"]*\\)".*/\\1/')
   curl -s ${url}/v1/chat/completions -H "authorization: Bearer $KEY" -H 'content-type: application/json' \\
@@ -35,6 +36,3 @@ Try it: sign in, make a key, and chat.
 
 `;
 }
-
-/** As one word for a POSIX shell. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,4 +1,5 @@
 import type { OperationName } from '#shared/operations.ts';
+import { shellWord } from '#shared/shell-word.ts';
 
 export type Language = 'curl' | 'python' | 'node';
 
@@ -30,14 +31,13 @@ const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
 
 function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
   return (base: string, model: string) => {
-    // The body is in single quotes, so a single quote inside it has to close and reopen them.
-    const text = JSON.stringify({ model, ...body }).replaceAll("'", "'\\''");
-    return `curl ${base}${path} \\\n  ${authorization} \\\n  -H "Content-Type: application/json" \\\n  -d '${text}'${tail}`;
+    const text = shellWord(JSON.stringify({ model, ...body }));
+    return `curl ${base}${path} \\\n  ${authorization} \\\n  -H "Content-Type: application/json" \\\n  -d ${text}${tail}`;
   };
 }
 
 const fileCurl = (path: string) => (base: string, model: string) =>
-  `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  --form-string model='${model.replaceAll("'", "'\\''")}'`;
+  `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  --form-string model=${shellWord(model)}`;
 
 const calls: Readonly<Record<OperationName, Call>> = {
   chat_completions: {

@@ -1,4 +1,5 @@
 import { keyTypeOfScope, type Scope } from '#shared/scopes.ts';
+import { shellWord } from '#shared/shell-word.ts';
 
 /** The parts of an OpenAPI 3.1 document that the page reads. */
 export type ApiDescription = {
@@ -122,8 +123,8 @@ export function curlOf(operation: Operation, schemas: Schemas, origin: string): 
   }
   const { 'application/json': json, 'multipart/form-data': form } = requestBody?.content ?? {};
   if (json !== undefined) {
-    const body = JSON.stringify(exampleOf(json.schema, schemas)).replaceAll("'", "'\\''");
-    lines.push('-H "Content-Type: application/json"', `-d '${body}'`);
+    const body = shellWord(JSON.stringify(exampleOf(json.schema, schemas)));
+    lines.push('-H "Content-Type: application/json"', `-d ${body}`);
   } else if (form !== undefined) {
     for (const name of form.schema.required ?? []) lines.push(`-F ${name}=${name === 'file' ? '@speech.mp3' : '…'}`);
   }
