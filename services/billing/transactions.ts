@@ -1,6 +1,7 @@
 import type { FilterQuery } from '@mikro-orm/postgresql';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { pagesById } from '#shared/db/pages-by-id.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import { TransactionEntity, type TransactionRow } from './db/entities.ts';
@@ -69,18 +70,15 @@ export async function* transactionsInOrder(
   narrowing: Narrowing,
   limit: number,
 ): AsyncGenerator<TransactionRow[], undefined> {
+  const where = narrowedTo(narrowing);
   const days = await daysWithTransactions(database, narrowing);
   for (const { idDay } of days.reverse()) {
-    const end = firstIdAt((idDay + 1) * dayMs);
-    // No transaction has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
-    let after = firstIdAt(idDay * dayMs);
-    for (let isMore = true; isMore; ) {
-      const where = { ...narrowedTo(narrowing), id: { $gt: after, $lt: end } };
-      const rows = await database.em().find(TransactionEntity, where, { orderBy: { id: 'asc' }, limit });
-      if (rows.length > 0) yield rows;
-      after = rows.at(-1)?.id ?? after;
-      isMore = rows.length === limit;
-    }
+    const time = { startMs: idDay * dayMs, endMs: (idDay + 1) * dayMs, limit };
+    yield* pagesById(time, ({ afterId, endId }) =>
+      database
+        .em()
+        .find(TransactionEntity, { ...where, id: { $gt: afterId, $lt: endId } }, { orderBy: { id: 'asc' }, limit }),
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 import { IsolationLevel } from '@mikro-orm/postgresql';
 import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { PageById } from '#shared/db/pages-by-id.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
@@ -183,7 +184,7 @@ async function keptFromMs(client: Client): Promise<number> {
 /** The next events of a range after `afterId`, oldest first: a page of an export, which keeps no transaction open. */
 export async function nextEvents(
   database: Pick<ServiceDatabase, 'query'>,
-  query: Pick<EventQuery, 'subject' | 'filter'> & { afterId: string; endId: string; limit: number },
+  query: Pick<EventQuery, 'subject' | 'filter'> & PageById,
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);

@@ -1,5 +1,5 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
-import { firstIdAt } from '#shared/ids.ts';
+import { pagesById } from '#shared/db/pages-by-id.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { bucketedSums } from '../db/bucketed-sums.ts';
@@ -31,18 +31,16 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     /** The ids of keys whose names the reader has. */
     const named = new Set<string>();
     for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
-      const endId = firstIdAt(startsMs[bucket + 1] ?? endMs);
-      // No event has the smallest id of a moment, since its version and variant bits are not those of a UUIDv7.
-      let afterId = firstIdAt(startsMs[bucket]!);
-      for (let isMore = true; isMore && !context.signal.aborted; ) {
-        const page = { subject, filter, afterId, endId, limit: eventsPerPage };
-        const rows = await reads(context, () => nextEvents(database, page), 'next');
+      const time = { startMs: startsMs[bucket]!, endMs: startsMs[bucket + 1] ?? endMs, limit: eventsPerPage };
+      const pages = pagesById(time, async (page) => {
+        if (context.signal.aborted) return [];
+        return reads(context, () => nextEvents(database, { subject, filter, ...page }), 'next');
+      });
+      for await (const rows of pages) {
         const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
         const labels = await keyLabels(keys, subject.tenantId, keyIds.difference(named));
         for (const id of labels.keys()) named.add(id);
-        if (rows.length > 0) yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
-        afterId = rows.at(-1)?.id ?? afterId;
-        isMore = rows.length === eventsPerPage;
+        yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
       }
     }
   };
