@@ -4,6 +4,7 @@ import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { type SseFrame, SseSplitter } from '../bytes/sse.ts';
 import { errorInFrame } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
+import { SaidText } from '../metering/said-text.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 
@@ -37,9 +38,6 @@ type EventStreamRules = {
   counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
 };
 
-/** How many events brought text, and its length in characters. */
-type Pieces = { count: number; length: number };
-
 /** Of one stream. */
 export type EventsOfChunks = {
   /** The event that corresponds to the choices of a chunk; null: none. */
@@ -67,8 +65,7 @@ export class EventStreamReader implements AnswerReader {
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, textLength: 0 };
-  readonly #deltas: Pieces = { count: 0, length: 0 };
-  readonly #segments: Pieces = { count: 0, length: 0 };
+  readonly #text = new SaidText();
   #forward: Uint8Array[] = [];
   /** Whether an event was passed on. */
   #hasBegun = false;
@@ -157,25 +154,24 @@ export class EventStreamReader implements AnswerReader {
       this.#seen.lastEvents += 1;
       this.#seen.textLength = Math.max(this.#seen.textLength, scan.string('text')?.length ?? 0);
     }
-    if (type === this.#rules.deltaEvent) this.#see(this.#deltas, scan.string('delta'));
-    else if (type !== undefined && type === this.#rules.segmentEvent) this.#see(this.#segments, scan.string('text'));
+    if (type === this.#rules.deltaEvent) this.#text.delta(scan.string('delta'));
+    else if (type !== undefined && type === this.#rules.segmentEvent) this.#text.segment(scan.string('text'));
+    this.#seeText();
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
     if (delta !== null) {
-      this.#see(this.#deltas, delta.delta);
+      this.#text.delta(delta.delta);
+      this.#seeText();
       this.#forwardEvent(delta);
     }
     return false;
   }
 
-  /** Another one of these pieces has come, with this text. */
-  #see(pieces: Pieces, text = ''): void {
-    pieces.count += 1;
-    pieces.length += text.length;
-    this.#seen.deltas = Math.max(this.#seen.deltas, pieces.count);
-    this.#seen.textLength = Math.max(this.#seen.textLength, pieces.length);
+  #seeText(): void {
+    this.#seen.deltas = this.#text.pieces;
+    this.#seen.textLength = Math.max(this.#seen.textLength, this.#text.length);
   }
 
   /** Ends with an error of the upstream, in its own words. */

@@ -18,6 +18,7 @@ import {
   MeteredCall,
   type MeteringJournal,
 } from '../metering/metered-call.ts';
+import { SaidText } from '../metering/said-text.ts';
 
 export type MeteringDeps = {
   journal: MeteringJournal;
@@ -36,9 +37,8 @@ export class MeteredItem {
   readonly #logger: Pick<Logger, 'warn'>;
   readonly #tools: Pick<CallTools, 'tokenizer'>;
   readonly #onEnd: (tokens: number) => void;
-  /** What was sent: how many pieces, and their characters; and segments, in which the same words come by speaker. */
-  readonly #deltas = { count: 0, length: 0 };
-  readonly #segments = { count: 0, length: 0 };
+  /** What was sent. */
+  readonly #said = new SaidText();
   #disbelieved: Partial<Measures> | null = null;
 
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
@@ -59,23 +59,23 @@ export class MeteredItem {
 
   /** Whether a piece of the transcript was sent. */
   get hasWords(): boolean {
-    return this.#deltas.count + this.#segments.count > 0;
+    return this.#said.pieces > 0;
   }
 
   /** A piece of the transcript is about to be sent: resolves once the journal knows of it. */
   delta(text: string): Promise<void> {
-    return this.#said(this.#deltas, text);
+    this.#said.delta(text);
+    return this.#progress();
   }
 
   /** The same of a segment. */
   segment(text: string): Promise<void> {
-    return this.#said(this.#segments, text);
+    this.#said.segment(text);
+    return this.#progress();
   }
 
-  async #said(pieces: { count: number; length: number }, { length }: string): Promise<void> {
+  async #progress(): Promise<void> {
     this.call.firstByte();
-    pieces.count += 1;
-    pieces.length += length;
     await this.call.progress(this.#tokensSaid);
   }
 
@@ -113,8 +113,7 @@ export class MeteredItem {
 
   /** At least one token per piece; some upstreams send many in one. */
   get #tokensSaid(): number {
-    const tokens = ({ count, length }: { count: number; length: number }) => Math.max(count, fewestTokens(length));
-    return Math.max(tokens(this.#deltas), tokens(this.#segments));
+    return Math.max(this.#said.pieces, fewestTokens(this.#said.length));
   }
 
   async #end(outcome: Omit<CallOutcome, 'used'>, used: Partial<Measures>): Promise<void> {
