@@ -49,10 +49,14 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   row.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
   const isStopped = row.status === DeploymentStatus.STOPPED;
   if (isStopped !== (settings.enabled === false)) {
-    const { status, reason } = unprobed(settings);
-    Object.assign(row, { status, statusChangedAt: now, statusReason: reason });
+    setStatus(row, unprobed(settings), now);
   }
   return settings;
+}
+
+/** Sets what is known of a deployment, as of now. */
+export function setStatus(row: DeploymentRow, { status, reason }: Judged, now: Date): void {
+  Object.assign(row, { status, statusChangedAt: now, statusReason: reason });
 }
 
 /** Stored settings with what the changes name. */

@@ -1,5 +1,6 @@
 import { create, fromJson } from '@bufbuild/protobuf';
 import {
+  type DeploymentSettings,
   DeploymentSettingsSchema,
   DeploymentStatus,
   DeploymentStatusSchema,
@@ -42,7 +43,7 @@ export function reportDeploymentHealth({
     for (const report of deployments) {
       const current = states.get(report.deploymentId);
       if (current === undefined) continue;
-      const { server } = current;
+      const server = serverOf(current.settings);
       let known = healthOf.get(report.deploymentId);
       if (known?.server !== server) {
         // What edges told of the server that a deployment had before says nothing about the one that it has.
@@ -68,7 +69,8 @@ export function reportDeploymentHealth({
         const judged = rows
           // Or move one.
           .filter(
-            ({ id, settings }) => serverOf(fromJson(DeploymentSettingsSchema, settings)) === states.get(id)!.server,
+            ({ id, settings }) =>
+              serverOf(fromJson(DeploymentSettingsSchema, settings)) === serverOf(states.get(id)!.settings),
           )
           .map((row) => ({ row, ...changes.get(row.id)! }));
         const known = judged.filter(({ status }) => status !== DeploymentStatus.PENDING);
@@ -102,12 +104,12 @@ export function reportDeploymentHealth({
 
 const currentStates = (
   snapshot: ModelsDeps['feed']['snapshot'],
-): Map<string, Judged & { model: string; server: string }> =>
+): Map<string, Judged & { model: string; settings: DeploymentSettings }> =>
   new Map(
     snapshot.models.flatMap(({ deployments }) =>
       deployments.map(
         ({ id, model, status, statusReason: reason, settings }) =>
-          [id, { model, status, reason, server: serverOf(settings!) }] as const,
+          [id, { model, status, reason, settings: settings! }] as const,
       ),
     ),
   );

@@ -15,6 +15,7 @@ import {
   requireFreeAddress,
   requireSandboxModel,
   requireSecret,
+  setStatus,
 } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -48,8 +49,7 @@ export const updateDeployment =
       }
       if (serverOf(changed) !== server) {
         // Somebody else may have moved it meanwhile.
-        const { status, reason } = probed?.server === serverOf(changed) ? probed : unprobed(changed);
-        Object.assign(row, { status, statusReason: reason, statusChangedAt: now });
+        setStatus(row, probed?.server === serverOf(changed) ? probed : unprobed(changed), now);
       }
       const changes = changedFields(before, deploymentFields(name, row));
       return {

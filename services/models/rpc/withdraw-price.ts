@@ -2,10 +2,12 @@ import { create } from '@bufbuild/protobuf';
 import { WithdrawPriceResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { ratesJson } from '#shared/rates-json.ts';
+import { priceTimes } from '../catalog/catalog.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { ModelEntity, PriceEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
+import { hasBegun } from '../domain/price.ts';
 
 /** Withdrawing a second time changes nothing. */
 export const withdrawPrice =
@@ -17,7 +19,8 @@ export const withdrawPrice =
       const answer = create(WithdrawPriceResponseSchema);
       if (row.withdrawnAt !== null) return { answer, audit: null };
       const { name } = await em.findOneOrFail(ModelEntity, { id: row.modelId });
-      if (row.effectiveFrom <= now || row.effectiveFrom <= row.createdAt) {
+      const price = priceMessage(name, row);
+      if (hasBegun(priceTimes(price), now.getTime())) {
         throw gatewayError(
           ErrorReason.CONFLICT,
           `This price of \`${name}\` already applies, and what was charged stays as it is. Set another one instead.`,
@@ -32,7 +35,7 @@ export const withdrawPrice =
           before: {
             id: row.id,
             effective_from: row.effectiveFrom.toISOString(),
-            ...ratesJson(priceMessage(name, row).rates!),
+            ...ratesJson(price.rates!),
           },
         },
       };

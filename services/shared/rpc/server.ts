@@ -116,7 +116,7 @@ function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
   const http2 = { ...sessionOptions, ...streamResets, settings: { maxConcurrentStreams: concurrentStreamsMax } };
   const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
   const app = fastify(options as object) as unknown as FastifyInstance;
-  app.addHook('onRequest', inTurns());
+  app.addHook('onRequest', beginInTurns());
   app.addHook('onRequest', closeWhenAnswered);
   app.addHook('onRequest', (request, _reply, done) => {
     dropDistantDeadline(request.raw.headers);
@@ -126,7 +126,7 @@ function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
 }
 
 /** Begins calls a few in each turn of the event loop, in order of arrival, and those never that were given up before. */
-function inTurns() {
+function beginInTurns() {
   const waiting: (() => void)[] = [];
   const turn = (): void => {
     for (const begin of waiting.splice(0, begunPerTurnMax)) begin();
