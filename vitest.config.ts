@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
-import { compileCacheFolder } from './services/cmd/compile-cache.js';
 
 /**
  * Those that take longest come first, so that none of them is left when the rest is done, and those that start many processes: a fork
@@ -63,7 +63,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 // Test processes inherit it, and all that they start: none strips the types of a module, or compiles it, that another has loaded before.
-process.env.NODE_COMPILE_CACHE ??= compileCacheFolder;
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/model-gateway', import.meta.url));
 
 export default defineConfig({
   test: {

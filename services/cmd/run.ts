@@ -1,8 +1,7 @@
 import cluster from 'node:cluster';
-import { flushCompileCache } from 'node:module';
 import { type Env, readEnv, type SecretName } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
-import './compile-cache.js';
+import { keepModules } from './module-cache.js';
 import { startFailure } from './start-failure.ts';
 
 /** `delayMs`: how long it first goes on, as not ready. */
@@ -54,8 +53,7 @@ export async function run(
         },
       );
     };
-    // A killed process writes nothing at its end.
-    flushCompileCache();
+    keepModules();
   } catch (error) {
     const { stack } = error as Error;
     process.stderr.write(`${startFailure(error as Error) ?? `The gateway could not start: ${stack}`}\n`);
