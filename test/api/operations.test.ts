@@ -227,6 +227,21 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 100 });
   });
 
+  test.each([
+    { of: 'each image with its own', usages: [5, 7], charged: [20, 12] },
+    { of: 'the last one with that of all', usages: [null, 7], charged: [10, 7] },
+    { of: 'each of them as large as a prompt may be', usages: [7, 7], input: 131_072, charged: [262_144, 14] },
+  ])('stream several, and pay what their events report: $of', async ({ usages, input = 10, charged }) => {
+    const events = usages.map((output) => {
+      const usage = output === null ? undefined : { input_tokens: input, output_tokens: output };
+      return `data: ${JSON.stringify({ type: 'image_generation.completed', b64_json: 'AAAA', usage })}\n\n`;
+    });
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: events.join('') } });
+    const asked = { model: 'sim-image', prompt: 'A cat', n: 2, stream: true } as const;
+    expect(await Array.fromAsync(await bench.client.images.generate(asked))).toHaveLength(2);
+    await bench.event({ images: 2, input_tokens: charged[0], output_tokens: charged[1] });
+  });
+
   test('stream one in 4K as an incompressible PNG', async () => {
     const paddingBytes = (3840 * 2160 * 3 * 4) / 3;
     bench.simulator.next({ paddingBytes });

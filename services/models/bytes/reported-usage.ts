@@ -48,6 +48,19 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   };
 }
 
+/** What was used of both; a figure that only one of them has is that. */
+export function usageOfBoth(one: ReportedUsage | null, other: ReportedUsage | null): ReportedUsage | null {
+  if (one === null || other === null) return one ?? other;
+  const sum = (a: number | null, b: number | null) => (a === null && b === null ? null : (a ?? 0) + (b ?? 0));
+  return {
+    inputTokens: sum(one.inputTokens, other.inputTokens),
+    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
+    outputTokens: sum(one.outputTokens, other.outputTokens),
+    totalTokens: one.totalTokens + other.totalTokens,
+    audioMs: sum(one.audioMs, other.audioMs),
+  };
+}
+
 const toldOrLeft = (figure: unknown, total: unknown, other: unknown): number | null =>
   typeof figure === 'number' ? figure : leftOver(total, other);
 

@@ -1,6 +1,6 @@
 import { asBuffer } from '#shared/as-buffer.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage, usageOfBoth } from '../bytes/reported-usage.ts';
 import { type SseFrame, SseSplitter } from '../bytes/sse.ts';
 import { errorInFrame } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
@@ -10,7 +10,7 @@ import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 
 /** What was seen of a stream of named events so far. */
 type EventStreamSeen = {
-  /** The last usage that was reported. */
+  /** The usage of all events that completed a part of the answer; before those, or if they report none, the last that was reported. */
   usage: ReportedUsage | null;
   /** How often the event that completes the answer, or a part of it, came. */
   lastEvents: number;
@@ -67,6 +67,8 @@ export class EventStreamReader implements AnswerReader {
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, textLength: 0 };
   readonly #text = new SaidText();
   #forward: Uint8Array[] = [];
+  /** The usage that events completing the answer, or a part of it, have reported. */
+  #ofLastEvents: ReportedUsage | null = null;
   /** Whether an event was passed on. */
   #hasBegun = false;
   #isDone = false;
@@ -157,7 +159,7 @@ export class EventStreamReader implements AnswerReader {
     if (type === this.#rules.deltaEvent) this.#text.delta(scan.string('delta'));
     else if (type !== undefined && type === this.#rules.segmentEvent) this.#text.segment(scan.string('text'));
     this.#seeText();
-    if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
+    if (scan.kind('usage') === 'object') this.#seeUsage(readUsage(scan.json('usage')), type === this.#rules.lastEvent);
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
@@ -167,6 +169,12 @@ export class EventStreamReader implements AnswerReader {
       this.#forwardEvent(delta);
     }
     return false;
+  }
+
+  /** Each image's event tells of that image (OpenAI), or only the last one, of all. */
+  #seeUsage(usage: ReportedUsage | null, isOfLastEvent: boolean): void {
+    if (isOfLastEvent) this.#ofLastEvents = usageOfBoth(this.#ofLastEvents, usage);
+    this.#seen.usage = this.#ofLastEvents ?? usage ?? this.#seen.usage;
   }
 
   #seeText(): void {

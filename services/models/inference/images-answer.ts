@@ -1,5 +1,5 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage, usageOfBoth } from '../bytes/reported-usage.ts';
 import { toOneLine } from '../bytes/sse.ts';
 import { isError } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
@@ -30,21 +30,13 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
   if (isError(scan)) return null;
   return {
     forward: [body],
-    reported: imagesUsed(usageOf(scan), scan.itemCount, asked),
+    // An SVG's author (OpenAI) is reported by itself.
+    reported: imagesUsed(
+      usageOfBoth(readUsage(scan.json('usage')), readUsage(scan.json('svg_usage'))),
+      scan.itemCount,
+      asked,
+    ),
     counted: async () => ({}),
-  };
-}
-
-/** What was used; of an SVG (OpenAI) with what its author used, which is reported by itself. */
-function usageOf(scan: ObjectScan<(typeof fields.names)[number]>): ReportedUsage | null {
-  const usage = readUsage(scan.json('usage'));
-  const ofAuthor = readUsage(scan.json('svg_usage'));
-  if (usage === null || ofAuthor === null) return usage ?? ofAuthor;
-  return {
-    ...usage,
-    inputTokens: (usage.inputTokens ?? 0) + (ofAuthor.inputTokens ?? 0),
-    outputTokens: (usage.outputTokens ?? 0) + (ofAuthor.outputTokens ?? 0),
-    totalTokens: usage.totalTokens + ofAuthor.totalTokens,
   };
 }
 

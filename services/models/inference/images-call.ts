@@ -43,12 +43,15 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
   const streamed = optionalBoolean(scan, 'stream') ?? false;
   const images = optionalInteger(scan, 'n', 1, imagesMax) ?? 1;
   refuseSvgModel(scan);
+  // Each image of a stream may be reported with the whole prompt.
+  const prompts = streamed ? images : 1;
   return {
     model,
     streamed,
     background: scan.boolean('background') === true,
     estimate: {
-      ...textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), images * tokensToHold(scan), {
+      ...textEstimate(prompts * Math.ceil(request.body.byteLength / bytesPerToken), images * tokensToHold(scan), {
+        prompts,
         answers: images,
       }),
       images,
