@@ -145,6 +145,26 @@ describe('one deployment', () => {
     two = await startUpstreamSimulator({ port });
   });
 
+  test('that an import gives another key gets no calls until its server answers to that, and serves at once where it does', async () => {
+    await deploy({ at: one });
+    const models = bench.gateway.gateway.switchboard.client('bootstrap', ModelsService);
+    const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
+    const importWith = async (secretReference: string, dryRun = false) => {
+      const deployment = { baseUrl: one.url, upstreamModel: 'sim-chat', secretReference };
+      await models.importCatalog({ models: [{ name: model, settings: {}, deployments: [deployment] }], dryRun }, self);
+      return (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
+    };
+    const { port } = one;
+    await one.close();
+    expect(await importWith('env:UPSTREAM_OF_ONE', true)).toMatchObject({ status: 'Running' });
+    expect(await importWith('env:UPSTREAM_OF_ONE')).toMatchObject({
+      status: 'Pending',
+      status_reason: expect.stringMatching(/^a probe failed: .+/),
+    });
+    one = await startUpstreamSimulator({ port });
+    expect(await importWith('')).toMatchObject({ status: 'Running', status_reason: null });
+  });
+
   test('that is imported or enabled again is Pending as not yet probed, and then for what its probe found', async () => {
     const sockets: Socket[] = [];
     await using silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');

@@ -31,7 +31,7 @@ const modelsPerTurn = 250;
 
 /**
  * Adds and changes models, deployments and prices; anything the import does not name stays. No model or deployment may be named twice.
- * `statusOf` determines the status of a new deployment. Flushes the unit of work and empties it.
+ * `statusOf` determines the status of a deployment that is new, or on another server than before. Flushes the unit of work and empties it.
  */
 export async function importModels(
   em: SqlEntityManager,
@@ -71,7 +71,7 @@ async function importSlice(
   for (const { imported, model } of imports) {
     const deployments = known.deployments.get(model.id) ?? [];
     for (const settings of imported.deployments) {
-      importDeployment(work, model, deployments, settings, statusOf(settings));
+      importDeployment(work, model, deployments, settings, statusOf);
     }
     if ((imported.priceChanges ?? imported.price) === undefined) continue;
     importPrice(work, model, known.prices.get(model.id), imported);
@@ -120,20 +120,26 @@ function importDeployment(
   model: ModelRow,
   known: readonly DeploymentRow[],
   settings: DeploymentSettings,
-  judged: Judged,
+  statusOf: (settings: DeploymentSettings) => Judged,
 ): void {
   const address = addressOf(settings, model.name);
   const existing = known.find((row) => isAt(row, address));
   if (existing === undefined) {
     counts.deploymentsCreated++;
-    addDeployment(em, model, settings, judged, now);
+    addDeployment(em, model, settings, statusOf(settings), now);
     return;
   }
   const before = existing.settings;
-  // The deployment was found by its address, so that stays as it is spelled.
-  changeDeployment(existing, { ...settings, baseUrl: undefined, upstreamModel: undefined }, now);
+  changeDeployment(existing, importedChanges(settings), statusOf, now);
   if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }
+
+/** What an import changes of a deployment: it was found by its address, so that stays as it is spelled. */
+export const importedChanges = (settings: DeploymentSettings): DeploymentSettings => ({
+  ...settings,
+  baseUrl: undefined,
+  upstreamModel: undefined,
+});
 
 function importPrice(
   { em, now, counts }: Import,

@@ -13,7 +13,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps } from '../deps.ts';
 import type { Judged } from '../domain/deployment-health.ts';
-import { effectiveSettings } from '../domain/deployment-settings.ts';
+import { effectiveSettings, serverOf } from '../domain/deployment-settings.ts';
 import { unprobed } from '../health/first-status.ts';
 import { variableOf } from '../upstream/connect.ts';
 import { sandboxBaseUrl, sandboxModels } from '../upstream/sandbox/models.ts';
@@ -41,21 +41,28 @@ export function addDeployment(
 }
 
 /**
- * Changes what the settings name and leaves the rest; returns the complete result. A deployment that is switched off is Stopped; one
- * switched on again has to be probed first.
+ * Changes what the settings name and leaves the rest; returns the complete result. A deployment that is switched off is Stopped; what is
+ * known of one that is switched on again, or moves to another server, `statusOf` says.
  */
-export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings, now: Date): DeploymentSettings {
+export function changeDeployment(
+  row: DeploymentRow,
+  changes: DeploymentSettings,
+  statusOf: (settings: DeploymentSettings) => Judged,
+  now: Date,
+): DeploymentSettings {
+  const before = fromJson(DeploymentSettingsSchema, row.settings);
   const settings = mergedSettings(row.settings, changes);
   row.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
-  const isStopped = row.status === DeploymentStatus.STOPPED;
-  if (isStopped !== (settings.enabled === false)) {
-    setStatus(row, unprobed(settings), now);
+  const isOff = settings.enabled === false;
+  const isTurned = isOff !== (row.status === DeploymentStatus.STOPPED);
+  if (isTurned || serverOf(settings) !== serverOf(before)) {
+    setStatus(row, isOff ? unprobed(settings) : statusOf(settings), now);
   }
   return settings;
 }
 
 /** Sets what is known of a deployment, as of now. */
-export function setStatus(row: DeploymentRow, { status, reason }: Judged, now: Date): void {
+function setStatus(row: DeploymentRow, { status, reason }: Judged, now: Date): void {
   Object.assign(row, { status, statusChangedAt: now, statusReason: reason });
 }
 

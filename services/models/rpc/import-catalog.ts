@@ -1,28 +1,33 @@
+import { isDeepStrictEqual } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
-import { type ImportCounts, importModels } from '../catalog/import.ts';
+import { type ImportCounts, importedChanges, importModels } from '../catalog/import.ts';
+import { type DeploymentChange, probeMoved } from '../catalog/probe-moved.ts';
 import { addressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
-import { unprobed } from '../health/first-status.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
 
 export const importCatalog =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret'>): ModelsRpc<'importCatalog'> =>
+  (
+    deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret' | 'connectUpstream'>,
+  ): ModelsRpc<'importCatalog'> =>
   async (request, context) => {
     const operator = operatorOrStart(context);
     checkAddresses(request.models);
     for (const { deployments } of request.models) {
       for (const { secretReference } of deployments) requireSecret(deps, secretReference);
     }
+    const changes = request.dryRun || request.onlyNew ? [] : changesOfKnown(deps.feed.snapshot, request.models);
+    const statusOf = await probeMoved(deps.connectUpstream, changes, context.signal);
     try {
       const counts = await changeCatalogBy(deps, operator, async (em, now) => {
         const promises = await standingPromises(em);
         const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
-        const done = await importModels(em, models, unprobed, now);
+        const done = await importModels(em, models, statusOf, now);
         if (request.dryRun) {
           await keepPromises(em, promises);
           throw new DryRun(done);
@@ -53,6 +58,21 @@ function checkAddresses(models: readonly ImportedModel[]): void {
       note(`The deployment of \`${name}\` at ${baseUrl} as \`${upstreamModel}\``);
     }
   }
+}
+
+/** What an import changes of deployments that there are. */
+function changesOfKnown(
+  snapshot: ModelsDeps['feed']['snapshot'],
+  imported: readonly ImportedModel[],
+): DeploymentChange[] {
+  const known = new Map(snapshot.models.map(({ model, deployments }) => [model!.name, deployments]));
+  return imported.flatMap(({ name, deployments }) =>
+    deployments.flatMap((settings) => {
+      const address = addressOf(settings, name);
+      const deployment = known.get(name)?.find((one) => isDeepStrictEqual(addressOf(one.settings!, name), address));
+      return deployment === undefined ? [] : [{ deployment, changes: importedChanges(settings) }];
+    }),
+  );
 }
 
 /** The models whose names are new: no model has or had them. */

@@ -19,10 +19,11 @@ import { messageOf } from '#shared/message-of.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
-import { addressOf, baseUrlSpellings, requireSecret } from '../catalog/write-deployment.ts';
+import { addressOf, baseUrlSpellings, changeDeployment, requireSecret } from '../catalog/write-deployment.ts';
 import { faultOfName } from '../catalog/write-model.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
+import type { Judged } from '../domain/deployment-health.ts';
 import { foundOperations } from '../domain/found-operations.ts';
 import type { ListedModel, Upstream } from '../upstream/upstream.ts';
 
@@ -59,7 +60,7 @@ export const registerUpstream =
         modelId: { $in: modelIds },
         baseUrl: { $in: baseUrlSpellings(baseUrl) },
       });
-      const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
+      const secretsGiven = request.onlyNew ? giveSecret(settings, deployments, now) : 0;
       const deployed = Map.groupBy(deployments, ({ modelId }) => modelId);
       const hasDeployment = ({ name, id }: FoundModel) =>
         deployed.get(standing.get(name)?.id ?? '')?.some(({ upstreamModel }) => upstreamModel === id) ?? false;
@@ -70,7 +71,7 @@ export const registerUpstream =
           hasDeployment: hasDeployment(model),
         }),
       );
-      const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
+      const done = await importModels(em, imported, answering, now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, baseUrl);
       const changed = done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated;
@@ -92,6 +93,9 @@ export const registerUpstream =
       deploymentsCreated: counts.deploymentsCreated,
     });
   };
+
+/** What is known of a deployment whose server has just listed its models, with the secret that it gets. */
+const answering = (): Judged => ({ status: DeploymentStatus.RUNNING, reason: '' });
 
 async function modelsOf(upstream: Upstream, baseUrl: string, signal: AbortSignal): Promise<ListedModel[]> {
   try {
@@ -177,11 +181,12 @@ async function knownModels(
 }
 
 /** Gives the upstream's secret to deployments there that name none, as after a start without one; returns to how many. */
-function giveSecret({ secretReference }: DeploymentSettings, deployments: readonly DeploymentRow[]): number {
+function giveSecret({ secretReference }: DeploymentSettings, deployments: readonly DeploymentRow[], now: Date): number {
   if (secretReference === undefined) return 0;
   // An empty reference that an operator chose stays.
   const without = deployments.filter(({ settings }) => settings.secretReference === undefined);
-  for (const row of without) row.settings = { ...row.settings, secretReference };
+  const changes = create(DeploymentSettingsSchema, { secretReference });
+  for (const row of without) changeDeployment(row, changes, answering, now);
   return without.length;
 }
 
