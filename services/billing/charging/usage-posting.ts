@@ -67,16 +67,16 @@ export function periodsOf(
 export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
 
 /**
- * The moment whose credit pays for a call. With a hold of its own: when that was requested, since a background job may run much later. For
- * a job without one, because nothing limits it: when it was submitted. For any other call: when it was made. The moment is moved into the
- * month in which room was found for the call, since an edge's clock may be in another.
+ * The moment whose credit pays for a call. With a hold of its own: when room was found for it, since a background job may run much later.
+ * For a job without one, because nothing limits it: when it was submitted. For any other call: when it was made, but not before its room was
+ * found, as that of a job that is tried again. The moment is moved into the month of the room, since an edge's clock may be in another.
  */
 export function fundedAtMs({ jobId }: UsageEvent, madeMs: number, leases: readonly LeaseRow[]): number {
   const lease = leases.find(({ kind }) => kind === BudgetKind.ORGANIZATION);
   if (lease === undefined) return isUuidv7(jobId) ? Math.min(uuidv7Ms(jobId), madeMs) : madeMs;
-  const askedMs = lease.central ? Math.min(uuidv7Ms(lease.id), madeMs) : madeMs;
+  const paidMs = lease.central ? lease.grantedAtMs : Math.max(madeMs, lease.grantedAtMs);
   const startMs = startOfPeriodMs(lease.periodStart);
-  return Math.min(Math.max(askedMs, startMs), nextMonthMs(startMs) - 1);
+  return Math.min(Math.max(paidMs, startMs), nextMonthMs(startMs) - 1);
 }
 
 /** The posting of one call, paid with the credit of `atMs`: what it draws on, against revenue. */

@@ -140,3 +140,36 @@ test.each([
     await sound(started);
   },
 );
+
+test.each([
+  { of: 'the job alone', sliceNanoUsd: 0n },
+  { of: 'the jobs of a worker', sliceNanoUsd: usd },
+])(
+  'a job whose room was found anew after its first start is paid by what gave that, as a commitment that had begun: room of $of',
+  async ({ sliceNanoUsd }) => {
+    await using started = await startTestBilling();
+    const { billing, deps } = started;
+    const owner = person();
+    const { tenantId, userId } = owner;
+    await toNextMonth(started, dayMs);
+    await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid' } }, operator);
+    await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+    const startedMs = await deps.databaseNow(deps.database.pool);
+    const period = {
+      periodStart: timestampFromMs(startedMs + 60_000),
+      periodEnd: timestampFromMs(startedMs + dayMs),
+    };
+    await billing.createCommitment({ requestId: uuidv7(), tenantId, amountNanoUsd: 3n * usd, ...period }, operator);
+    started.travel(120_000);
+    // The machine that asks has another clock.
+    const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7(), sliceNanoUsd }];
+    const costNanoUsd = usd / 10n;
+    await billing.lease({ holderId: uuidv7(), tenantId, userId, costMaxNanoUsd: costNanoUsd, demands }, service);
+    const call = { tenantId, userId, jobId: uuidv7(), atMs: startedMs, leaseIds: [demands[0]!.leaseId] };
+    await billing.charge({ events: [usageEvent({ ...call, costNanoUsd })] }, service);
+    expect((await billing.getCommitment({}, as(owner))).commitment!.consumedNanoUsd).toBe(costNanoUsd);
+    const { invoices } = await billing.listInvoices({}, as(owner));
+    expect(invoices.map(({ totalNanoUsd }) => totalNanoUsd)).toEqual([0n]);
+    await sound(started);
+  },
+);

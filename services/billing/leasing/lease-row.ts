@@ -1,6 +1,5 @@
 import { NIL } from 'uuid';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { firstIdAt } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
@@ -16,6 +15,8 @@ export type LeaseRow = LeaseAmounts &
     /** A key's cap as its holder knew it. */
     limitNanoUsd: bigint | null;
     state: LeaseState;
+    /** When its room was found. */
+    grantedAtMs: number;
     /** When its holder last reported on it. */
     settledAtMs: number;
     expiresAtMs: number;
@@ -36,6 +37,7 @@ type Stored = {
   in_flight_nano_usd: bigint;
   charged_nano_usd: bigint;
   state: LeaseState;
+  granted_at: Date;
   settled_at: Date;
   expires_at: Date;
 };
@@ -55,6 +57,7 @@ const leaseRow = (row: Stored): LeaseRow => ({
   inFlightNanoUsd: row.in_flight_nano_usd,
   chargedNanoUsd: row.charged_nano_usd,
   state: row.state,
+  grantedAtMs: row.granted_at.getTime(),
   settledAtMs: row.settled_at.getTime(),
   expiresAtMs: row.expires_at.getTime(),
 });
@@ -116,8 +119,8 @@ export async function recallableRoom(
 }
 
 /**
- * How much of a budget is held for calls and jobs with holds of their own, by the first of some moments, in order, that came after they were
- * asked for. Overdue holds are left out: they are about to lapse.
+ * How much of a budget is held for calls and jobs with holds of their own, by the first of some moments, in order, that came after their
+ * room was found. Overdue holds are left out: they are about to lapse.
  */
 export async function heldBefore(
   sql: Sql,
@@ -128,7 +131,7 @@ export async function heldBefore(
   const { rows } = await sql.query<{ place: number; held: bigint }>({
     name: 'held-before',
     text: `
-      select (select count(*) from unnest($5::uuid[]) as moment (id) where moment.id <= leases.id)::integer as place,
+      select (select count(*) from unnest($5::timestamptz[]) as moment (at) where moment.at <= granted_at)::integer as place,
         sum(room_nano_usd - charged_nano_usd)::bigint as held
       from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
         and period_start = $4 and expires_at > $6 and central and room_nano_usd > charged_nano_usd
@@ -138,7 +141,7 @@ export async function heldBefore(
       budget.kind,
       budget.subjectId,
       budget.periodStart,
-      momentsMs.map(firstIdAt),
+      plainArray(momentsMs.map((ms) => new Date(ms).toISOString())),
       new Date(nowMs),
     ],
   });
@@ -191,15 +194,16 @@ async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> 
     name: 'save-leases',
     text: `
       insert into leases as kept (tenant_id, id, kind, subject_id, period_start, holder_id, fencing_token, central,
-        limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, settled_at, expires_at)
+        limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, granted_at, settled_at,
+        expires_at)
       select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::date[], $6::uuid[], $7::bigint[],
         $8::boolean[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::smallint[],
-        $15::timestamptz[], $16::timestamptz[])
+        $15::timestamptz[], $16::timestamptz[], $17::timestamptz[])
       on conflict (tenant_id, id) do update set period_start = excluded.period_start, central = excluded.central,
         fencing_token = excluded.fencing_token, limit_nano_usd = excluded.limit_nano_usd,
         room_nano_usd = excluded.room_nano_usd, used_nano_usd = excluded.used_nano_usd,
         in_flight_nano_usd = excluded.in_flight_nano_usd, charged_nano_usd = excluded.charged_nano_usd,
-        state = excluded.state, settled_at = excluded.settled_at, expires_at = excluded.expires_at`,
+        state = excluded.state, granted_at = excluded.granted_at, settled_at = excluded.settled_at, expires_at = excluded.expires_at`,
     values: [
       plainArray(leases.map((lease) => lease.tenantId)),
       plainArray(leases.map((lease) => lease.id)),
@@ -215,6 +219,7 @@ async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> 
       plainArray(leases.map((lease) => lease.inFlightNanoUsd)),
       plainArray(leases.map((lease) => lease.chargedNanoUsd)),
       plainArray(leases.map((lease) => lease.state)),
+      plainArray(leases.map((lease) => new Date(lease.grantedAtMs).toISOString())),
       plainArray(leases.map((lease) => new Date(lease.settledAtMs).toISOString())),
       plainArray(leases.map((lease) => new Date(lease.expiresAtMs).toISOString())),
     ],

@@ -145,6 +145,7 @@ function newLease(
     inFlightNanoUsd: room.central ? room.roomNanoUsd : costMaxNanoUsd,
     chargedNanoUsd: 0n,
     state: LeaseState.HELD,
+    grantedAtMs: nowMs,
     settledAtMs: nowMs,
     expiresAtMs: nowMs + request.timeToLiveMs + lateMs,
   };

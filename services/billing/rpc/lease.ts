@@ -3,7 +3,6 @@ import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { cancelled, invalidRequest } from '#shared/errors.ts';
-import { isUuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { isCharged } from '../charging/charge-batch.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -58,10 +57,7 @@ function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {
     throw invalidRequest('demands', 'Each kind of budget may be requested at most once.');
   }
-  for (const { kind, leaseId, limitNanoUsd } of demands) {
-    if (!isUuidv7(leaseId)) {
-      throw invalidRequest('lease_id', 'The id of a lease must be a UUIDv7: its time decides which credit can pay.');
-    }
+  for (const { kind, limitNanoUsd } of demands) {
     if (kind !== BudgetKind.API_KEY) continue;
     if (apiKeyId === '')
       throw invalidRequest('api_key_id', 'A lease on the budget of an API key needs its `api_key_id`.');

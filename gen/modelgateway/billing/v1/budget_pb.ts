@@ -78,9 +78,9 @@ export type LeaseDemand = Message<"modelgateway.billing.v1.LeaseDemand"> & {
   kind: BudgetKind;
 
   /**
-   * The lease's id (UUIDv7), made by the holder when it asks: a call with a hold of its own is paid with the
-   * credit of that time. Asking again with the same id returns the same lease, and fails with cancelled once
-   * that was given back.
+   * The lease's id (UUID), made by the holder when it asks. Asking again with the same id returns the same lease,
+   * and fails with cancelled once that was given back. A call with a hold of its own is paid with the credit of the
+   * time when it was granted.
    *
    * @generated from field: string lease_id = 2;
    */

@@ -21,6 +21,7 @@ import { LetCreditGoBelowZero } from './0019-let-credit-go-below-zero.ts';
 import { TakePaymentsBack } from './0020-take-payments-back.ts';
 import { KeepPayments } from './0021-keep-payments.ts';
 import { UndoReturnsInPart } from './0022-undo-returns-in-part.ts';
+import { KnowWhenRoomWasFound } from './0023-know-when-room-was-found.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -46,4 +47,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0020-take-payments-back', class: TakePaymentsBack },
   { name: '0021-keep-payments', class: KeepPayments },
   { name: '0022-undo-returns-in-part', class: UndoReturnsInPart },
+  { name: '0023-know-when-room-was-found', class: KnowWhenRoomWasFound },
 ];
