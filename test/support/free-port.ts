@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 
 /** From here on Linux takes ports for outgoing connections and for servers that ask for any port. */
 const ephemeralFrom = 32_768;
@@ -21,3 +22,8 @@ export async function freePort(): Promise<number> {
     return port;
   }
 }
+
+/** Whether this machine can reach itself by IPv6. */
+export const hasIpv6: boolean = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+);

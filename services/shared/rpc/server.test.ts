@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import { connect, constants } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
-import { networkInterfaces } from 'node:os';
 import type { HandlerContext } from '@connectrpc/connect';
 import { describe, expect, test, vi } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { freePort } from '../../../test/support/free-port.ts';
+import { freePort, hasIpv6 } from '../../../test/support/free-port.ts';
 import {
   aborted,
   asCaller,
@@ -51,8 +50,6 @@ describe('health', () => {
     expect((await watched.next()).value?.status).toBe(Status.NOT_SERVING);
   });
 });
-
-const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
 
 test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it returns', async () => {
   const getKey = ({ keyId: id }: { keyId: string }) => ({ key: { id } });
