@@ -1,8 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { paymentSignature, sound, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
+import { lockAccount } from '../../../../services/billing/ledger/accounts.ts';
+import { buyCredit } from '../../../../services/billing/ledger/credit.ts';
+import { findPaymentInTurn, savePayment } from '../../../../services/billing/ledger/payments.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import { forgetPaymentEvents } from '../../../../services/billing/workers/forget-payment-events.ts';
+import { waitFor } from '../../../../test/support/wait-for.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -49,7 +54,7 @@ test('a payment for an unknown organization leaves nothing behind, and is booked
   expect(await accounts()).not.toBe(before);
 });
 
-test('a payment whose signature is invalid or old is refused and not booked', async () => {
+test('a payment whose signature is invalid, old or of a time to come is refused and not booked', async () => {
   const body = payment('evt_9');
   const now = Math.floor(Date.now() / 1000);
   expect((await edge.call('POST', '/webhooks/payments', '', body)).status).toBe(400);
@@ -57,6 +62,7 @@ test('a payment whose signature is invalid or old is refused and not booked', as
     't=1,v1=00',
     paymentSignature(body, now, 'another secret'),
     paymentSignature(body, now - 3_600),
+    paymentSignature(body, now + 3_600),
     paymentSignature(payment('evt_3')),
   ]) {
     expect((await receive(body, header)).status, header).toBe(400);
@@ -168,7 +174,7 @@ test('a payment that comes in without PAYMENT_WEBHOOK_SECRET is not found, and t
 test('a payment is booked once, though both its checkout session and its payment intent report it, in any order and at once', async () => {
   const tell = async (id: string, type: string, fields: object) => {
     const object = { currency: 'usd', metadata: { tenant_id: edge.tenantId }, ...fields };
-    const body = JSON.stringify({ id, type, data: { object } });
+    const body = JSON.stringify({ id, type, account: null, data: { object } });
     return (await receive(body)).json as { duplicate: boolean };
   };
   const intent = (n: number) =>
@@ -189,6 +195,11 @@ test('a payment is booked once, though both its checkout session and its payment
   expect(await balance()).toBe(21);
   await session(4, 'async_payment_succeeded');
   expect(await balance()).toBe(28);
+  // Without an id that can be stored, each is known by its event.
+  for (const event of ['evt_5', 'evt_6', 'evt_6']) {
+    await tell(event, 'payment_intent.succeeded', { id: 'pi_\0', amount_received: 700 });
+  }
+  expect(await balance()).toBe(42);
 });
 
 /** A refund of an earlier payment, as the provider reports it. */
@@ -224,18 +235,24 @@ test('a refund takes back the credit that its payment bought, once, whichever of
     ['adjustment', -20, 'Refund re_evt_1'],
     ['purchase', 50, 'Payment pi_evt_1'],
   ]);
+  // What went back is no gift taken back.
+  const { rows } = await edge.billing.deps.database.pool.query('select funding, granted_credit from accounts');
+  expect(rows).toEqual([{ funding: 30_000_000_000n, granted_credit: 0n }]);
 });
 
 test('a refund that fails is given again, though its failure is told first or at the same time', async () => {
   await receive(payment('evt_1', 5_000));
   await receive(payment('evt_2', 700));
   await receive(payment('evt_3', 300));
-  const made = (of: string) => refund(`evt_made_${of}`, of, 200, 'pending');
-  const failed = (of: string) => refund(`evt_failed_${of}`, of, 200, 'failed', 'refund.failed');
+  const made = (of: string) => refund(`evt_made_${of}`, of, 200, 'requires_action');
+  const failed = (of: string, cents = 200, status = 'failed') =>
+    refund(`evt_failed_${of}`, of, cents, status, 'refund.failed');
   await receive(made('evt_1'));
   expect(await balance()).toBe(58);
-  for (const event of [failed('evt_1'), failed('evt_2'), made('evt_2')]) await receive(event);
+  // No more than was taken, whatever the later event says.
+  for (const event of [failed('evt_1', 250), failed('evt_2', 200, 'canceled'), made('evt_2')]) await receive(event);
   expect(await balance()).toBe(60);
+  expect(await movements()).toHaveLength(5);
   await Promise.all([made('evt_3'), failed('evt_3'), made('evt_3'), failed('evt_3')].map((event) => receive(event)));
   expect(await balance()).toBe(60);
   await sound(edge.billing);
@@ -287,11 +304,16 @@ test('a dispute that is lost but for what had been refunded gives only that agai
   await sound(edge.billing);
 });
 
-test('a dispute that is won gives all of it again, whatever the exchange rate was by then', async () => {
+test('a dispute that is won gives all of it again, whatever the exchange rate was by then, and so does one of which nothing tells a part', async () => {
   await receive(payment('evt_1', 1_000));
   await receive(dispute('evt_2', 'evt_1', 1_000, 'withdrawn', moved('eur', -900)));
   await receive(dispute('evt_3', 'evt_1', 1_000, 'reinstated', { ...moved('eur', -900, 880), status: 'won' }));
   expect(await balance()).toBe(10);
+  await receive(payment('evt_4', 1_000));
+  for (const funds of ['withdrawn', 'reinstated'] as const) {
+    await receive(dispute(`evt_${funds}`, 'evt_4', 1_000, funds, moved('usd', -1_000)));
+  }
+  expect(await balance()).toBe(20);
 });
 
 test('events of long ago are forgotten, and change nothing when they come again', async () => {
@@ -330,12 +352,22 @@ test('a refund that is told before its payment takes the credit back as soon as 
   expect(await balance()).toBe(0);
   await receive(payment('evt_1', 1_000));
   expect(await balance()).toBe(7);
-  for (let n = 0; n < 10; n += 1) {
-    await Promise.all([
-      receive(payment(`evt_at_once_${n}`, 100)),
-      receive(refund(`evt_back_${n}`, `evt_at_once_${n}`, 100)),
-    ]);
-  }
+
+  const { database, databaseNow } = edge.billing.deps;
+  const name = { provider: 'stripe', paymentId: 'pi_evt_at_once' };
+  let back: Promise<Answer> | undefined;
+  await sqlTransaction(database, async (sql) => {
+    expect(await findPaymentInTurn(sql, name)).toBeNull();
+    back = receive(refund('evt_back', 'evt_at_once', 100));
+    const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
+    const isWaiting = async () => (await sql.query(waiting)).rowCount === 1;
+    await waitFor(isWaiting, { description: 'the refund, which waits for its payment' });
+    const nowMs = await databaseNow(sql);
+    const bought = { amountNanoUsd: 1_000_000_000n, description: 'Payment' };
+    const booked = await buyCredit(sql, await lockAccount(sql, edge.tenantId), bought, nowMs);
+    await savePayment(sql, name, { ...bought, ...booked, tenantId: edge.tenantId }, nowMs);
+  });
+  await back;
   expect(await balance()).toBe(7);
 });
 
