@@ -274,19 +274,33 @@ test('a disputed payment can be taken back whole after its credit was spent: the
   }
 });
 
+test('an account that holds as much as it can takes no further credit: operators are told, and that of its plan is left out', async () => {
+  const statuses: number[] = [];
+  for (let times = 0; times < 9; times += 1) statuses.push((await edge.purchase(1e9)).status);
+  expect(statuses).toEqual([...Array(8).fill(201), 409]);
+  await edge.call('PUT', '/admin/plans/team', 'operator', { name: 'Team', payg_enabled: true, monthly_credit_usd: 1 });
+  expect((await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'team' })).status).toBe(200);
+  expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 8e9 });
+});
+
 test('operators refund a charge in parts, up to what it cost', async () => {
   await edge.purchase(12);
-  await edge.charge();
+  for (let times = 0; times < 2; times += 1) await edge.charge();
   const { data } = (await edge.call('GET', '/billing/documents/transactions?type=usage', 'owner')).json as {
     data: { id: string; amount_usd: number }[];
   };
-  const refund = (body: object) =>
-    edge.call('POST', `${edge.organization}/transactions/${data[0]!.id}/refund`, 'operator', body);
+  const refund = (body: object, place = 0, headers = {}) =>
+    edge.call('POST', `${edge.organization}/transactions/${data[place]!.id}/refund`, 'operator', body, headers);
   const part = await refund({ amount_usd: 0.2, description: 'bad answer' });
   expect(part.json).toMatchObject({ type: 'refund', amount_usd: 0.2, reverses_id: data[0]!.id });
   expect((await refund({ amount_usd: 2, description: 'again' })).status).toBe(409);
   expect((await refund({ description: 'the rest' })).json).toMatchObject({ amount_usd: 1.03457 });
   expect((await refund({ description: 'more' })).status).toBe(409);
+  // A key of days ago, too, is not taken for that of the same refund of another charge.
+  const ofOther = [{ amount_usd: 0.2, description: 'bad answer' }, 1, { 'idempotency-key': 'once' }] as const;
+  expect((await refund(...ofOther)).status).toBe(201);
+  edge.billing.travel(3 * 86_400_000);
+  expect((await refund(ofOther[0], 0, ofOther[2])).json).toMatchObject({ error: { code: 'idempotency_key_reused' } });
   await expectSoundLedger();
 });
 
