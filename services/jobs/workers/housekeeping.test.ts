@@ -241,6 +241,19 @@ test('the Idempotency-Key of a deleted job is forgotten after 24 hours, and not 
   expect(await kept()).toBe(0);
 });
 
+test('a submission of a process that died is forgotten once nobody waits for it, and not before', async () => {
+  await database.pool.query(`insert into submissions_under_way values ($1, $2, 'once', $3, now())`, [
+    tenant.tenantId,
+    tenant.userId,
+    uuidv7(),
+  ]);
+  const kept = async () => (await database.pool.query('select from submissions_under_way')).rowCount;
+  await removeExpired({ database, clock: later(0) });
+  expect(await kept()).toBe(1);
+  await removeExpired({ database, clock: later(6_000) });
+  expect(await kept()).toBe(0);
+});
+
 test('one round removes all expired jobs, however many', async () => {
   await queueJobs(database, 1_201, tenant);
   await database.pool.query(

@@ -1,5 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import {
+  LeaseResponseSchema,
+  ReleaseHoldResponseSchema,
+  SettleResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import {
   CallerConstraintsSchema,
@@ -8,6 +14,7 @@ import {
   JobHoldSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { collectGarbage, memoryGrowth } from '../../../test/support/memory.ts';
@@ -37,15 +44,48 @@ const job: TakenJob = {
 const caller = { role: Role.OWNER, constraints: create(CallerConstraintsSchema), requireScope() {} };
 
 const refused = () => Promise.reject(new Error('nothing is held here'));
-/** Runs the job with an inference part that answers so. */
-const run = (invoke: RunJobDeps['inference']['invoke']) =>
+const noBilling: RunJobDeps['billing'] = { lease: refused, settle: refused, releaseHold: refused };
+/** Runs the job, or one that differs in some fields, with an inference part that answers so. */
+const run = (
+  invoke: RunJobDeps['inference']['invoke'],
+  { billing = noBilling, ...fields }: Partial<TakenJob> & { billing?: RunJobDeps['billing'] } = {},
+) =>
   runJob(
-    { inference: { invoke }, billing: { lease: refused, settle: refused, releaseHold: refused }, random: () => 0.5 },
-    job,
+    { inference: { invoke }, billing, random: () => 0.5 },
+    { ...job, ...fields },
     { caller: Promise.resolve(caller), body: async () => new Uint8Array(), saveHold: async () => true },
     new AbortController().signal,
   );
 const success = create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
+
+test('a job has six attempts in its 24 hours, and no more', async () => {
+  const statusOf = async (fields: Partial<TakenJob>) => {
+    const outcome = await run(async function* () {
+      yield success;
+    }, fields);
+    return outcome.kind === 'ended' && outcome.ending.status;
+  };
+  const { COMPLETED, FAILED } = JobStatus;
+  const cases = [{ attempts: 6 }, { attempts: 7 }, { leftMs: 1 }, { leftMs: 0 }];
+  expect(await Promise.all(cases.map(statusOf))).toEqual([COMPLETED, FAILED, COMPLETED, FAILED]);
+});
+
+test('a job that fails in new room, as its own has lapsed, leaves the new to be given back', async () => {
+  const [own, anew] = [uuidv7(), uuidv7()];
+  const refusing = () => {
+    throw gatewayError(ErrorReason.INVALID_REQUEST, 'no');
+  };
+  const outcome = await run(refusing, {
+    costMaxNanoUsd: 1n,
+    hold: create(JobHoldSchema, { leases: [{ leaseId: own, fencingToken: 1n }] }),
+    billing: {
+      settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }] }),
+      releaseHold: async () => create(ReleaseHoldResponseSchema),
+      lease: async () => create(LeaseResponseSchema, { leases: [{ id: anew, fencingToken: 2n }] }),
+    },
+  });
+  expect(outcome).toMatchObject({ kind: 'ended', unused: { leases: [{ leaseId: anew, fencingToken: 2n }] } });
+});
 
 test('what ended long before its 24 hours are over leaves nothing behind that waits for them', async () => {
   const heldAfter = async (runs: number): Promise<number> => {
@@ -68,7 +108,8 @@ test('what ended long before its 24 hours are over leaves nothing behind that wa
 });
 
 test('a result that comes in single bytes takes little more memory than one that comes whole', async () => {
-  const bytes = 100_000;
+  // The last one comes alone, after all others were put together.
+  const bytes = 97 * 1_025 + 1;
   const letter = (index: number): number => 97 + (index % 26);
   let outcome: Awaited<ReturnType<typeof run>> | undefined;
   const growth = await memoryGrowth(4_000_000, async () => {
