@@ -169,6 +169,8 @@ describe('a submission', () => {
   test('with `background` false or null is an ordinary call', async () => {
     for (const background of [false, null]) {
       expect((await post('/v1/chat/completions', { ...chat, background })).json.object).toBe('chat.completion');
+      const image = await post('/v1/images/generations', { model: 'sandbox-image', prompt: 'a square', background });
+      expect(image.json.data).toHaveLength(1);
     }
   });
 

@@ -66,8 +66,8 @@ export function bodyForUpstream<Name extends string>(
   further: readonly MemberEdit<Name | 'model' | 'background'>[] = [],
 ): readonly Uint8Array[] {
   const edits: MemberEdit<Name | 'model' | 'background'>[] = [['model', JSON.stringify(upstreamModel)]];
-  // Only `true` asks for a job (openai-contract.md section 6); `transparent` and the like are for the upstream.
-  if (scan.boolean('background') === true) edits.push(['background', null]);
+  // A boolean is the gateway's own (openai-contract.md section 6); `transparent` and the like are for the upstream.
+  if (scan.boolean('background') !== undefined) edits.push(['background', null]);
   edits.push(...further);
   return spliceMembers(scan, edits);
 }
