@@ -64,6 +64,8 @@ const waits: readonly (readonly [keyof typeof ErrorReason, askedMs: number, told
   ['OVERLOADED', 0, '5'],
   ['UNAUTHENTICATED_SERVICE', 0, '5'],
   ['OVERLOADED', 60_000, '15'],
+  // Without a reset: others hold what is left.
+  ['SPEND_CAP_EXCEEDED', 5_000, '5'],
 ];
 
 test.each(waits)('Retry-After of %s stays within its bounds: %i ms are given as %s s', (reason, retryAfterMs, told) => {
@@ -74,7 +76,10 @@ test.each(waits)('Retry-After of %s stays within its bounds: %i ms are given as 
 test.each(['SPEND_CAP_EXCEEDED', 'COST_LIMIT_EXCEEDED', 'PAYG_CAP_EXCEEDED', 'CREDIT_BALANCE_EXHAUSTED'] as const)(
   'a client that meets %s is told not to retry before the budget resets',
   (reason) => {
-    const error = gatewayError(ErrorReason[reason], 'It is spent.', { retryAfterMs: 43_200_000 });
+    const error = gatewayError(ErrorReason[reason], 'It is spent.', {
+      retryAfterMs: 43_200_000,
+      resetsAtMs: 86_400_000,
+    });
     expect(retryHeaders(error)).toEqual({ 'x-should-retry': 'false', 'retry-after': '43200' });
   },
 );

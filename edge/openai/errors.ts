@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { errorCode, typeOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
-import { budgetsByNoRoomReason } from '#shared/no-room.ts';
+import { budgetsByNoRoomReason, isHeldByOthers } from '#shared/no-room.ts';
 import { outOfReachText } from '#shared/rpc/connect-errors.ts';
 import { orNull } from '../http/nullable.ts';
 
@@ -53,19 +53,18 @@ const rateLimitWaitSecondsMax = 60;
 /** The headers that tell clients whether and when to try again. */
 export function retryHeaders(error: GatewayError): Record<string, string> {
   if (error.reason === ErrorReason.MODEL_SUNSET) return { 'x-should-retry': 'false' };
-  if (budgetsByNoRoomReason.has(error.reason)) {
+  const { retryAfterMs } = error.details;
+  if (budgetsByNoRoomReason.has(error.reason) && !isHeldByOthers(error)) {
     const headers: Record<string, string> = { 'x-should-retry': 'false' };
-    if (error.details.retryAfterMs !== undefined) headers['retry-after'] = seconds(error.details.retryAfterMs);
+    if (retryAfterMs !== undefined) headers['retry-after'] = seconds(retryAfterMs);
     return headers;
   }
   if (unavailableReasons.has(error.reason)) {
     const { min, max } = unavailableWaitMs;
-    return { 'retry-after': seconds(Math.min(Math.max(error.details.retryAfterMs ?? min, min), max)) };
+    return { 'retry-after': seconds(Math.min(Math.max(retryAfterMs ?? min, min), max)) };
   }
-  if (error.details.retryAfterMs === undefined) return {};
-  const waitMs = rateReasons.has(error.reason)
-    ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000)
-    : error.details.retryAfterMs;
+  if (retryAfterMs === undefined) return {};
+  const waitMs = rateReasons.has(error.reason) ? Math.min(retryAfterMs, rateLimitWaitSecondsMax * 1000) : retryAfterMs;
   return { 'retry-after': seconds(waitMs) };
 }
 

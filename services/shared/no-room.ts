@@ -1,5 +1,5 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { ErrorReason } from './errors.ts';
+import { ErrorReason, type GatewayError } from './errors.ts';
 
 /** The reasons with which a budget without room refuses, each with its kind of budget. */
 export const budgetsByNoRoomReason: ReadonlyMap<ErrorReason, BudgetKind> = new Map([
@@ -8,3 +8,7 @@ export const budgetsByNoRoomReason: ReadonlyMap<ErrorReason, BudgetKind> = new M
   [ErrorReason.PAYG_CAP_EXCEEDED, BudgetKind.ORGANIZATION],
   [ErrorReason.CREDIT_BALANCE_EXHAUSTED, BudgetKind.ORGANIZATION],
 ]);
+
+/** Whether a budget refuses only for what requests that are not finished hold: it may have room soon, long before it resets. */
+export const isHeldByOthers = ({ reason, details }: GatewayError): boolean =>
+  budgetsByNoRoomReason.has(reason) && details.retryAfterMs !== undefined && details.resetsAtMs === undefined;

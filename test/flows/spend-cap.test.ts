@@ -81,6 +81,26 @@ describe("a key's daily spend cap", () => {
     await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
   });
 
+  test('says that it is spent only once it is: a call that others leave no room is to come again soon', async () => {
+    const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
+    const model = 'slow';
+    await admin('/models', { name: model, operations: ['chat_completions'] });
+    const sandbox = { latency_ms: 500 };
+    await admin('/deployments', { model, dialect: 'sandbox', upstream_model: 'sandbox-chat', sandbox });
+    await admin('/prices', { model, input_per_million_tokens_usd: 2.5, output_per_million_tokens_usd: 10 });
+    const { id, key } = await gateway.createKey(session, { spend_cap_usd: 0.0001 });
+    const call = () => gateway.call('POST', '/v1/chat/completions', key, { ...request, model });
+    const [served, refused] = (await Promise.all([call(), call()])).sort((one, other) => one.status - other.status);
+    expect(served!.status, served!.text).toBe(200);
+    expect(refused!.json.error).toMatchObject({ code: 'spend_cap_exceeded', type: 'insufficient_quota' });
+    expect(refused!.json.error.message).toContain('is held by requests that are not finished. Try again shortly.');
+    expect([refused!.headers.get('retry-after'), refused!.headers.get('x-should-retry')]).toEqual(['5', null]);
+    await waitFor(async () => (await call()).json.error.message.includes('will reset at'), {
+      description: 'the cap to be spent',
+    });
+    await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
+  });
+
   test('refuses a call or a job, with log lines that all name the request', async () => {
     const { key } = await gateway.createKey(session, { spend_cap_usd: 0 });
     for (const background of [false, true]) {

@@ -64,9 +64,9 @@ test.each([
     await toNextMonth(started, 60_000);
     const call = await ask(room * usd - 1n);
     const last = await ask(1n);
-    await expect(ask(1n)).rejects.toThrow('no credit left');
+    await expect(ask(1n)).rejects.toThrow('is held by requests');
     expect(await expireCredit(deps)).toBe(included > 0n ? 1 : 0);
-    await expect(ask(1n)).rejects.toThrow('no credit left');
+    await expect(ask(1n)).rejects.toThrow('is held by requests');
 
     await charge(job, held * usd);
     await charge(call, room * usd - 1n);
@@ -128,9 +128,9 @@ test.each([
     const room = (5n - called + commitment) * usd;
     const call = await ask(room - 1n);
     const last = await ask(1n);
-    await expect(ask(1n)).rejects.toThrow('no credit left');
+    await expect(ask(1n)).rejects.toThrow('is held by requests');
     expect(await expireCredit(deps)).toBe(1);
-    await expect(ask(1n)).rejects.toThrow('no credit left');
+    await expect(ask(1n)).rejects.toThrow('is held by requests');
     await charge(job, 10n * usd);
     await charge(call, room - 1n);
     await charge(last, 1n);

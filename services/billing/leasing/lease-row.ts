@@ -98,24 +98,33 @@ export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[],
 }
 
 /**
- * How much the slices of a budget, of holders in touch, may give back, and when the one that has been unsettled for longest was last
- * settled.
+ * How much of a budget is held and not used: by slices of holders in touch, which may give it back, and by all, calls and jobs with holds of
+ * their own included; and when the one of those slices that has been unsettled for longest was last settled.
  */
-export async function recallableRoom(
+export async function unusedRoom(
   sql: Sql,
   budget: BudgetKey,
   nowMs: number,
-): Promise<{ roomNanoUsd: bigint; settledAtMs: number }> {
-  const { rows } = await sql.query<{ room: bigint; settled_at: Date | null }>({
-    name: 'recallable-room',
+): Promise<{ ofSlicesNanoUsd: bigint; ofAllNanoUsd: bigint; settledAtMs: number }> {
+  const { rows } = await sql.query<{ of_slices: bigint; of_all: bigint; settled_at: Date | null }>({
+    name: 'unused-room',
     text: `
-      select coalesce(sum(room_nano_usd - used_nano_usd), 0)::bigint as room, min(settled_at) as settled_at
-      from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
-        and period_start = $4 and expires_at > $5 and not central and room_nano_usd > used_nano_usd`,
+      select coalesce(sum(unused) filter (where recallable), 0)::bigint as of_slices, coalesce(sum(unused), 0)::bigint as of_all,
+        min(settled_at) filter (where recallable) as settled_at
+      from (
+        select room_nano_usd - greatest(used_nano_usd, charged_nano_usd) as unused, not central and expires_at > $5 as recallable,
+          settled_at
+        from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
+          and period_start = $4 and room_nano_usd > greatest(used_nano_usd, charged_nano_usd)
+      ) as held`,
     values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs + lateMs)],
   });
-  const { room, settled_at } = rows[0]!;
-  return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };
+  const { of_slices, of_all, settled_at } = rows[0]!;
+  return {
+    ofSlicesNanoUsd: of_slices,
+    ofAllNanoUsd: of_all,
+    settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY,
+  };
 }
 
 /**

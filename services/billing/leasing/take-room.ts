@@ -16,10 +16,12 @@ type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNa
   timeToLiveMs: number;
 };
 
+/** The budget without room, what is left in it (nothing, or less than nothing), and what is held of it. */
+export type Refused = { refused: BudgetKey; remainingNanoUsd: bigint; heldNanoUsd: bigint };
+
 export type Taken =
   | { granted: readonly LeaseRow[] }
-  /** The budget without room, and what is left in it: nothing, or less than nothing. */
-  | { refused: BudgetKey; remainingNanoUsd: bigint }
+  | Refused
   /** The lease was given back already: its holder gave up waiting, or got it by another request that was answered sooner. */
   | { givenUp: true };
 
@@ -71,7 +73,9 @@ export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs
         earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
           ? earlier
           : newLease(demand, state, request, { nowMs, fencingToken: (earlier?.fencingToken ?? 0n) + 1n });
-      if (lease === null) return { refused: demand.budget, remainingNanoUsd: remainingIn(state) };
+      if (lease === null) {
+        return { refused: demand.budget, remainingNanoUsd: remainingIn(state), heldNanoUsd: state.heldNanoUsd };
+      }
       granted.push(lease);
     }
     for (const lease of granted) leases.set(lease);

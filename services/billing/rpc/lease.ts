@@ -10,9 +10,10 @@ import { smaller } from '../domain/amounts.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
 import { resetsAtMs } from '../leasing/budget.ts';
 import { lateMs } from '../leasing/lapse.ts';
-import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
+import { type LeaseRow, unusedRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
+import type { Refused } from '../leasing/take-room.ts';
 
 /** How long nobody needs to ask again about a budget without a limit: a new limit applies on every edge after this time. */
 const unlimitedMs = 3_000;
@@ -41,17 +42,22 @@ async function leaseFor(
   if ('givenUp' in first.taken) throw cancelled();
   if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
   const { refused, remainingNanoUsd } = first.taken;
-  const recallable = () => recallableRoom(database.pool, refused, first.nowMs);
-  const { roomNanoUsd } = await recallable();
-  if (roomNanoUsd === 0n || remainingNanoUsd + roomNanoUsd <= 0n) {
-    throw budgetRefusal(refused.kind, first.terms, first.nowMs);
+  const unused = () => unusedRoom(database.pool, refused, first.nowMs);
+  const { ofSlicesNanoUsd, ofAllNanoUsd } = await unused();
+  if (ofSlicesNanoUsd === 0n || remainingNanoUsd + ofSlicesNanoUsd <= 0n) {
+    throw budgetRefusal(refused.kind, first, isOnlyHeld(first.taken, ofAllNanoUsd));
   }
-  await recalls.wait(refused, first.nowMs, async () => (await recallable()).settledAtMs);
-  const second = await rooms.take(request);
-  if ('givenUp' in second.taken) throw cancelled();
-  if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
-  throw budgetRefusal(second.taken.refused.kind, second.terms, second.nowMs);
+  await recalls.wait(refused, first.nowMs, async () => (await unused()).settledAtMs);
+  const { taken, terms, nowMs } = await rooms.take(request);
+  if ('givenUp' in taken) throw cancelled();
+  if ('granted' in taken) return answer(request, taken.granted, nowMs);
+  const still = await unusedRoom(database.pool, taken.refused, nowMs);
+  throw budgetRefusal(taken.refused.kind, { terms, nowMs }, isOnlyHeld(taken, still.ofAllNanoUsd));
 }
+
+/** Whether a full budget would have room without what leases hold of it and have not used. Jobs may hold credit that has ended since. */
+const isOnlyHeld = ({ remainingNanoUsd, heldNanoUsd }: Refused, unusedNanoUsd: bigint): boolean =>
+  remainingNanoUsd + smaller(unusedNanoUsd, heldNanoUsd) > 0n;
 
 function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {

@@ -70,7 +70,7 @@ export class SimulatedBilling {
       this.#onRefusal(taken.refused);
       const limits = { paygEnabled: true, paygCapNanoUsd: 0n, userLimitNanoUsd: null };
       const terms = { ...limits, monthlyCreditNanoUsd: 0n, creditMonth: null, includedNanoUsd: null };
-      throw budgetRefusal(taken.refused, terms, this.#time.now());
+      throw budgetRefusal(taken.refused, { terms, nowMs: this.#time.now() }, false);
     }
     return create(LeaseResponseSchema, taken.response);
   }

@@ -49,7 +49,7 @@ export type ErrorDetail = Message<"modelgateway.common.v1.ErrorDetail"> & {
   retryAfter?: Duration | undefined;
 
   /**
-   * The moment at which a budget resets; set with the budget reasons only.
+   * The moment at which a budget that is spent resets; set with the budget reasons only, and not if others hold what is left of it.
    *
    * @generated from field: google.protobuf.Timestamp resets_at = 5;
    */
