@@ -284,6 +284,12 @@ test('a payment in whole cents pays an invoice that it covers, and the excess be
   expect(await pay('evt_short', 412)).toEqual([PaymentStatus.PENDING, 4_123_456_789n, 4_120_000_000n]);
   expect(await pay('evt_covers', 413)).toEqual([PaymentStatus.PAID, 0n, 4_126_543_211n]);
   expect(await pay('evt_again', 413)).toEqual([PaymentStatus.PAID, 0n, 8_256_543_211n]);
+
+  const exact = await invoiced(started);
+  const metadata = { tenant_id: exact.tenantId, invoice_id: exact.invoice.id };
+  await tell(started, 'evt_exact', 'payment_intent.succeeded', { id: 'pi_exact', amount_received: 400, metadata });
+  const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId: exact.tenantId }, operator);
+  expect([receivableNanoUsd, wallet!.balanceNanoUsd]).toEqual([0n, 0n]);
   await sound(started);
 });
 
@@ -334,7 +340,7 @@ test('an invoice that an operator marks as paid books the whole cents that it as
   await sound(started);
 });
 
-test('a voided invoice is not paid, even if nothing was due', async () => {
+test('a voided invoice is not paid, even if nothing was due: money that names it, or no invoice at all, becomes credit', async () => {
   await using started = await startTestBilling();
   const { billing } = started;
   const { tenantId, invoice } = await invoiced(started, { creditNanoUsd: 4n * usd });
@@ -342,6 +348,11 @@ test('a voided invoice is not paid, even if nothing was due', async () => {
   const voided = (await billing.voidInvoice({ tenantId, invoiceId: invoice.id }, operator)).invoice!;
   expect(voided).toMatchObject({ status: InvoiceStatus.VOIDED, paymentStatus: PaymentStatus.PENDING });
   expect(voided.paidAt).toBeUndefined();
+  for (const [place, invoice_id] of [invoice.id, uuidv7()].entries()) {
+    const payment = { id: `pi_${place}`, amount_received: 100, metadata: { tenant_id: tenantId, invoice_id } };
+    await tell(started, `evt_${place}`, 'payment_intent.succeeded', payment);
+  }
+  expect((await billing.getAccount({ tenantId }, operator)).wallet!.balanceNanoUsd).toBe(2n * usd);
 });
 
 test('a refund returns what credit paid for, and nothing that a voided invoice asked for', async () => {
@@ -361,23 +372,27 @@ test('a refund returns what credit paid for, and nothing that a voided invoice a
   await sound(started);
 });
 
-test('a refund returns a charge of one month in full, though the invoice of another was voided', async () => {
+test('a refund returns a charge of one month in full, though the invoice of another was voided, for which it counts as nothing given', async () => {
   await using started = await startTestBilling();
-  const { billing } = started;
+  const { billing, deps } = started;
   const { owner, tenantId, invoice } = await invoiced(started);
   const { transactions } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
   const late = usageEvent({ tenantId, costNanoUsd: 3n * usd });
   await billing.charge({ events: [late] }, service);
   await toNextMonth(started, 2 * hourMs);
-  await finalizeInvoices(started.deps);
+  await finalizeInvoices(deps);
   const { invoices } = await billing.listInvoices({}, as(owner));
   const other = invoices.find(({ id }) => id !== invoice.id)!;
+  const refund = (amountNanoUsd: bigint) =>
+    billing.refundTransaction(
+      { requestId: uuidv7(), tenantId, transactionId: transactions[0]!.id, amountNanoUsd, description: 'Sorry' },
+      operator,
+    );
+  await refund(usd);
   await billing.voidInvoice({ tenantId, invoiceId: other.id }, operator);
-  const refunded = await billing.refundTransaction(
-    { requestId: uuidv7(), tenantId, transactionId: transactions[0]!.id, description: 'Sorry' },
-    operator,
-  );
-  expect(refunded.transaction!.amountNanoUsd).toBe(4n * usd);
+  expect((await refund(0n)).transaction!.amountNanoUsd).toBe(3n * usd);
+  const { rows } = await deps.database.pool.query('select granted_credit from accounts');
+  expect(rows).toEqual([{ granted_credit: 0n }]);
 });
 
 /** All orders of some things. */
