@@ -172,6 +172,26 @@ test('a call is charged at once, although much that an outage left behind still 
   expect(charged).toEqual([800, 802, 801].map(testId));
 });
 
+test('no more than 20,000 events wait in memory, and others can once those are charged', async () => {
+  const answering = Promise.withResolvers<void>();
+  let charged = 0;
+  const charge = async ({ events = [] }: { events?: unknown[] }) => {
+    await answering.promise;
+    charged += events.length;
+    return { refused: [] } as never;
+  };
+  const worker = startChargeWorker({ database, billing: { charge }, metrics, logger });
+  const event = testEvent(testNowMs);
+  const add = (count: number) => worker.add({ id: uuidv7(), events: Array(count).fill(event) });
+  for (let batches = 0; batches < 21; batches += 1) add(1_000);
+  answering.resolve();
+  await waitFor(() => charged >= 20_000, { description: 'the charge of what waited' });
+  add(1);
+  await waitFor(() => charged % 1_000 === 1, { description: 'the charge of what came later', timeoutMs: 5_000 });
+  await worker.close();
+  expect(charged).toBe(20_001);
+});
+
 test('an outage of Billing is logged once when it begins and once when it is over', async () => {
   const billing = forgetfulBilling(3);
   const worker = startChargeWorker({ database, billing, metrics, logger });
