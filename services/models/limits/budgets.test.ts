@@ -20,7 +20,7 @@ function budgetsBy(lease: (timeoutMs: number, pass: (ms: number) => void) => Ret
   const released: string[][] = [];
   const billing = {
     lease: ((_request, options) => lease(options!.timeoutMs!, pass)) as Lease,
-    settle: () => silence(settleMs, pass),
+    settle: ((_request) => silence(settleMs, pass)) as BudgetsDeps['billing']['settle'],
     releaseHold: (async ({ leases }) => {
       released.push(leases!.map(({ leaseId }) => leaseId!));
       throw new Error('Billing is away');
@@ -60,9 +60,42 @@ test('Billing is told until it hears it that a call which was given up wants no 
     released.push(leases!.map(({ leaseId }) => leaseId!));
     return create(ReleaseHoldResponseSchema);
   };
-  await budgets.tick();
-  await budgets.tick();
+  for (let ticks = 0; ticks < 3; ticks += 1) {
+    await budgets.tick();
+    await new Promise(setImmediate);
+  }
   expect(released).toEqual([first, first, first]);
+});
+
+test('room that Billing may have granted without being heard is given back, though it refuses the same request when that is repeated', async () => {
+  let asked = 0;
+  const { hold, released } = budgetsBy(async () => {
+    asked += 1;
+    throw gatewayError(asked === 1 ? ErrorReason.OVERLOADED : ErrorReason.PAYG_CAP_EXCEEDED, 'no');
+  });
+  await expect(hold()).rejects.toMatchObject({ reason: ErrorReason.PAYG_CAP_EXCEEDED });
+  expect([asked, released.length]).toEqual([2, 1]);
+});
+
+test('a call that one budget refuses takes nothing of the slice of another', async () => {
+  const slice = { id: uuidv7(), fencingToken: 1n, heldNanoUsd: 16n };
+  let isRefused = false;
+  const { hold, pass, budgets, billing } = budgetsBy(async () => {
+    if (isRefused) throw gatewayError(ErrorReason.COST_LIMIT_EXCEEDED, 'no');
+    return create(LeaseResponseSchema, { leases: [slice, { unlimited: true }, { unlimited: true }] });
+  });
+  const caller = [uuidv7(), { spendCapNanoUsd: 1_000n }, uuidv7()] as const;
+  void (await hold(...caller)).settle(1n);
+  isRefused = true;
+  pass(10_000);
+  await expect(hold(...caller)).rejects.toMatchObject({ reason: ErrorReason.COST_LIMIT_EXCEEDED });
+  const told: unknown[] = [];
+  billing.settle = async ({ settlements }) => {
+    told.push(...settlements!.map(({ usedNanoUsd, inFlightNanoUsd }) => [usedNanoUsd, inFlightNanoUsd]));
+    throw new Error('Billing is away');
+  };
+  await budgets.tick();
+  expect(told).toEqual([[1n, 0n]]);
 });
 
 test('calls that wait for the answer to another about the same budget are refused with it, not one after the other', async () => {

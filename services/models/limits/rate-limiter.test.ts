@@ -81,7 +81,10 @@ test('whatever a call is said to have used, its tokens block others for at most 
   expect(isAdmitted(tryAdmit(limiter, 5_900))).toBe(true);
 });
 
-test('a request larger than the whole token limit passes when alone, since it could never pass otherwise', () => {
+test('a request larger than the whole token limit passes when alone, since it could never pass otherwise, and waits only for that', () => {
+  const { limiter: busy } = limiterAt();
+  tryAdmit(busy, 100);
+  expect(() => busy.admit(key, limits, 100_000)).toThrow('Try again in 1 s.');
   const { limiter } = limiterAt();
   expect(isAdmitted(tryAdmit(limiter, 100_000))).toBe(true);
   expect(tryAdmit(limiter, 1)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
@@ -205,13 +208,14 @@ describe('among several replicas', () => {
     ['60 requests per minute', ErrorReason.RATE_LIMITED, { room: 0 }],
     ['6000 tokens per minute', ErrorReason.TOKEN_RATE_LIMITED, { tokenRoom: 0 }],
   ])('a refusal names the limit whose remainder other replicas hold: %s', async (limit, reason, left) => {
-    const { limiter, state, tick } = granted(60);
+    const { limiter, state, reports, tick } = granted(60);
     await tick();
     Object.assign(state, left);
     const refused = async () => limiter.admit(key, { ...limits, concurrentRequests: 4 }, 100);
     const message = `Rate limit reached: ${limit}. Try again in 1 s.`;
-    // The first has waited for a grant; the second is told of it.
+    // The first has waited for a grant; the second is told of it without asking again.
     for (let time = 0; time < 2; time++) await expect(refused()).rejects.toMatchObject({ reason, message });
+    expect(reports).toHaveLength(1);
   });
 
   test('a call that asks for more tokens than any limit allows causes no report that Usage refuses, nor a figure too large for messages', async () => {
