@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { serviceNames } from '#shared/service-names.ts';
+import { startFailure } from '../../services/cmd/start-failure.ts';
 import { selfSignedCertificate } from '../support/certificate.ts';
-import { freePort } from '../support/free-port.ts';
-import { owner } from '../support/gateway.ts';
+import { freePort, hasIpv6 } from '../support/free-port.ts';
+import { owner, startTestGateway } from '../support/gateway.ts';
 import { urlOf } from '../support/gateway-process.ts';
 import { givenSecrets, ownDataDir } from '../support/own-data-dir.ts';
 import { createTestDatabase, rowsOf } from '../support/postgres.ts';
@@ -30,12 +30,6 @@ const whereNoneCanBeMade: [what: string, env: Record<string, string>, line: RegE
   ],
   ['a data folder that takes nothing', { DATA_DIR: '/proc', ...givenSecrets }, /^DATA_DIR \/proc cannot be/],
 ];
-
-const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
-  addresses!.some(({ family }) => family === 'IPv6'),
-);
-
-const loopback = hasIpv6 ? '[::1]' : '127.0.0.1';
 
 const rpcUrls = (...names: string[]): string => names.map((name) => `${name}=http://127.0.0.1:1`).join(',');
 
@@ -125,41 +119,44 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
 
   test('a weak password for the first operator, a lost or changed pepper of a database with keys, an email address of somebody else', async () => {
     await using database = await createTestDatabase();
-    const env = { ...home.env(), DATABASE_URL: database.url };
-    const weak = { ...env, BOOTSTRAP_PASSWORD: 'all-lower-case' };
+    const start = (env: Record<string, string> = {}) =>
+      startTestGateway({ databaseUrl: database.url, env: { DATA_DIR: home.path, KEY_PEPPER: '', ...env } });
+    const weak = { BOOTSTRAP_PASSWORD: 'all-lower-case' };
     const pepper = join(home.path, 'secrets', 'key_pepper');
-    const refusalOf = async (env: Record<string, string | undefined>) => {
-      await using refused = startProcess({ script, env });
-      expect(await refused.exited()).toMatchObject({ code: 1 });
-      return refused.output.trim();
+    const refusalOf = async (env?: Record<string, string>) => {
+      const refusal = await start(env).then(
+        (gateway) => gateway[Symbol.asyncDispose](),
+        (error: Error) => startFailure(error),
+      );
+      expect(refusal).toMatch(/^.+$/);
+      return refusal;
     };
     expect(await refusalOf(weak)).toBe(
       'BOOTSTRAP_PASSWORD: The password is too weak: it needs an upper-case letter and a digit.',
     );
 
-    await using first = startProcess({ script, env });
-    const call = restCalls(await urlOf(first));
-    const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
-    const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'kept' });
-    await first.kill();
-    expect(first.output, 'a given password').not.toContain(owner.password);
+    let key: string;
+    {
+      await using first = await start();
+      ({ key } = await first.createKey(await first.login()));
+    }
 
     renameSync(pepper, `${pepper}.kept`);
-    for (const changed of [{}, { KEY_PEPPER: givenSecrets.KEY_PEPPER }]) {
-      expect(await refusalOf({ ...env, ...changed })).toMatch(
-        /^KEY_PEPPER differs from the one [^\n]* \(version 1\)[^\n]*: restore it \(a generated [^\n]*$/,
+    for (const changed of [undefined, { KEY_PEPPER: givenSecrets.KEY_PEPPER }]) {
+      expect(await refusalOf(changed)).toMatch(
+        /^KEY_PEPPER differs from the one .* \(version 1\).*: restore it \(a generated .*$/,
       );
     }
     renameSync(`${pepper}.kept`, pepper);
-    // Keys work again, and once there is an operator the password is ignored.
-    await using restored = startProcess({ script, env: weak });
-    const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
-    const answer = await restCalls(await urlOf(restored))('POST', '/v1/chat/completions', key, chat);
-    expect(answer.choices).toHaveLength(1);
-    await restored.kill();
+    {
+      // Keys work again, and once there is an operator the password is ignored.
+      await using restored = await start(weak);
+      const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+      expect((await restored.call('POST', '/v1/chat/completions', key, chat)).json.choices).toHaveLength(1);
+    }
 
     await rowsOf(database.url, 'update auth.users set operator = false');
-    expect(await refusalOf(env)).toBe(
+    expect(await refusalOf()).toBe(
       'BOOTSTRAP_EMAIL: A user with this email address exists, but is not a platform operator.',
     );
   });
@@ -172,17 +169,13 @@ describe('a start that cannot succeed says why in one line and exits with 1', ()
     expect(child.output.trim()).toMatch(/^DATA_DIR \/etc\/hostname\/data cannot be written \(ENOTDIR\): [^\n]*$/);
   });
 
-  test.each<[of: string, script: string, env: Record<string, string>]>([
-    ['a gateway', script, {}],
-    ['an edge that finds no services', 'services/cmd/edge.ts', { RPC_URLS: rpcUrls(...serviceNames) }],
-  ])('a taken port, of %s', async (_of, script, further) => {
-    await using database = await createTestDatabase();
-    const taken = createServer();
-    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
-    const { port } = taken.address() as { port: number };
+  test('a taken port', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
     try {
-      const env = { ...home.env(), DATABASE_URL: database.url, PORT: String(port), ...further };
-      await using child = startProcess({ script, env });
+      await once(taken, 'listening');
+      const { port } = taken.address() as AddressInfo;
+      const env = { ...home.env(), PORT: String(port), RPC_URLS: rpcUrls(...serviceNames) };
+      await using child = startProcess({ script: 'services/cmd/edge.ts', env });
       expect(await child.exited()).toMatchObject({ code: 1 });
       expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: [^\\n]* PORT [^\\n]*$`));
     } finally {
@@ -268,62 +261,43 @@ test('a first start killed while it waits for its upstream leaves no operator wh
   }
 });
 
-describe('the first process of WORKERS', () => {
-  test('is reached by them, by those that replace dead ones, and by operators on its machine, whatever RPC_TLS_CERT has become', async () => {
-    await using database = await createTestDatabase();
-    const writeCertificate = (name: string) => {
-      const made = selfSignedCertificate();
-      const files = { RPC_TLS_CERT: join(home.path, `${name}.pem`), RPC_TLS_KEY: join(home.path, `${name}-key.pem`) };
-      writeFileSync(files.RPC_TLS_CERT, made.cert);
-      writeFileSync(files.RPC_TLS_KEY, made.key);
-      return files;
-    };
-    const env = {
-      ...home.env(),
-      ...writeCertificate('own'),
-      WORKERS: '2',
-      DATABASE_URL: database.url,
-      // A name that is not in the certificate, which no known authority has signed.
-      RPC_HOST: '127.0.0.2',
-      RPC_PORT: String(await freePort()),
-    };
-    await using child = startProcess({ script, env });
-    const call = restCalls(await urlOf(child));
-    await call('POST', '/api/v1/auth/login', '', owner);
-    const admin = (certificate: object) =>
-      startProcess({
-        script: 'services/cmd/admin.ts',
-        args: ['organizations', 'list'],
-        env: { ...env, ...certificate },
-      });
-    await using trusting = admin({});
-    expect(await trusting.exited(), trusting.output).toMatchObject({ code: 0 });
-    // Only that very certificate is trusted, not another one with the same contents.
-    await using astray = admin(writeCertificate('other'));
-    expect(await astray.exited()).toMatchObject({ code: 1 });
+test('the first process of WORKERS is reached by them, by those that replace dead ones, and by operators on its machine, whatever RPC_TLS_CERT has become', async () => {
+  await using database = await createTestDatabase();
+  const writeCertificate = (name: string) => {
+    const made = selfSignedCertificate();
+    const files = { RPC_TLS_CERT: join(home.path, `${name}.pem`), RPC_TLS_KEY: join(home.path, `${name}-key.pem`) };
+    writeFileSync(files.RPC_TLS_CERT, made.cert);
+    writeFileSync(files.RPC_TLS_KEY, made.key);
+    return files;
+  };
+  const env = {
+    ...home.env(),
+    ...writeCertificate('own'),
+    WORKERS: '2',
+    DATABASE_URL: database.url,
+    // A name that is not in the certificate, which no known authority has signed.
+    RPC_HOST: '127.0.0.2',
+    RPC_PORT: String(await freePort()),
+  };
+  await using child = startProcess({ script, env });
+  const call = restCalls(await urlOf(child));
+  await call('POST', '/api/v1/auth/login', '', owner);
+  const admin = (certificate: object) =>
+    startProcess({
+      script: 'services/cmd/admin.ts',
+      args: ['organizations', 'list'],
+      env: { ...env, ...certificate },
+    });
+  await using trusting = admin({});
+  expect(await trusting.exited(), trusting.output).toMatchObject({ code: 0 });
+  // Only that very certificate is trusted, not another one with the same contents.
+  await using astray = admin(writeCertificate('other'));
+  expect(await astray.exited()).toMatchObject({ code: 1 });
 
-    if (process.platform !== 'linux') return;
-    writeCertificate('own');
-    for (const pid of pidsOfWorkers(child.pid)) process.kill(pid, 'SIGKILL');
-    const listened = () => child.output.split('The edge listens').length - 1;
-    await waitFor(() => listened() === 4, { description: 'two others to be ready', timeoutMs: 30_000 });
-    await call('POST', '/api/v1/auth/login', '', owner);
-  });
-
-  test('is ready once they listen', async () => {
-    await using database = await createTestDatabase();
-    const metricsPort = await freePort();
-    const env = { ...home.env(), METRICS_PORT: String(metricsPort), WORKERS: '2', DATABASE_URL: database.url };
-    await using child = startProcess({ script, env: { ...env, HOST: hasIpv6 ? '::1' : '127.0.0.1' } });
-    const isReady = () =>
-      fetch(`http://${loopback}:${metricsPort}/readyz`).then(
-        ({ ok }) => ok,
-        () => false,
-      );
-    await waitFor(isReady, { description: 'the first one to be ready', timeoutMs: 60_000 });
-    const [, url] = await child.waitForLine(/API and portal\s+(\S+)/);
-    expect(url!.replace(/\d+$/, '')).toBe(`http://${loopback}:`);
-    expect((await fetch(`${url}/readyz`)).status).toBe(200);
-    expect(child.exit).toBeNull();
-  });
+  if (process.platform !== 'linux') return;
+  writeCertificate('own');
+  for (const pid of pidsOfWorkers(child.pid)) process.kill(pid, 'SIGKILL');
+  const listened = () => child.output.split('The edge listens').length - 1;
+  await waitFor(() => listened() === 4, { description: 'two others to be ready', timeoutMs: 30_000 });
+  await call('POST', '/api/v1/auth/login', '', owner);
 });

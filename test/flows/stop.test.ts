@@ -1,15 +1,15 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { serviceNames } from '#shared/service-names.ts';
-import { freePort } from '../support/free-port.ts';
+import { freePort, hasIpv6 } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { urlOf } from '../support/gateway-process.ts';
 import { givenSecrets, ownDataDir } from '../support/own-data-dir.ts';
 import { createTestDatabase } from '../support/postgres.ts';
-import { startProcess } from '../support/processes.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { openTalk } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
 import { transportTo } from '../support/rpc-carriers.ts';
@@ -19,7 +19,7 @@ import { waitFor } from '../support/wait-for.ts';
 const home = ownDataDir();
 const script = 'services/cmd/all.ts';
 
-test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
+test('SIGTERM turns readiness and the health of the RPC port off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
   await using database = await createTestDatabase();
   await using simulator = await startUpstreamSimulator();
   await using child = startProcess({
@@ -41,6 +41,7 @@ test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running str
     body: JSON.stringify({ model: 'sim-chat', stream: true, messages: [{ role: 'user', content: 'Hi' }] }),
   });
   const text = response.text();
+  using rpc = await healthAt(child);
   const signalledMs = performance.now();
   child.signal('SIGTERM');
   // As npm does, which passes on what the terminal has sent to all.
@@ -51,48 +52,48 @@ test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running str
       () => false,
     );
   await waitFor(async () => !(await isReady()), { description: 'readiness to be off' });
+  await rpc.isOff();
+  const rpcClosed = rpc.closedMs();
   expect((await talk.close()).code).toBe(1001);
   released.resolve();
   expect(await text).toMatch(/data: \[DONE\]\n\n$/);
   // Before the 20 s after which connections are cut: one that is idle after its stream is not waited for.
   expect(await child.exited(26_000)).toMatchObject({ code: 0 });
   expect(performance.now() - signalledMs).toBeGreaterThan(11_000);
+  expect((await rpcClosed) - signalledMs).toBeGreaterThan(10_900);
   expect(child.output).not.toContain('"level":50');
+  expect(child.output, 'a given password').not.toContain(owner.password);
+});
+
+test('after a SIGTERM the RPC port of services still answers for SHUTDOWN_DELAY_SECONDS, and says by grpc.health.v1 that it is not serving', async () => {
+  await using database = await createTestDatabase();
+  const env = { ...home.env(), ...givenSecrets, DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '3' };
+  await using child = startProcess({ script: 'services/cmd/service.ts', args: ['usage'], env });
+  using rpc = await healthAt(child);
+  const signalledMs = performance.now();
+  child.signal('SIGTERM');
+  await rpc.isOff();
+  expect((await rpc.closedMs()) - signalledMs).toBeGreaterThan(2_900);
+  expect(await child.exited(15_000)).toMatchObject({ code: 0 });
 });
 
 test.each([
-  ['all', []],
-  ['service', ['usage']],
-])(
-  'after a SIGTERM the RPC port of `%s` still answers for SHUTDOWN_DELAY_SECONDS, and says by grpc.health.v1 that it is not serving',
-  async (name, args) => {
-    await using database = await createTestDatabase();
-    const env = { ...home.env(), ...givenSecrets, DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '3' };
-    await using child = startProcess({ script: `services/cmd/${name}.ts`, args, env });
-    const url = `http://127.0.0.1:${await child.waitForPort(/(?:Internal RPC +|usage at )http:\/\/[^:]+:(\d+)/)}`;
-    using watching = transportTo(url);
-    using anew = transportTo(url);
-    const watched = createRpcClient(Health, watching).watch({})[Symbol.asyncIterator]();
-    expect((await watched.next()).value?.status).toBe(Status.SERVING);
-    const signalledMs = performance.now();
-    child.signal('SIGTERM');
-    expect((await watched.next()).value?.status).toBe(Status.NOT_SERVING);
-    const service = 'modelgateway.usage.v1.UsageService';
-    expect((await createRpcClient(Health, anew).check({ service })).status).toBe(Status.NOT_SERVING);
-    await expect(watched.next()).rejects.toThrow('restarting');
-    expect(performance.now() - signalledMs).toBeGreaterThan(2_900);
-    expect(await child.exited(15_000)).toMatchObject({ code: 0 });
-  },
-);
-
-test.each(['SIGINT', 'SIGTERM'] as const)(
-  'a %s to the whole process group lets the streams of all WORKERS end',
-  async (signal) => {
+  ['SIGINT', 'and does not wait for balancers', '60'],
+  ['SIGTERM', 'after SHUTDOWN_DELAY_SECONDS', '1'],
+] as const)(
+  'a %s to the whole process group lets the streams of all WORKERS end, %s',
+  async (signal, _when, SHUTDOWN_DELAY_SECONDS) => {
     await using database = await createTestDatabase();
     await using simulator = await startUpstreamSimulator();
     await using child = startProcess({
       script,
-      env: { ...home.env(), WORKERS: '2', DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
+      env: {
+        ...home.env(),
+        WORKERS: '2',
+        DATABASE_URL: database.url,
+        UPSTREAM_BASE_URL: simulator.url,
+        SHUTDOWN_DELAY_SECONDS,
+      },
       detached: true,
     });
     const url = await urlOf(child);
@@ -206,46 +207,70 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
-describe('the first process of WORKERS', () => {
-  test('passes a SIGINT on as one, and does not wait for balancers', async () => {
-    await using database = await createTestDatabase();
-    const env = { ...home.env(), WORKERS: '2', DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '60' };
-    await using child = startProcess({ script, env });
-    await urlOf(child);
-    child.signal('SIGINT');
-    expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+test('the first process of WORKERS is ready once they listen, no longer while they drain, and a second SIGTERM ends them all at once', async () => {
+  await using database = await createTestDatabase();
+  const metricsPort = await freePort();
+  const env = { ...home.env(), WORKERS: '2', METRICS_PORT: String(metricsPort), SHUTDOWN_DELAY_SECONDS: '60' };
+  const HOST = hasIpv6 ? '::1' : '127.0.0.1';
+  const loopback = hasIpv6 ? `[${HOST}]` : HOST;
+  await using child = startProcess({ script, env: { ...env, HOST, DATABASE_URL: database.url } });
+  const metrics = `http://${loopback}:${metricsPort}`;
+  const status = (of: string, path: string) =>
+    fetch(of + path, { headers: { connection: 'close' } }).then(
+      (answer) => answer.status,
+      () => undefined,
+    );
+  await waitFor(async () => (await status(metrics, '/readyz')) === 200, {
+    description: 'the first one to be ready',
+    timeoutMs: 60_000,
   });
-
-  test('is no longer ready while they drain, and a second SIGTERM ends them all at once', async () => {
-    await using database = await createTestDatabase();
-    const metricsPort = await freePort();
-    const env = { ...home.env(), WORKERS: '2', METRICS_PORT: String(metricsPort), SHUTDOWN_DELAY_SECONDS: '60' };
-    await using child = startProcess({ script, env: { ...env, DATABASE_URL: database.url } });
-    const url = await urlOf(child);
-    const metrics = `http://127.0.0.1:${metricsPort}`;
-    const status = (of: string, path: string) =>
-      fetch(of + path, { headers: { connection: 'close' } }).then((answer) => answer.status);
-    expect(await status(metrics, '/readyz')).toBe(200);
+  const url = (await child.waitForLine(/API and portal\s+(\S+)/))[1]!;
+  expect(url.replace(/\d+$/, '')).toBe(`http://${loopback}:`);
+  expect(await status(url, '/readyz')).toBe(200);
+  expect(child.exit).toBeNull();
+  child.signal('SIGTERM');
+  await waitFor(async () => (await status(metrics, '/readyz')) === 503, { description: 'the first one to say so' });
+  expect(await status(url, '/healthz')).toBe(200);
+  // A repeat within a second counts as the same signal.
+  const ended = () => {
     child.signal('SIGTERM');
-    await waitFor(async () => (await status(metrics, '/readyz')) === 503, {
-      description: 'the first one to say so',
-    });
-    expect(await status(url, '/healthz')).toBe(200);
-    // A repeat within a second counts as the same signal.
-    const ended = () => {
-      child.signal('SIGTERM');
-      return child.exit !== null;
-    };
-    await waitFor(ended, { description: 'its end' });
-    expect(child.exit).toEqual({ code: 130, signal: null });
-    const refused = () =>
-      status(url, '/healthz').then(
-        () => false,
-        () => true,
-      );
-    await waitFor(refused, { description: 'nobody to listen' });
-  });
+    return child.exit !== null;
+  };
+  await waitFor(ended, { description: 'its end' });
+  expect(child.exit).toEqual({ code: 130, signal: null });
+  await waitFor(async () => (await status(url, '/healthz')) === undefined, { description: 'nobody to listen' });
 });
+
+/** What the RPC port of a process says of its health by grpc.health.v1, which is good now. */
+async function healthAt(child: StartedProcess): Promise<
+  Disposable & {
+    /** It still answers, and says to those who watch and those who ask that it is not serving. */
+    isOff(): Promise<void>;
+    /** When it says to those who watch that it ends. */
+    closedMs(): Promise<number>;
+  }
+> {
+  const url = `http://127.0.0.1:${await child.waitForPort(/(?:Internal RPC +|usage at )http:\/\/[^:]+:(\d+)/)}`;
+  const watching = transportTo(url);
+  const anew = transportTo(url);
+  const watched = createRpcClient(Health, watching).watch({})[Symbol.asyncIterator]();
+  expect((await watched.next()).value?.status).toBe(Status.SERVING);
+  return {
+    async isOff() {
+      expect((await watched.next()).value?.status).toBe(Status.NOT_SERVING);
+      const service = 'modelgateway.usage.v1.UsageService';
+      expect((await createRpcClient(Health, anew).check({ service })).status).toBe(Status.NOT_SERVING);
+    },
+    async closedMs() {
+      await expect(watched.next()).rejects.toThrow('restarting');
+      return performance.now();
+    },
+    [Symbol.dispose]() {
+      watching[Symbol.dispose]();
+      anew[Symbol.dispose]();
+    },
+  };
+}
 
 /** Accepts connections and says nothing. */
 async function listening(): Promise<{ port: number; connected: Promise<unknown[]> } & AsyncDisposable> {

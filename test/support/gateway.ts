@@ -61,11 +61,11 @@ export type TestGatewayOptions = {
 /** Starts the whole gateway in this process, on a database of its own and free ports. */
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const database = options.databaseUrl === undefined ? await createTestDatabase() : undefined;
-  const dataDir = mkdtempSync(join(tmpdir(), 'gateway-'));
+  const dataDir = options.env?.DATA_DIR === undefined ? mkdtempSync(join(tmpdir(), 'gateway-')) : undefined;
   const source = {
     PORT: '0',
     RPC_PORT: '0',
-    DATA_DIR: dataDir,
+    ...(dataDir !== undefined && { DATA_DIR: dataDir }),
     DATABASE_URL: options.databaseUrl ?? database!.url,
     BOOTSTRAP_EMAIL: owner.email,
     BOOTSTRAP_PASSWORD: owner.password,
@@ -133,7 +133,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     async [Symbol.asyncDispose]() {
       await gateway.close();
       await database?.drop();
-      rmSync(dataDir, { recursive: true, force: true });
+      if (dataDir !== undefined) rmSync(dataDir, { recursive: true, force: true });
     },
   };
 }
