@@ -116,7 +116,7 @@ function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
   const http2 = { ...sessionOptions, ...streamResets, settings: { maxConcurrentStreams: concurrentStreamsMax } };
   const transport = tls ? { https: { ...http2, ...tls, allowHTTP1: false } } : { http: http2 };
   const app = fastify({ http2: true, exposeHeadRoutes: false, ...transport } as object) as unknown as FastifyInstance;
-  // Those of Connect. Its plugin asks for all, and each costs a tree of routes: a twentieth of the gateway's start.
+  // Those of Connect. Its plugin asks for all eight, each of which has a tree of routes of its own: 90 ms of CPU at a start.
   app.addHook('onRoute', (route) => {
     route.method = ['GET', 'POST'];
   });
