@@ -9,7 +9,7 @@ import { SimulatedBilling } from '../support/leases/simulated-billing.ts';
 import { silentLogger } from '../support/silent-logger.ts';
 
 /** The full size, 10,000, is `LEASE_SCHEDULES=10000`; this many run before every merge. */
-const schedules = Number(process.env.LEASE_SCHEDULES ?? 1_000);
+const schedules = Number(process.env.LEASE_SCHEDULES ?? 400);
 /** Set this to a seed to replay that schedule alone. */
 const onlySeed = process.env.LEASE_SEED;
 

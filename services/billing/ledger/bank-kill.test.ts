@@ -5,7 +5,7 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { customers, operationAt } from '../fixtures/teller.ts';
 import { service, startTestBilling } from '../fixtures/test-billing.ts';
 
-const kills = 20;
+const kills = 12;
 const tellers = ['anna', 'bert', 'carl'] as const;
 
 /** The operations that a teller reported as done, with their outcomes. */
