@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -47,6 +48,7 @@ function callAndCall(client: OpenAI) {
         ({ _request_id }) => answered.push(_request_id!),
         () => {},
       );
+      await pause(10);
     }
   })();
   return {

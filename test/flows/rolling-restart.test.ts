@@ -38,6 +38,7 @@ test('no request is lost while replicas are restarted one after the other', asyn
         (answer) => answers.push(answer),
         (error) => failures.push(error),
       );
+      await pause(50);
     }
   };
   const clients = Array.from({ length: 16 }, (_, turn) => client(turn));
