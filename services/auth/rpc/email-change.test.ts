@@ -159,6 +159,8 @@ test('asking for an address that another user has is answered and audited like a
   expect((await auditOf(user)).map(([type]) => type)).toEqual(['email_change_requested', 'email_change_requested']);
   const { mails } = await fixture.auth.listMail({ kind: 'email_taken' }, operatorOf(fixture));
   expect(mails[0]!.mail!.text).not.toContain('token=');
+  const { rows } = await asTableOwner(fixture, `select to_user_id from mails where kind = 'email_taken'`);
+  expect(rows).toEqual([{ to_user_id: other.id }]);
 });
 
 test('of two users who confirm the same address at the same moment one gets it, and the other is told that it is taken', async () => {

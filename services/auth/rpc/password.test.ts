@@ -123,7 +123,7 @@ test('someone who has forgotten the password at home can sign in there at once a
   await login(email, 'An0ther-password', home);
 });
 
-test('a password or user that changes while a password is checked opens no session and changes no password', async () => {
+test('a password or user that changes while a password is checked opens no session and changes no password or address', async () => {
   const { id, tenantId, email } = await join(fixture, 'overtaken@example.com');
   const { rows } = await asTableOwner(fixture, 'select password_hash as hash from users where id = $1', [id]);
   /** The outcome of a call that read the user before a change and then waits for it. */
@@ -144,10 +144,16 @@ test('a password or user that changes while a password is checked opens no sessi
       { currentPassword: strongPassword, newPassword: 'Ch4nged-password' },
       session({ userId: id, tenantId, role: Role.MEMBER }),
     );
+  const ask = () =>
+    fixture.auth.requestEmailChange(
+      { email: 'thief@example.com', currentPassword: strongPassword },
+      session({ userId: id, tenantId, role: Role.MEMBER }),
+    );
   const anotherHash = `password_hash = 'another'`;
   expect(await overtaken('is_active = false', signIn)).toBe(ErrorReason.INVALID_CREDENTIALS);
   expect(await overtaken(anotherHash, signIn)).toBe(ErrorReason.INVALID_CREDENTIALS);
   expect(await overtaken(anotherHash, change)).toBe(ErrorReason.INVALID_REQUEST);
+  expect(await overtaken(anotherHash, ask)).toBe(ErrorReason.INVALID_REQUEST);
 });
 
 test('guessing from unknown addresses is slowed down per account, and the owner at a known one can sign in', async () => {
