@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { BudgetKind, BudgetPeriod, type BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from './db/sql.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs } from './domain/period.ts';
 import { readTerms } from './leasing/budget.ts';
 import { readPosted } from './leasing/spend.ts';

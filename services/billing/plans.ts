@@ -1,6 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { Sql } from '#shared/db/sql.ts';
 import { PlanEntity, type PlanRow } from './db/entities.ts';
-import type { Sql } from './db/sql.ts';
 import { defaultPlanCode } from './domain/plan-default.ts';
 import { readAccount } from './ledger/accounts.ts';
 

@@ -1,7 +1,7 @@
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { charged } from '../domain/lease.ts';
 import type { Posting } from '../domain/ledger.ts';
 import { monthOf } from '../domain/period.ts';

@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import type { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import type { PricedLine } from '../domain/priced-lines.ts';
 

@@ -1,5 +1,5 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { larger } from '../domain/amounts.ts';
 import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';

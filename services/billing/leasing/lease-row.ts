@@ -1,6 +1,6 @@
 import { NIL } from 'uuid';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
 import { arraysOf, type BudgetKey, changeHeld, SpendSums } from './spend.ts';

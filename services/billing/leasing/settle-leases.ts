@@ -1,8 +1,8 @@
 import type { LeaseSettlement } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import type { Sql } from '../db/sql.ts';
 import { smaller } from '../domain/amounts.ts';
 import { closed, freeRoomToKeep, heldBy } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';

@@ -1,5 +1,5 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import type { PeriodStart } from '../domain/period.ts';
 
 /**

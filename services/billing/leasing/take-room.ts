@@ -1,6 +1,6 @@
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { type BudgetState, grantedRoom, heldBy, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
 import { asLapsed, lateMs } from './lapse.ts';

@@ -1,5 +1,5 @@
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
 import { type Balances, balanceNanoUsdMax } from '../domain/ledger.ts';
 import type { PeriodStart } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';

@@ -1,8 +1,8 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { idempotencyKeyReused } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
 import { smaller } from '../domain/amounts.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults, transfer } from '../domain/ledger.ts';

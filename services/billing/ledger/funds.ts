@@ -1,5 +1,5 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { type Drawable, type DrawableCommitment, type DrawableLot, Funds } from '../domain/draw-order.ts';
 
 type LotRow = {

@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
-import type { Sql } from '../db/sql.ts';
 import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';

@@ -1,7 +1,7 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
 import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, type CreditNote, hasRoomInAccount, lockAccounts, readAccount } from './accounts.ts';

@@ -1,8 +1,8 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidValue } from '#shared/errors.ts';
-import type { Sql } from '../db/sql.ts';
 import { type PaymentReturn, providerName } from '../payments/provider.ts';
 import { isBesidePayment } from '../payments/stripe.ts';
 import { type Account, lockAccount } from './accounts.ts';

@@ -1,5 +1,5 @@
+import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { uuidv7After } from '#shared/ids.ts';
-import { plainArray, type Sql } from '../db/sql.ts';
 import { accountNumbers, applyPosting, type Posting, walletBalance } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';
 

@@ -1,7 +1,7 @@
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { amountMax, usdText } from '#shared/money.ts';
-import type { Sql } from '../db/sql.ts';
 import { larger } from '../domain/amounts.ts';
 import { postingDefaults } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';

@@ -4,8 +4,8 @@ import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgate
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import type { Sql } from '../db/sql.ts';
 import { accountNumbers as numbers } from '../domain/ledger.ts';
 
 type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: bigint };

@@ -4,8 +4,8 @@ import {
   type RateLimitSnapshot,
   RateLimitSnapshotSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { defaultRateLimits, type RateLimits } from '#shared/rate-limits.ts';
-import type { Sql } from '../db/sql.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 
 type Columns = { requests_per_minute: bigint; tokens_per_minute: bigint; concurrent_requests: bigint };

@@ -1,6 +1,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { CreateCommitmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
@@ -9,7 +10,6 @@ import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { CommitmentEntity } from '../db/entities.ts';
 import { commitmentMessage } from '../db/messages.ts';
-import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';

@@ -1,9 +1,9 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { type Booked, buyCredit } from '../ledger/credit.ts';

@@ -7,6 +7,7 @@ import {
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
@@ -14,7 +15,6 @@ import { usdJson } from '#shared/money.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
-import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { dayMs } from '../domain/period.ts';

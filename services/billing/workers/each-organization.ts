@@ -1,6 +1,6 @@
 import { isAway } from '#shared/db/errors.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 
 export type WorkerDeps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'> & {

@@ -1,6 +1,6 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
 import { type LedgerAccount, type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';

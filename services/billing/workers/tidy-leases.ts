@@ -1,5 +1,5 @@
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { heldBy } from '../domain/lease.ts';
 import { lockBudget, readTerms } from '../leasing/budget.ts';

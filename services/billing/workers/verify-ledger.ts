@@ -1,5 +1,5 @@
+import type { Sql } from '#shared/db/sql.ts';
 import { tryTurn } from '#shared/db/turns.ts';
-import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { findFaults, withTimeToVerify } from '../ledger/verify.ts';
 import type { WorkerDeps } from './each-organization.ts';

@@ -1,6 +1,6 @@
-import type pg from 'pg';
 import { asBuffer } from '#shared/as-buffer.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { notFound } from '#shared/errors.ts';
 
 /** A job's request, kept until its end, or its result. */
@@ -20,8 +20,6 @@ const partBytes = 1024 * 1024;
 export const deletedBytesMax = 128 * 1024 * 1024;
 
 type JobKey = { tenantId: string; id: string };
-type Sql = Pick<pg.ClientBase, 'query'>;
-
 /** Writes a large body in parts, in the caller's transaction. */
 export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKind, body: Uint8Array): Promise<void> {
   const bytes = asBuffer(body);
@@ -62,12 +60,7 @@ export async function bodyBytes(
  * A body outside its job's row. @throws GatewayError NOT_FOUND when there is none (any more): between two reads the job may be removed, or
  * its request by a cancellation. Reading ends when `signal` aborts.
  */
-export async function readBody(
-  sql: Pick<pg.Pool, 'query'>,
-  job: JobKey,
-  kind: BodyKind,
-  signal?: AbortSignal,
-): Promise<Buffer> {
+export async function readBody(sql: Sql, job: JobKey, kind: BodyKind, signal?: AbortSignal): Promise<Buffer> {
   let body: Buffer | undefined;
   let part = 0;
   let filled = 0;

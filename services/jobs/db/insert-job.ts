@@ -1,8 +1,8 @@
 import { toBinary } from '@bufbuild/protobuf';
-import type pg from 'pg';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { endpointOf } from '#shared/operations.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
@@ -65,7 +65,7 @@ export async function insertJob(
       isRoomSeen,
     ],
   };
-  const queue = async (sql: Pick<pg.ClientBase, 'query'>): Promise<Date> => {
+  const queue = async (sql: Sql): Promise<Date> => {
     const { rows } = await sql.query<Pick<JobRow, 'created_at'>>(statement);
     const [queued] = rows;
     if (queued === undefined) throw tooManyJobs();

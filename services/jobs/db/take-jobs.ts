@@ -1,9 +1,9 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import type pg from 'pg';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
@@ -182,7 +182,7 @@ export function takeJobs(
  * if their turn comes: with many callers and models all of them are too many for each look.
  */
 async function chooseFrom(
-  sql: Pick<pg.ClientBase, 'query'>,
+  sql: Sql,
   waiting: readonly string[],
   running: readonly Running[],
   worker: Allowance & { requestBytes: number },

@@ -1,6 +1,5 @@
 import { create, fromJson } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type pg from 'pg';
 import { type CatalogSnapshot, CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import {
   type Deployment,
@@ -14,6 +13,7 @@ import {
   PriceRatesSchema,
   PriceSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
 import type { DeploymentRow, GrantRow, ModelRow, PriceRow } from '../db/catalog.entities.ts';
 import type { RetirementRow } from '../db/retirement.entities.ts';
@@ -24,7 +24,7 @@ import { effectiveSettings } from '../domain/deployment-settings.ts';
  * Reads the whole catalog at one version. Call it in a transaction that sees one state (REPEATABLE READ). In plain SQL: with thousands of
  * models the ORM would keep the process from everything else for hundreds of milliseconds, at each change.
  */
-export async function readSnapshot(sql: Pick<pg.ClientBase, 'query'>): Promise<CatalogSnapshot> {
+export async function readSnapshot(sql: Sql): Promise<CatalogSnapshot> {
   const read = async <Row extends object>(text: string): Promise<Row[]> => (await sql.query<Row>(text)).rows;
   const [{ version, now }] = (await read('select version, now() as now from catalog_version')) as [
     { version: bigint; now: Date },

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 
@@ -35,7 +36,7 @@ const duePoints = `
     and (r.withdrawn_at is not null) = (p.point = ${ReminderPoint.WITHDRAWAL})`;
 
 /** Whether any mail is to be taken back or sent. */
-export async function hasDueReminders(db: Pick<pg.ClientBase, 'query'>, now: Date): Promise<boolean> {
+export async function hasDueReminders(db: Sql, now: Date): Promise<boolean> {
   const { rows } = await db.query<{ is_due: boolean }>({
     name: 'reminders-due',
     text: `select exists (select from retirements where recalls_mails) or exists (${duePoints}) as is_due`,
@@ -45,7 +46,7 @@ export async function hasDueReminders(db: Pick<pg.ClientBase, 'query'>, now: Dat
 }
 
 /** The points that are due, the longest due first. */
-export async function findDuePoints(db: Pick<pg.ClientBase, 'query'>, now: Date): Promise<DuePoint[]> {
+export async function findDuePoints(db: Sql, now: Date): Promise<DuePoint[]> {
   const { rows } = await db.query<DueRow>(`${duePoints} order by p.due_at, p.point`, [now]);
   return rows.map(duePoint);
 }
@@ -85,12 +86,7 @@ const duePoint = (row: DueRow): DuePoint => ({
  * Some users, in the order of ids, who were last told that the model retires: of the retirement that was withdrawn or of an earlier one,
  * whose withdrawal they did not hear of.
  */
-export async function findTold(
-  db: Pick<pg.ClientBase, 'query'>,
-  { modelId }: DuePoint,
-  afterUserId: string,
-  limit: number,
-): Promise<string[]> {
+export async function findTold(db: Sql, { modelId }: DuePoint, afterUserId: string, limit: number): Promise<string[]> {
   const { rows } = await db.query<{ user_id: string }>(
     `select user_id from (
        select distinct on (user_id) user_id, point from reminders s join retirements r on r.id = s.retirement_id

@@ -10,6 +10,7 @@ import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { migrateAll } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
+import type { Sql } from './sql.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
 
 const Account = defineEntity({
@@ -115,7 +116,7 @@ test('a transaction that throws changes nothing, and its connection can be used 
 });
 
 test("a transaction's settings apply until it ends, and not longer", async () => {
-  const shown = async (sql: Pick<pg.ClientBase, 'query'>) => {
+  const shown = async (sql: Sql) => {
     const { rows } = await sql.query('select current_setting($1) as timeout', ['statement_timeout']);
     return rows[0].timeout;
   };

@@ -1,6 +1,6 @@
-import type pg from 'pg';
 import { from } from 'pg-copy-streams';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { inTurns } from '#shared/in-turns.ts';
 import { BinaryWriter } from './binary.ts';
 
@@ -15,7 +15,7 @@ const rowsPerTurn = 250;
  * Writes events by COPY, at half the cost of any INSERT. COPY has no `on conflict`: an existing id makes it fail with unique_violation.
  * Give it events sorted by organization and id, so that two batches with the same ones wait for each other instead of deadlocking.
  */
-export async function copyEvents(client: Pick<pg.ClientBase, 'query'>, events: readonly UsageEvent[]): Promise<void> {
+export async function copyEvents(client: Sql, events: readonly UsageEvent[]): Promise<void> {
   const writer = new BinaryWriter(events.length * 512);
   writer.raw(fileStart);
   for await (const slice of inTurns(events, rowsPerTurn)) {

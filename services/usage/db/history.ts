@@ -1,7 +1,7 @@
 import { IsolationLevel } from '@mikro-orm/postgresql';
-import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { PageById } from '#shared/db/pages-by-id.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
@@ -11,8 +11,6 @@ import { bucketedSums } from './bucketed-sums.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
-
-type Client = Pick<pg.ClientBase, 'query'>;
 
 type EventQuery = {
   subject: Subject;
@@ -31,7 +29,7 @@ export function pageOfEvents(
   database: Pick<ServiceDatabase, 'pool'>,
   query: EventQuery & { limit: number; offset: number },
 ): Promise<{ rows: EventRow[]; total: number }> {
-  const page = async (client: Client) => {
+  const page = async (client: Sql) => {
     const { total, startMs, endMs } = await countEvents(client, query);
     // No more than there are: those of a rare model are searched for no longer than until the last one is found.
     const limit = Math.min(query.limit, total - query.offset);
@@ -44,7 +42,7 @@ export function pageOfEvents(
 
 /** Events, newest first. */
 export async function listEvents(
-  client: Client,
+  client: Sql,
   query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
@@ -94,10 +92,7 @@ const farFutureMs = Date.UTC(9_999, 0, 1);
  * The number of events, and a range, to the week, outside which there are none. The roll-ups have both without reading events, as ranges
  * consist of whole days; what was called under a request id they do not know, but it is little.
  */
-async function countEvents(
-  client: Client,
-  query: EventQuery,
-): Promise<{ total: number; startMs: number; endMs: number }> {
+async function countEvents(client: Sql, query: EventQuery): Promise<{ total: number; startMs: number; endMs: number }> {
   const parameters = new Parameters();
   const startMs = Math.max(query.startMs ?? 0, await keptFromMs(client));
   const endMs = Math.max(startMs, query.endMs ?? farFutureMs);
@@ -143,7 +138,7 @@ const bucketsMax = 1_000;
  * read past a million events, which a filter may pick from many more, would take longer than a statement may.
  */
 async function aroundPage(
-  client: Client,
+  client: Sql,
   query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
 ): Promise<{ startMs: number; endMs: number; offset: number }> {
   const { subject, filter, success, limit } = query;
@@ -173,7 +168,7 @@ async function aroundPage(
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */
-async function keptFromMs(client: Client): Promise<number> {
+async function keptFromMs(client: Sql): Promise<number> {
   const { rows } = await client.query<{ kept_from: string }>({
     name: 'kept-from',
     text: 'select kept_from from events_retention',

@@ -1,6 +1,6 @@
 import { IsolationLevel } from '@mikro-orm/postgresql';
-import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { Subject } from '../domain/subject.ts';
@@ -10,8 +10,6 @@ import { narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
 import { type Volume, volumeSums } from './sums.ts';
 
-type Client = Pick<pg.ClientBase, 'query'>;
-
 /**
  * Runs the queries of one report on one snapshot, so that its parts agree. They are planned without looking at the values: a key without
  * calls is read in the same way as one with millions, and only by indexes, since a plan outlives the time when a new month's partition is
@@ -19,7 +17,7 @@ type Client = Pick<pg.ClientBase, 'query'>;
  */
 export const onOneSnapshot = <T>(
   database: Pick<ServiceDatabase, 'pool'>,
-  work: (client: Client) => Promise<T>,
+  work: (client: Sql) => Promise<T>,
 ): Promise<T> =>
   sqlTransaction(database, work, {
     isolationLevel: IsolationLevel.REPEATABLE_READ,
@@ -37,7 +35,7 @@ export type VolumeRow = Volume & { bucket: number; model: string };
 
 /** A key's volume from `fromMs` on, by bucket and model. */
 export async function volumesOfKey(
-  client: Client,
+  client: Sql,
   query: { subject: KeySubject; fromMs: number; startsMs: readonly number[]; endMs: number },
 ): Promise<VolumeRow[]> {
   const { subject, fromMs, startsMs, endMs } = query;
@@ -69,7 +67,7 @@ export async function volumesOfKey(
 
 /** Percentiles of the latency of a key's successful calls in some slices of time, each an actual latency; null if there are none. */
 export async function latenciesOfKey(
-  client: Client,
+  client: Sql,
   query: { subject: KeySubject; range: InstantRange; slices: readonly InstantRange[]; model: string },
 ): Promise<{ p50Ms: number; p95Ms: number } | null> {
   const { subject, range, slices, model } = query;
@@ -94,7 +92,7 @@ const recentRows = 10;
 
 /** A key's latest events of a range, newest first. */
 export async function latestEventsOfKey(
-  client: Client,
+  client: Sql,
   { subject, range }: { subject: KeySubject; range: InstantRange },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();

@@ -1,8 +1,6 @@
-import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import type { BucketLevels } from '../domain/rate-limit-bucket.ts';
-
-type Client = Pick<pg.ClientBase, 'query'>;
 
 /** How long a replica counts as alive after its last report, in milliseconds. */
 export const replicaLifetimeMs = 5_000;
@@ -46,7 +44,7 @@ export async function reportReplica(database: Pick<ServiceDatabase, 'query'>, re
 }
 
 /** The buckets of those subjects that have any. */
-export async function readBuckets(client: Client, subjectIds: readonly string[]): Promise<Map<string, Buckets>> {
+export async function readBuckets(client: Sql, subjectIds: readonly string[]): Promise<Map<string, Buckets>> {
   const { rows } = await client.query<Buckets>({
     text: `select subject_id as "subjectId", ${leakedColumns} from rate_limit_buckets where subject_id = any($1::uuid[])`,
     values: [subjectIds],
@@ -56,7 +54,7 @@ export async function readBuckets(client: Client, subjectIds: readonly string[])
 
 /** What every other replica was granted of a subject's concurrent requests. */
 export async function concurrentOfOthers(
-  client: Client,
+  client: Sql,
   replicaId: string,
   subjectIds: readonly string[],
 ): Promise<Map<string, number[]>> {
@@ -70,7 +68,7 @@ export async function concurrentOfOthers(
 
 /** Stores the subjects' buckets, and what the replica may now run of each. */
 export async function keepGrants(
-  client: Client,
+  client: Sql,
   replicaId: string,
   grants: readonly (Buckets & { concurrent: number })[],
 ): Promise<void> {
@@ -103,7 +101,7 @@ export async function keepGrants(
 }
 
 /** How many replicas are alive, and a subject's state over all of them. */
-export async function standingOf(client: Client, subjectId: string) {
+export async function standingOf(client: Sql, subjectId: string) {
   const { rows } = await client.query<Omit<Buckets, 'subjectId'> & { replicas: number; concurrent: number }>({
     text: `with live as (
         select replica_id from rate_limit_replicas where ${isAlive}

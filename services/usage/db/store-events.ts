@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type pg from 'pg';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { type RollUp, rollUp, rollUpName } from '../domain/roll-up.ts';
 import { arrayOf } from './binary.ts';
 import type { ChargeBatch } from './charge-batches.ts';
@@ -88,7 +88,7 @@ const storingLock = `hashtextextended('usage.store-events', 0)`;
  * @throws unique_violation when one exists already; then call `withoutStored` first, in another transaction.
  */
 export async function storeEvents(
-  client: Pick<pg.ClientBase, 'query'>,
+  client: Sql,
   events: readonly UsageEvent[],
   charges: ChargeBatch | null,
 ): Promise<void> {
@@ -143,10 +143,7 @@ const parametersOf = (rows: readonly RollUp[]): Buffer[] => [
 ];
 
 /** Those of the events that are not stored yet. Until the transaction ends nobody else stores any, so this stays true. */
-export async function withoutStored(
-  client: Pick<pg.ClientBase, 'query'>,
-  events: readonly UsageEvent[],
-): Promise<UsageEvent[]> {
+export async function withoutStored(client: Sql, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
   await client.query({ name: 'store-alone', text: `select pg_advisory_xact_lock(${storingLock})` });
   const { rows } = await client.query<{ id: string }>({
     name: 'stored-events',
