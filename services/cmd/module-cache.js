@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
@@ -16,6 +16,9 @@ const file = `${folder}/imports.json`;
 /** @typedef {{ url: string, format?: string | null }} Found */
 /** @type {Record<string, Record<string, Found>>} What an import of a module, by their URL and specifier, leads to. */
 let found = {};
+/** Files that imports lead to, which were seen to be there. */
+const present = new Set();
+let installation = '';
 let hasNews = false;
 /** @type {ReturnType<typeof registerHooks> | undefined} */
 let hooks;
@@ -23,8 +26,9 @@ let hooks;
 enableCompileCache(folder);
 // A worker thread loads little. Others that say where imports lead, such as tracers, have to be asked each time.
 if (isMainThread && !othersSayWhere()) {
+  installation = installed();
   const kept = keptImports();
-  if (kept?.installed === installed()) found = kept.found;
+  if (kept?.installed === installation) found = kept.found;
   hooks = registerHooks({ resolve });
   process.once('exit', keepModules);
 }
@@ -63,11 +67,19 @@ function resolve(specifier, context, next) {
   if (!parentURL?.startsWith(root) || !conditions.includes('import')) return next(specifier, context);
   found[parentURL] ??= {};
   const known = found[parentURL][specifier];
-  if (known !== undefined) return { ...known, shortCircuit: true };
+  if (known !== undefined && isPresent(known.url)) return { ...known, shortCircuit: true };
   const { url, format } = next(specifier, context);
   found[parentURL][specifier] = { url, format };
   hasNews = true;
   return { url, format };
+}
+
+/** @param {string} url A package that is missing, though the list of packages has it, is to be told by its name. */
+function isPresent(url) {
+  if (!url.startsWith('file:') || present.has(url)) return true;
+  if (!existsSync(fileURLToPath(url))) return false;
+  present.add(url);
+  return true;
 }
 
 /** Keeps what the process has learnt so far, since a killed one writes nothing at its end. What it loads later is little. */
@@ -79,7 +91,7 @@ export function keepModules() {
   if (hasNews) {
     try {
       mkdirSync(folder, { recursive: true });
-      writeFileSync(`${file}.${process.pid}`, JSON.stringify({ installed: installed(), found }));
+      writeFileSync(`${file}.${process.pid}`, JSON.stringify({ installed: installation, found }));
       renameSync(`${file}.${process.pid}`, file);
     } catch {
       // As for compiled code: nothing can be kept in a folder that is not to be written.

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -25,6 +25,7 @@ function installation() {
     write('node_modules/.package-lock.json', JSON.stringify({ exported }));
   };
   return {
+    root,
     write,
     install,
     kept: join(root, 'node_modules/.cache/model-gateway/imports.json'),
@@ -67,4 +68,15 @@ test('a program that others prepare, which may lead its imports elsewhere, neith
   expect(existsSync(kept)).toBe(false);
   expect(await run()).toBe('one');
   expect(await run('--import', './elsewhere.js')).toBe('other');
+});
+
+test('a package that is missing is told as such, and found anew, though it was kept where it had been', async () => {
+  const { install, write, run, root } = installation();
+  install('one');
+  await run();
+  renameSync(join(root, 'node_modules/a-package'), join(root, 'moved'));
+  await expect(run()).rejects.toThrow("Cannot find package 'a-package'");
+  write('node_modules/a-package/package.json', '{"type":"module","exports":"./moved.js"}');
+  write('node_modules/a-package/moved.js', "export const text = 'moved';");
+  expect(await run()).toBe('moved');
 });
