@@ -62,11 +62,15 @@ const leaseRow = (row: Stored): LeaseRow => ({
   expiresAtMs: row.expires_at.getTime(),
 });
 
+/** Listed by name: a statement prepared for all columns fails once there is a new one. */
+const columns = `leases.tenant_id, leases.id, leases.kind, leases.subject_id, leases.period_start, holder_id, fencing_token, central,
+  limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, granted_at, settled_at, expires_at`;
+
 /** Reads leases without locking them. Whose budget they are part of never changes. */
 export async function readLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'read-leases',
-    text: 'select * from leases where id = any($1::uuid[])',
+    text: `select ${columns} from leases where id = any($1::uuid[])`,
     values: [ids],
   });
   return rows.map(leaseRow);
@@ -76,7 +80,7 @@ export async function readLeases(sql: Sql, ids: readonly string[]): Promise<Leas
 export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'lock-leases',
-    text: 'select * from leases where id = any($1::uuid[]) order by id for update',
+    text: `select ${columns} from leases where id = any($1::uuid[]) order by id for update`,
     values: [ids],
   });
   return rows.map(leaseRow);
@@ -87,7 +91,7 @@ export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[],
   const { rows } = await sql.query<Stored>({
     name: 'lock-overdue-leases',
     text: `
-      select leases.* from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
+      select ${columns} from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
         as asked (tenant_id, kind, subject_id, period_start)
       join leases using (tenant_id, kind, subject_id, period_start)
       where leases.state = ${LeaseState.HELD} and leases.expires_at <= $5

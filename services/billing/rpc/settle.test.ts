@@ -184,3 +184,18 @@ test('slices far from their limits are settled while the accounts and budgets ar
     kinds.map(() => [LeaseState.HELD, 100_000n]),
   );
 });
+
+test('leases are granted, settled and given back while a later version adds a column to them', async () => {
+  const settledWhole = async () => {
+    const { report } = await newSlice();
+    return [(await report({})).state, (await report({ keep: false })).state];
+  };
+  const states = [LeaseState.HELD, LeaseState.CLOSED];
+  expect(await settledWhole()).toEqual(states);
+  await other.query('alter table billing.leases add column later boolean');
+  try {
+    expect(await settledWhole()).toEqual(states);
+  } finally {
+    await other.query('alter table billing.leases drop column later');
+  }
+});
