@@ -14,7 +14,7 @@ import {
   JobHoldSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayErrorDetails, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { collectGarbage, memoryGrowth } from '../../../test/support/memory.ts';
@@ -86,6 +86,23 @@ test('a job that fails in new room, as its own has lapsed, leaves the new to be 
   });
   expect(outcome).toMatchObject({ kind: 'ended', unused: { leases: [{ leaseId: anew, fencingToken: 2n }] } });
 });
+
+test.each(['before its call', 'by its call'])(
+  'a job that meets a budget of which others hold what is left, %s, waits and loses no attempt; one whose budget is spent fails',
+  async (when) => {
+    const met = (details: GatewayErrorDetails) => {
+      const refusing = () => {
+        throw gatewayError(ErrorReason.SPEND_CAP_EXCEEDED, 'no', details);
+      };
+      if (when === 'by its call') return run(refusing);
+      return run(refusing, { costMaxNanoUsd: 1n, billing: { ...noBilling, lease: async () => refusing() } });
+    };
+    const waiting = { kind: 'again', delayMs: 5_000, countsAsAttempt: false };
+    expect(await met({ retryAfterMs: 5_000 })).toEqual(waiting);
+    const ending = { status: JobStatus.FAILED };
+    expect(await met({ retryAfterMs: 9_000, resetsAtMs: Date.now() + 9_000 })).toMatchObject({ kind: 'ended', ending });
+  },
+);
 
 test('what ended long before its 24 hours are over leaves nothing behind that waits for them', async () => {
   const heldAfter = async (runs: number): Promise<number> => {

@@ -13,7 +13,7 @@ import { timerMsMax } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
-import { budgetsByNoRoomReason } from '#shared/no-room.ts';
+import { budgetsByNoRoomReason, isHeldByOthers } from '#shared/no-room.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { isCharged, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
@@ -67,8 +67,8 @@ const givenUp = () =>
 /** The most pieces of an answer that are kept apart: in memory, one of a single byte takes some two hundred. */
 const piecesMax = 1_024;
 
-/** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
-const outOfReachMs = 5_000;
+/** How long a job waits for a part of the gateway that is out of reach, or for room that others hold, in milliseconds. */
+const waitMs = 5_000;
 
 /**
  * Runs a job once: as its caller, if that may still make the call, and with the room held for it. Never rejects. When `signal` aborts, the
@@ -96,7 +96,7 @@ export async function runJob(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-    const wasCalled = isInvoked && error.reason !== ErrorReason.BUDGETS_OUT_OF_REACH;
+    const wasCalled = isInvoked && error.reason !== ErrorReason.BUDGETS_OUT_OF_REACH && !isHeldByOthers(error);
     return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(error, hold);
   }
 }
@@ -203,9 +203,9 @@ async function invoke(
 
 /** Nothing was called. Only a decision about the caller ends the job; anything else that went wrong is not its fault. */
 function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
-  return refusals.has(error.reason)
+  return refusals.has(error.reason) && !isHeldByOthers(error)
     ? failed(error, hold)
-    : { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
+    : { kind: 'again', delayMs: waitMs, countsAsAttempt: false };
 }
 
 /** The call failed, or no deployment accepted it; its room is still held. */
