@@ -1,5 +1,6 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { type ImportedModelSchema, ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
@@ -25,6 +26,10 @@ afterAll(async () => {
 
 const admin = (method: string, path: string, body?: unknown) =>
   gateway.call(method, `/api/v1/admin${path}`, operator, body);
+const importOf = (model: MessageInitShape<typeof ImportedModelSchema>) =>
+  gateway.gateway.switchboard
+    .client('bootstrap', ModelsService)
+    .importCatalog({ models: [model] }, { contextValues: callerContext(serviceCaller('bootstrap')) });
 const pathOf = (model: string) => `/models/${encodeURIComponent(model)}`;
 
 describe('registering an upstream', () => {
@@ -66,28 +71,31 @@ describe('registering an upstream', () => {
     expect((await register({ base_url: upstream.url })).json).toMatchObject({ deployments_created: 0 });
     const twice = await admin('POST', '/deployments', { model: 'own/slashed', base_url: `${upstream.url}/` });
     expect(twice.status).toBe(409);
-    const models = gateway.gateway.switchboard.client('bootstrap', ModelsService);
     const imported = { name: 'own/slashed', settings: {}, deployments: [{ baseUrl: `${upstream.url}/`, priority: 1 }] };
-    expect(
-      await models.importCatalog({ models: [imported] }, { contextValues: callerContext(serviceCaller('bootstrap')) }),
-    ).toMatchObject({ deploymentsCreated: 0, deploymentsUpdated: 1 });
+    expect(await importOf(imported)).toMatchObject({ deploymentsCreated: 0, deploymentsUpdated: 1 });
   });
 
-  test('a deployment whose base URL was kept with a slash by an earlier version can be changed beside one without', async () => {
+  test('a deployment whose base URL was kept with a slash by an earlier version can be changed beside one without, and one with a query stops no import', async () => {
     await using upstream = await startUpstreamSimulator({ models: ['own/kept'] });
     await register({ base_url: upstream.url });
     const [kept] = (await admin('GET', pathOf('own/kept'))).json.deployments;
     const other = await admin('POST', '/deployments', { model: 'own/kept', base_url: 'https://gpu.example/v1' });
-    await rowsOf(
-      gateway.env.databaseUrl!,
-      `update models.deployments set base_url = $1, settings = jsonb_set(settings::jsonb, '{baseUrl}', to_jsonb($1::text))
-        where id = $2`,
-      [`${upstream.url}/`, other.json.id],
-    );
+    const keepAt = (baseUrl: string) =>
+      rowsOf(
+        gateway.env.databaseUrl!,
+        `update models.deployments set base_url = $1, settings = jsonb_set(settings::jsonb, '{baseUrl}', to_jsonb($1::text))
+          where id = $2`,
+        [baseUrl, other.json.id],
+      );
+    await keepAt(`${upstream.url}/`);
     for (const { id } of [kept, other.json]) {
       const changed = await admin('PATCH', `/deployments/${id}`, { enabled: false });
       expect(changed.status, changed.text).toBe(200);
     }
+    await keepAt('https://gpu.example/v1?version=1');
+    await admin('PATCH', `/deployments/${kept.id}`, { enabled: true });
+    const imported = { name: 'own/kept', settings: {}, deployments: [{ baseUrl: 'https://gpu.example/v2' }] };
+    expect(await importOf(imported)).toMatchObject({ deploymentsCreated: 1, deploymentsUpdated: 0 });
   });
 
   test('adds models that are named by paths of files under what names can be in a URL, and is held up by no name', async () => {

@@ -75,16 +75,21 @@ export const mergedSettings = (stored: JsonObject, changes: DeploymentSettings):
 export const baseUrlSpellings = (baseUrl: string): string[] => [baseUrl, `${baseUrl}/`];
 
 /** Whether a deployment has this address. */
-export const isAt = (row: DeploymentRow, { baseUrl, upstreamModel }: Address): boolean =>
-  plainBaseUrl(row.baseUrl) === baseUrl && row.upstreamModel === upstreamModel;
+export const isAt = (kept: Address, { baseUrl, upstreamModel }: Address): boolean =>
+  plainBaseUrl(kept.baseUrl) === baseUrl && kept.upstreamModel === upstreamModel;
 
 type Address = { baseUrl: string; upstreamModel: string };
 
+/** The address of a deployment as its settings spell it. */
+export const keptAddressOf = (settings: DeploymentSettings, model: string): Address => ({
+  baseUrl: settings.dialect === UpstreamDialect.SANDBOX ? sandboxBaseUrl : (settings.baseUrl ?? ''),
+  upstreamModel: settings.upstreamModel || model,
+});
+
 /** The address of a deployment, with a plain base URL. @throws INVALID_REQUEST naming the field when no server can be there. */
 export function addressOf(settings: DeploymentSettings, model: string): Address {
-  const upstreamModel = settings.upstreamModel || model;
-  if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl: sandboxBaseUrl, upstreamModel };
-  const baseUrl = settings.baseUrl ?? '';
+  const { baseUrl, upstreamModel } = keptAddressOf(settings, model);
+  if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl, upstreamModel };
   if (baseUrl === '') throw invalidRequest('base_url', 'A deployment needs a `base_url`.', 'missing_required_field');
   if (!isBareUrl(baseUrl)) {
     throw invalidRequest(

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
@@ -6,7 +5,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importedChanges, importModels } from '../catalog/import.ts';
 import { type DeploymentChange, probeMoved } from '../catalog/probe-moved.ts';
-import { addressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
+import { addressOf, isAt, keptAddressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
@@ -69,7 +68,7 @@ function changesOfKnown(
   return imported.flatMap(({ name, deployments }) =>
     deployments.flatMap((settings) => {
       const address = addressOf(settings, name);
-      const deployment = known.get(name)?.find((one) => isDeepStrictEqual(addressOf(one.settings!, name), address));
+      const deployment = known.get(name)?.find((one) => isAt(keptAddressOf(one.settings!, name), address));
       return deployment === undefined ? [] : [{ deployment, changes: importedChanges(settings) }];
     }),
   );
