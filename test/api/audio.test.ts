@@ -246,6 +246,18 @@ describe('a transcription', () => {
     await bench.event({ success: true, audio_seconds: 3 });
   });
 
+  test('is plain text if asked for, although whisper.cpp calls it a page', async () => {
+    bench.simulator.next({ instead: { status: 200, body: ' Good day\n', contentType: 'text/html; charset=utf-8' } });
+    const form = new FormData();
+    form.set('file', new File([wav], 'a.wav'));
+    form.set('model', 'sim-transcribe');
+    form.set('response_format', 'text');
+    const { status, headers, text } = await post(form);
+    expect([status, text]).toEqual([200, ' Good day\n']);
+    expect(headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    await bench.event({ success: true, audio_seconds: 2 });
+  });
+
   test.each(['True', '1', 'YES', 'on'])('streams when asked with %s, as the upstream reads it', async (word) => {
     const form = new FormData();
     form.set('file', new File([wav], 'a.wav'));

@@ -274,6 +274,28 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 0 });
   });
 
+  test('refused by a safety system in their stream are no fault of their upstream, which serves on', async () => {
+    const error = { type: 'image_generation_user_error', code: 'moderation_blocked', message: 'Unsafe.', param: null };
+    const partial = { type: 'image_generation.partial_image', b64_json: 'AAAA', partial_image_index: 0 };
+    const told = { code: 'moderation_blocked', message: expect.stringContaining('Unsafe.') };
+    for (let time = 0; time < 3; time += 1) {
+      for (const [events, refused] of [
+        [[], { ...told, status: 400 }],
+        [[partial], told],
+      ] as const) {
+        const body = [...events, { type: 'error', error }]
+          .map((event) => `data: ${JSON.stringify(event)}\n\n`)
+          .join('');
+        bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+        const asked = { model: 'sim-image', prompt: 'A cat', stream: true } as const;
+        const read = async () => Array.fromAsync(await bench.client.images.generate(asked));
+        await expect(read()).rejects.toMatchObject(refused);
+      }
+    }
+    await bench.event({ success: false, error_code: 'moderation_blocked', cost_usd: 0 });
+    expect((await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat' })).data).toHaveLength(1);
+  });
+
   test('a stream that ends before its image is an error with a code', async () => {
     bench.simulator.next({ fault: { kind: 'early-end', afterChunks: 1 } });
     const stream = await bench.client.images.generate({

@@ -24,6 +24,9 @@ const textType = 'text/plain; charset=utf-8';
 const base64Share = 3 / 4;
 
 const pageType = /^text\/html/i;
+/** How a page begins; whisper.cpp calls plain text a page as well. */
+const markup = /^\s*<[a-z!?/]/i;
+const markupBytes = 64;
 
 /** Reads a form with audio to transcribe or translate. */
 export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
@@ -74,7 +77,7 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
     },
   });
 
-/** Null when the client asked for text and the type, which alone can tell, says that the answer is an error or a web page. */
+/** Null when the client asked for text and the type, which alone can tell, says that the answer is an error. */
 function wholeTranscript(
   { responseFormat, streamed }: { responseFormat: string; streamed: boolean },
   heard: Heard,
@@ -84,9 +87,13 @@ function wholeTranscript(
   const isText = textFormats.has(responseFormat);
   // vLLM wraps plain text in JSON as well.
   const readsJson = !isText || (responseFormat === 'text' && isJson(head));
-  if (!readsJson && (isJson(head) || pageType.test(head.header('content-type') ?? ''))) return null;
+  if (!readsJson && isJson(head)) return null;
+  const mayBePage = !readsJson && pageType.test(head.header('content-type') ?? '');
   const asEvents = streamed && !isText;
   const rules = { isJson: readsJson, isText, asEvents, heard, tools };
   const contentType = asEvents ? eventStreamType : isText ? textType : undefined;
-  return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType });
+  return new WholeAnswerReader(
+    (body) => (mayBePage && markup.test(body.toString('latin1', 0, markupBytes)) ? null : readTranscript(body, rules)),
+    { contentType },
+  );
 }

@@ -26,6 +26,11 @@ const statusesByName = new Map<unknown, number>([
   ['rate_limit_exceeded', 429],
   ['rate_limit_error', 429],
   ['context_length_exceeded', 400],
+  // How OpenAI and Azure refuse the content of a request.
+  ['moderation_blocked', 400],
+  ['content_policy_violation', 400],
+  ['content_filter', 400],
+  ['image_generation_user_error', 400],
   ['invalid_request_error', 400],
   ['BadRequestError', 400],
 ]);
