@@ -224,6 +224,12 @@ describe('usage', () => {
     expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
+  test('a stream whose client leaves before its first words is free as well', async () => {
+    simulator.next({ fault: { kind: 'hang', afterChunks: 1 } });
+    for await (const _ of await client.chat.completions.create({ model: 'sim-chat', messages, stream: true })) break;
+    expect(await lastEvent('client_closed_request')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
+  });
+
   test.each([
     ['usage at its end alone', {}],
     ['zeroes until its end', { usage: 'zeroes-first' }],

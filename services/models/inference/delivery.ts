@@ -84,7 +84,12 @@ export class Delivery {
     const end = this.#reader.end(true);
     const failure = failureOf(error);
     if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
-    await this.#metered.end({ ...failure, used: await measuresOfEnd(end) });
+    await this.#metered.end({ ...failure, used: this.#isWordless(end) ? noMeasures : await measuresOfEnd(end) });
+  }
+
+  /** Whether nothing was produced, or reported to be: a stream that broke off before its first words is free. */
+  #isWordless(end: AnswerEnd): boolean {
+    return end.reported === null && this.#reader.outputTokensSoFar === 0;
   }
 
   /** What the answer says about its deployment. */
@@ -177,8 +182,7 @@ export class Delivery {
       this.close();
       return null;
     }
-    // A stream that broke before its first words served nothing.
-    const isFree = error !== null && (nothingSent || (end.reported === null && this.#reader.outputTokensSoFar === 0));
+    const isFree = error !== null && (nothingSent || this.#isWordless(end));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
     const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
     if (error === null) this.#metered.firstByte();
