@@ -98,15 +98,14 @@ describe('embeddings', () => {
     },
   });
 
-  test('what Google leaves out is added: the index of the first vector, and the usage as charged', async () => {
-    const data = [
-      { object: 'embedding', embedding: [0.5, -1.25, 3] },
-      { object: 'embedding', index: 1, embedding: [0.5, -1.25, 3] },
-    ];
+  test('what servers leave out is added: as Google does, the index of the first vector, and the usage as charged', async () => {
+    const data = [{ embedding: [0.5, -1.25, 3] }, { object: 'embedding', index: 1, embedding: [0.5, -1.25, 3] }];
     for (const format of ['float', 'base64']) {
-      bench.simulator.next({ instead: { status: 200, body: { object: 'list', data, model: 'm' } } });
-      const { data: vectors, usage } = await raw(format);
+      bench.simulator.next({ instead: { status: 200, body: { data } } });
+      const { data: vectors, usage, ...list } = await raw(format);
+      expect(list).toEqual({ object: 'list', model: 'sim-embedding' });
       expect(vectors.map((vector: { index: number }) => vector.index)).toEqual([0, 1]);
+      expect(vectors.map(({ object }: { object: string }) => object)).toEqual(['embedding', 'embedding']);
       expect(usage).toEqual({ prompt_tokens: 1, total_tokens: 1 });
     }
     await bench.event({ endpoint: '/v1/embeddings', input_tokens: 1 });
@@ -448,13 +447,24 @@ describe('what an upstream leaves out or repeats', () => {
   test('missing members are added', async () => {
     const message = { role: 'assistant', content: 'Hello' };
     bench.simulator.next({
-      instead: { status: 200, body: { model: 'x', choices: [{ message, finish_reason: 'stop' }, { message }] } },
+      instead: { status: 200, body: { choices: [{ message, finish_reason: 'stop' }, { message }] } },
     });
     const completion = await bench.client.chat.completions.create({ model: 'sim-chat', messages });
-    expect(completion).toMatchObject({ object: 'chat.completion', choices: [{ index: 0, message }, { index: 1 }] });
+    expect(completion).toMatchObject({
+      object: 'chat.completion',
+      model: 'sim-chat',
+      choices: [{ index: 0, message }, { index: 1 }],
+    });
     expect(completion.created).toBeGreaterThan(1_700_000_000);
     // What the upstream did not count, the gateway counts: "Hello", twice.
     await bench.event({ output_tokens: 2 });
+
+    const chunks = [{ delta: message }, { delta: {}, finish_reason: 'stop' }].map((choice) => ({ choices: [choice] }));
+    const events = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('');
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: events } });
+    const asked = { model: 'sim-chat', messages, stream: true, stream_options: { include_usage: true } } as const;
+    const streamed = await Array.fromAsync(await bench.client.chat.completions.create(asked));
+    expect(streamed.map(({ model }) => model)).toEqual(['sim-chat', 'sim-chat', 'sim-chat']);
   });
 
   test('a creation time with a fraction, as SambaNova writes it, becomes whole seconds', async () => {

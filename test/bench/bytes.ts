@@ -100,6 +100,7 @@ function stream(chunks: readonly Buffer[], includeUsage: boolean): void {
     includeUsage,
     mintId: () => 'chatcmpl-minted',
     createdSeconds: 1,
+    model: 'acme/large',
     answers: 1,
   });
   for (const chunk of chunks) filter.push(chunk);

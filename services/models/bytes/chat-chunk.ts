@@ -220,6 +220,8 @@ type ChunkRules = {
   /** The answer's id and creation time, as JSON text: the same in each chunk. */
   id: Buffer;
   created: Buffer;
+  /** As JSON text, for a chunk that does not name its model. */
+  model: Buffer;
   /** Whether the chunk must state that it has no usage, whatever its upstream says. */
   usageNull: boolean;
 };
@@ -230,6 +232,7 @@ export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, sp
   if (!hasValue(scan, 'id', rules.id)) edits.push(['id', rules.id]);
   if (!hasValue(scan, 'created', rules.created)) edits.push(['created', rules.created]);
   if (scan.kind('object') !== 'string') edits.push(['object', JSON.stringify(objectNames[rules.operation])]);
+  if (scan.kind('model') !== 'string') edits.push(['model', rules.model]);
   if (scan.kind('choices') !== 'array') edits.push(['choices', '[]']);
   if (rules.usageNull && scan.kind('usage') !== 'null') edits.push(['usage', 'null']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));

@@ -23,6 +23,7 @@ const options: ChatStreamOptions = {
   includeUsage: false,
   mintId: () => 'chatcmpl-minted',
   createdSeconds: 1_800_000_000,
+  model: 'acme/large',
   answers: 1,
 };
 
@@ -270,7 +271,7 @@ describe('what is wrong is corrected', () => {
     const head = { id: 'chatcmpl-minted', object: 'chat.completion.chunk', created: 1_800_000_000 };
     expect(chunks).toEqual([
       { ...head, model: 'm', choices: [{ index: 0, delta: { role: 'assistant', content: 'A' } }] },
-      { ...head, choices: [{ index: 0, delta: { content: 'B' }, finish_reason: null }] },
+      { ...head, model: 'm', choices: [{ index: 0, delta: { content: 'B' }, finish_reason: null }] },
       { ...head, model: 'm', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
     ]);
     expect(done).toBe(true);

@@ -25,6 +25,8 @@ export type ChatStreamOptions = {
   mintId: () => string;
   /** Unix seconds, for an upstream without a usable `created`. */
   createdSeconds: number;
+  /** As the client named it, for an upstream that does not. */
+  model: string;
   /** How many choices were asked for, of all prompts together. */
   answers: number;
 };
@@ -90,7 +92,7 @@ export class ChatStream {
   #lastText: Hole | null = null;
   #id: Buffer | null = null;
   #created: Buffer = Buffer.alloc(0);
-  #model: Buffer | null = null;
+  #model: Buffer = Buffer.alloc(0);
   #usage: ReportedUsage | null = null;
   #usageJson: Buffer | null = null;
   #isUsageFinal = false;
@@ -275,7 +277,7 @@ export class ChatStream {
     if (choices === 0 && !includeUsage && !isModeration && scan.member('usage') !== undefined) return null;
     const isUsage = choices === 0 && hasUsage && !isModeration;
     const usageNull = includeUsage ? !isUsage : isModeration && hasUsage;
-    chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
+    chunkSplices(scan, { operation, id: this.#id!, created: this.#created, model: this.#model, usageNull }, splices);
     if (this.#textsTaken === 1 && !hasUsage) this.#keepShape(frame);
     if (isUsage) {
       if (isUsageKept) this.#usageFrame = frameOf(frame, splices);
@@ -286,10 +288,10 @@ export class ChatStream {
 
   /** Settles, by the first chunk, what all chunks have in common. */
   #begin(scan: ObjectScan<ChunkField>): void {
-    const { mintId, createdSeconds } = this.#options;
+    const { mintId, createdSeconds, model } = this.#options;
     this.#id = hasUniqueId(scan) ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
     this.#created = hasCreated(scan) ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
-    this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : null;
+    this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : Buffer.from(JSON.stringify(model));
   }
 
   /** Keeps the chunk's usage, if it can be read. The last one counts, since some upstreams report in each chunk what was used so far. */
@@ -306,8 +308,8 @@ export class ChatStream {
 
   /** The usage chunk, given the usage as JSON, for a client that asked for it. There must have been a chunk before. */
   usageChunk(usageJson: string): Buffer {
-    const model = this.#model === null ? '' : `,"model":${this.#model}`;
-    const head = `"id":${this.#id},"object":"${objectNames[this.#options.operation]}","created":${this.#created}${model}`;
+    const object = objectNames[this.#options.operation];
+    const head = `"id":${this.#id},"object":"${object}","created":${this.#created},"model":${this.#model}`;
     return Buffer.from(`data: {${head},"choices":[],"usage":${usageJson}}\n\n`);
   }
 

@@ -14,6 +14,7 @@ async function countedOf(pieces: readonly string[]): Promise<number> {
       includeUsage: false,
       mintId: () => 'chatcmpl-0123456789abcdef',
       createdSeconds: 1,
+      model: 'acme/large',
       answers: 1,
     },
     tools: { tokenizer: async () => tokenizer } as CallTools,

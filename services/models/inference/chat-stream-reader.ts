@@ -30,7 +30,7 @@ export class ChatStreamReader implements AnswerReader {
   readonly #ownText: TextAnswerRules['ownText'];
   readonly #includeUsage: boolean;
 
-  constructor(options: Omit<TextAnswerRules, 'isChat'> & { chat: ChatStreamOptions }) {
+  constructor(options: Omit<TextAnswerRules, 'isChat' | 'model'> & { chat: ChatStreamOptions }) {
     this.#stream = new ChatStream(options.chat);
     this.#tools = options.tools;
     this.#bound = options.bound;

@@ -1,11 +1,14 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
-import { applySplices, inOrder, memberSplices, type Splice } from '../bytes/splice.ts';
+import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
 import { isError } from '../bytes/stream-error.ts';
 import { measuresOf, type UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
 
 export type EmbeddingFormat = 'float' | 'base64';
+
+/** What the client asked for: an encoding, and a model by a name. */
+export type EmbeddingsAsked = { format: EmbeddingFormat; model: string };
 
 /** A list of embeddings as the client gets it. Data only, so that a thread can send it. */
 export type Embeddings = {
@@ -15,15 +18,15 @@ export type Embeddings = {
   usage: ReportedUsage | null;
 };
 
-const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
-const itemFields = fieldSet('embedding', 'index');
+const answerFields = fieldSet('data', 'model', 'usage', 'error', 'object', 'type');
+const itemFields = fieldSet('embedding', 'index', 'object');
 
 /**
  * Reads a list of embeddings and converts each to the encoding that the client asked for: some upstreams know only one, and clients
- * silently take the other for an empty vector (openai-contract.md section 4). Google omits index 0, which is added. Null when it is no such
- * list.
+ * silently take the other for an empty vector (openai-contract.md section 4). What typed clients require is added: the index 0, for one,
+ * which Google omits, and the model, as the client named it. Null when it is no such list.
  */
-export function readEmbeddings(body: Buffer, format: EmbeddingFormat): Embeddings | null {
+export function readEmbeddings(body: Buffer, { format, model }: EmbeddingsAsked): Embeddings | null {
   const item = new ObjectScan(itemFields);
   const splices: Splice[] = [];
   let areVectors = true;
@@ -31,15 +34,21 @@ export function readEmbeddings(body: Buffer, format: EmbeddingFormat): Embedding
     in: 'data',
     scan: item,
     take(place) {
-      if (item.kind('index') !== 'number' && !item.hasDuplicate)
-        splices.push(...memberSplices(item, [['index', String(place)]]));
+      const edits: MemberEdit<(typeof itemFields.names)[number]>[] = [];
+      if (item.kind('index') !== 'number') edits.push(['index', String(place)]);
+      if (item.kind('object') !== 'string') edits.push(['object', '"embedding"']);
+      if (edits.length > 0 && !item.hasDuplicate) splices.push(...memberSplices(item, edits));
       areVectors &&= convert(item, format, splices);
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
   if (isError(scan)) return null;
   const hasUsage = scan.kind('usage') === 'object';
-  if (!hasUsage) splices.push(...memberSplices(scan, [['usage', null]]));
+  const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
+  if (!hasUsage) edits.push(['usage', null]);
+  if (scan.kind('object') !== 'string') edits.push(['object', '"list"']);
+  if (scan.kind('model') !== 'string') edits.push(['model', JSON.stringify(model)]);
+  if (edits.length > 0) splices.push(...memberSplices(scan, edits));
   return {
     pieces: applySplices(body, hasUsage ? 0 : scan.open + 1, body.length, inOrder(splices)),
     hasUsage,

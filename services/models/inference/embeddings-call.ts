@@ -36,6 +36,7 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
       input === undefined ? 'missing_required_field' : 'invalid_value',
     );
   }
+  const asked = { format, model } as const;
   const { inputTokens, mediaBytes } = promptSize(request.body);
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
@@ -51,10 +52,10 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     reader(head, bound) {
       const answer = (read: Embeddings | null) =>
         read === null ? null : embeddingsAnswer(read, bound, countInputTokens);
-      return new WholeAnswerReader((body) => answer(readEmbeddings(body, format)), {
+      return new WholeAnswerReader((body) => answer(readEmbeddings(body, asked)), {
         bytesMax: vectorBytesMax,
         head,
-        readLarge: async (body) => answer(await tools.largeEmbeddings.read(body, format)),
+        readLarge: async (body) => answer(await tools.largeEmbeddings.read(body, asked)),
       });
     },
   };

@@ -1,13 +1,13 @@
 import { Tinypool } from 'tinypool';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
-import { type EmbeddingFormat, type Embeddings, readEmbeddings } from './embeddings-answer.ts';
+import { type Embeddings, type EmbeddingsAsked, readEmbeddings } from './embeddings-answer.ts';
 
-export type ReadingTask = { body: Uint8Array; format: EmbeddingFormat };
+export type ReadingTask = { body: Uint8Array; asked: EmbeddingsAsked };
 
 /** As `readEmbeddings`; the answer is in one piece. */
-export default function read({ body, format }: ReadingTask): unknown {
-  const embeddings = readEmbeddings(asBuffer(body), format);
+export default function read({ body, asked }: ReadingTask): unknown {
+  const embeddings = readEmbeddings(asBuffer(body), asked);
   if (embeddings === null) return null;
   const whole = oneBuffer(embeddings.pieces);
   const answer: Embeddings = { ...embeddings, pieces: [whole] };

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { readEmbeddings } from './embeddings-answer.ts';
 import { createLargeEmbeddings } from './large-embeddings.ts';
 
+const model = 'acme/embed';
+
 /** As an upstream writes it, of several megabytes. */
 function largeList(): Buffer {
   const numbers = Array.from({ length: 1_536 }, (_, place) => Math.sin(place) / 10);
@@ -14,16 +16,16 @@ test.each(['float', 'base64'] as const)(
   async (format) => {
     const embeddings = createLargeEmbeddings();
     // The thread has started.
-    await embeddings.read(largeList(), format);
+    await embeddings.read(largeList(), { format, model });
     const body = largeList();
-    const inline = readEmbeddings(Buffer.from(body), format)!;
+    const inline = readEmbeddings(Buffer.from(body), { format, model })!;
     let turns = 0;
     const turn = () => {
       turns += 1;
       next = setImmediate(turn);
     };
     let next = setImmediate(turn);
-    const read = await embeddings.read(body, format);
+    const read = await embeddings.read(body, { format, model });
     clearImmediate(next);
     expect(turns).toBeGreaterThan(10);
     expect({ ...read, pieces: [] }).toEqual({ ...inline, pieces: [] });
@@ -34,7 +36,9 @@ test.each(['float', 'base64'] as const)(
 test('lists that are read at the same time are not mixed up, nor one that is none', async () => {
   const embeddings = createLargeEmbeddings();
   const lists = [largeList(), Buffer.from('{"data":[{"embedding":"AAAA"}]}'), Buffer.from('no list'.padEnd(20_000))];
-  const reading = lists.map((list) => embeddings.read(Buffer.from(new Uint8Array(list).buffer), 'base64'));
+  const reading = lists.map((list) =>
+    embeddings.read(Buffer.from(new Uint8Array(list).buffer), { format: 'base64', model }),
+  );
   const [large, short, none] = await Promise.all(reading);
   expect([large?.usage?.inputTokens, short?.hasUsage, none]).toEqual([7, false, null]);
 });
@@ -46,10 +50,10 @@ test('a list that the thread ends of fails alone: others in line are read, and t
   const tooLarge = Buffer.from(JSON.stringify({ data }));
   const short = () => Buffer.from(new Uint8Array(Buffer.from('{"data":[{"embedding":"AAAA"}]}')).buffer);
   const [failed, next] = await Promise.allSettled([
-    embeddings.read(tooLarge, 'float'),
-    embeddings.read(short(), 'base64'),
+    embeddings.read(tooLarge, { format: 'float', model }),
+    embeddings.read(short(), { format: 'base64', model }),
   ]);
   expect(failed).toMatchObject({ reason: { details: { internal: expect.stringMatching(/not be read: .* memory/) } } });
   expect(next).toMatchObject({ value: { hasUsage: false } });
-  expect(await embeddings.read(short(), 'base64')).toMatchObject({ hasUsage: false });
+  expect(await embeddings.read(short(), { format: 'base64', model })).toMatchObject({ hasUsage: false });
 });

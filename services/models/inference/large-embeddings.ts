@@ -1,7 +1,7 @@
 import type { ResourceLimits } from 'node:worker_threads';
 import { messageOf } from '#shared/message-of.ts';
 import { createOneThread } from '#shared/one-thread.ts';
-import type { EmbeddingFormat, Embeddings } from './embeddings-answer.ts';
+import type { Embeddings, EmbeddingsAsked } from './embeddings-answer.ts';
 import type { ReadingTask } from './embeddings-thread.ts';
 import { upstreamFailed } from './upstream-errors.ts';
 
@@ -11,7 +11,7 @@ import { upstreamFailed } from './upstream-errors.ts';
  */
 export type LargeEmbeddings = {
   /** As `readEmbeddings`. Takes the body's memory away. @throws GatewayError UPSTREAM_ERROR when it does not fit into the thread's memory. */
-  read(body: Buffer, format: EmbeddingFormat): Promise<Embeddings | null>;
+  read(body: Buffer, asked: EmbeddingsAsked): Promise<Embeddings | null>;
   /** Ends the thread; what is not read by then fails. */
   close(): Promise<void>;
 };
@@ -20,8 +20,8 @@ export type LargeEmbeddings = {
 export function createLargeEmbeddings(resourceLimits?: ResourceLimits): LargeEmbeddings {
   const thread = createOneThread(new URL('./embeddings-thread.ts', import.meta.url), resourceLimits);
   return {
-    async read(body, format) {
-      const task: ReadingTask = { body, format };
+    async read(body, asked) {
+      const task: ReadingTask = { body, asked };
       try {
         return await thread.inTurn((run) => run(task, { transferList: [body.buffer] }));
       } catch (error) {

@@ -12,6 +12,8 @@ import type { WholeAnswer } from './whole-answer-reader.ts';
 
 export type TextAnswerRules = {
   isChat: boolean;
+  /** As the client named it, for an upstream that does not. */
+  model: string;
   tools: CallTools;
   bound: UsageBound;
   /** Tokens of the prompt, for an upstream that does not say. */
@@ -20,7 +22,7 @@ export type TextAnswerRules = {
   ownText(text: string): string;
 };
 
-const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error', 'type');
+const answerFields = fieldSet('id', 'object', 'created', 'model', 'choices', 'usage', 'error', 'type');
 const choiceFields = fieldSet('index', 'finish_reason', 'error');
 
 /**
@@ -29,7 +31,7 @@ const choiceFields = fieldSet('index', 'finish_reason', 'error');
  */
 export function readTextAnswer(
   body: Buffer,
-  { isChat, tools, bound, countInputTokens, ownText }: TextAnswerRules,
+  { isChat, model, tools, bound, countInputTokens, ownText }: TextAnswerRules,
 ): WholeAnswer | null {
   const splices: Splice[] = [];
   const choice = new ObjectScan(choiceFields);
@@ -53,6 +55,7 @@ export function readTextAnswer(
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
   if (!hasCreated(scan)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
+  if (scan.kind('model') !== 'string') edits.push(['model', JSON.stringify(model)]);
   if (!hasChoices) edits.push(['choices', '[]']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 

@@ -102,7 +102,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
           estimate.outputTokensMax = tokens * answers;
         },
     reader: (head, bound) => {
-      const rules = { isChat, tools, bound, countInputTokens, ownText };
+      const rules = { isChat, model, tools, bound, countInputTokens, ownText };
       if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, rules));
       const isStream = isEventStream(head);
       if (!isStream && !isJson(head)) return null;
@@ -111,6 +111,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
         includeUsage,
         mintId: () => prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'),
         createdSeconds: Math.floor(tools.clock.now() / 1000),
+        model,
         answers,
       } as const;
       if (isStream) return new ChatStreamReader({ ...rules, chat });
