@@ -8,8 +8,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
 import { InferenceService, type InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { readEnv } from '#shared/env.ts';
+import { createLogger } from '#shared/logger.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
+import { type Gateway, type GatewayParts, startGateway } from '../../services/cmd/gateway.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner, testSecrets } from '../support/gateway.ts';
@@ -18,6 +21,7 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgr
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { upgradeRefusal } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
+import { silentLogger } from '../support/silent-logger.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -35,43 +39,53 @@ let common: Record<string, string>;
 let operatorSession: () => Promise<string>;
 let rest: StartedProcess;
 let startRest: () => StartedProcess;
-/** Starts a process that finds Keys and Auth, Models, and the other services at these ports. */
-let startAt: (
-  ports: { identity: number; models: number; rest: number },
-  script: 'edge' | 'worker' | 'service inference',
-  env: Record<string, string>,
-) => StartedProcess;
+let start: (script: string, args: string[], env: Record<string, string>) => StartedProcess;
 let ports: { identity: number; rest: number };
 let inferenceUrl: string;
+
+/** RPC_URLS with Keys and Auth, Models, and the other services at these ports. */
+const urlsAt = ({ identity, models, rest }: { identity: number; models: number; rest: number }): string =>
+  Object.entries({ keys: identity, auth: identity, models, usage: rest, billing: rest, jobs: rest })
+    .map(([name, port]) => `${name}=http://127.0.0.1:${port}`)
+    .join(',');
+
+/** What each part is told, with a data folder of its own. */
+const environment = (): Record<string, string> => ({
+  ...testSecrets,
+  DATABASE_URL: database.url,
+  DATA_DIR: mkdtempSync(join(folder, 'data-')),
+  LOG_LEVEL: 'silent',
+  PORT: '0',
+});
+
+/** Starts a part in this process, which costs less than one more. */
+const startHere = (
+  parts: Partial<GatewayParts>,
+  env: Record<string, string>,
+  logger = silentLogger,
+): Promise<Gateway> =>
+  startGateway(
+    readEnv({ ...environment(), RPC_PORT: '0', ...env }),
+    { services: [], edge: false, worker: false, ...parts },
+    logger,
+  );
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gateway-split-'));
   database = await createTestDatabase();
-  const start = (script: string, args: string[], env: Record<string, string>): StartedProcess => {
-    const dataDir = join(folder, String(processes.length));
-    const started = startProcess({
-      script,
-      args,
-      env: { ...testSecrets, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'silent', PORT: '0', ...env },
-    });
+  start = (script, args, env) => {
+    const started = startProcess({ script, args, env: { ...environment(), ...env } });
     processes.push(started);
     return started;
   };
   // Each half is told where the other will be.
   ports = { identity: await freePort(), rest: await freePort() };
-  const at = (port: number, names: string[]) => names.map((name) => `${name}=http://127.0.0.1:${port}`);
-  const identity = ['keys', 'auth'];
-  const others = ['models', 'usage', 'billing', 'jobs'];
-  startAt = (ports, script, env) => {
-    const urls = [...at(ports.identity, identity), ...at(ports.models, ['models']), ...at(ports.rest, others.slice(1))];
-    const [name, ...args] = script.split(' ');
-    return start(`services/cmd/${name}.ts`, args, { RPC_URLS: urls.join(','), ...env });
-  };
-  const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, others)].join(',');
-  startRest = () => start('services/cmd/service.ts', [others.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) });
+  const RPC_URLS = urlsAt({ ...ports, models: ports.rest });
+  const ofRest = 'models,usage,billing,jobs';
+  startRest = () => start('services/cmd/service.ts', [ofRest], { RPC_URLS, RPC_PORT: String(ports.rest) });
   rest = startRest();
   const services = [
-    start('services/cmd/service.ts', [identity.join(',')], { RPC_URLS, RPC_PORT: String(ports.identity) }),
+    start('services/cmd/service.ts', ['keys,auth'], { RPC_URLS, RPC_PORT: String(ports.identity) }),
     rest,
   ];
   await Promise.all(services.map((service) => service.waitForLine(/ at http:/)));
@@ -246,19 +260,16 @@ test('an edge that finds no services at its start shows its health at once, refu
   await using models = await proxyTo(ports.rest);
   await using others = await proxyTo(ports.rest);
   for (const proxy of [identity, models, others]) await proxy.set({ kind: 'refuse' });
-  const port = await freePort();
-  const edge = startAt({ identity: identity.port, models: models.port, rest: others.port }, 'edge', {
-    PORT: String(port),
-    PUBLIC_URL: authPublicUrl,
-    SHUTDOWN_DELAY_SECONDS: '0',
+  const RPC_URLS = urlsAt({ identity: identity.port, models: models.port, rest: others.port });
+  const edge = await startHere({ edge: true }, { RPC_URLS, PUBLIC_URL: authPublicUrl });
+  await using _closed = { [Symbol.asyncDispose]: () => edge.close() };
+  const early = edge.url!;
+  const status = async (path: string) => (await fetch(early + path)).status;
+  expect(await status('/healthz')).toBe(200);
+  let isReady = false;
+  const ready = edge.ready().then(() => {
+    isReady = true;
   });
-  const early = `http://127.0.0.1:${port}`;
-  const status = (path: string) =>
-    fetch(early + path).then(
-      (answer) => answer.status,
-      () => null,
-    );
-  await waitFor(async () => (await status('/healthz')) === 200, { description: 'the edge to listen' });
 
   const ask = async (method: string, path: string, token: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
@@ -300,10 +311,10 @@ test('an edge that finds no services at its start shows its health at once, refu
   }
   await expectOverload('POST', '/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: chat });
   expect(await status(`/retirements/${chat.model}`)).toBe(503);
-  expect(edge.output).toBe('');
+  expect(isReady).toBe(false);
 
   await models.set({ kind: 'pass' });
-  await edge.waitForLine(/^The edge listens on /);
+  await ready;
   expect(await status('/readyz')).toBe(200);
   for (const token of [key, session]) {
     expect(await ask('POST', '/v1/chat/completions', token, chat)).toMatchObject({ status: 200 });
@@ -311,8 +322,6 @@ test('an edge that finds no services at its start shows its health at once, refu
     expect(json).toMatchObject({ data: expect.arrayContaining([expect.objectContaining({ id: chat.model })]) });
   }
   expect(await ask('POST', '/v1/chat/completions', session, unknown)).toMatchObject({ status: 404 });
-  edge.signal('SIGTERM');
-  expect(await edge.exited(15_000)).toMatchObject({ code: 0 });
 });
 
 test('a worker and an inference part that find no Models at their start show their health at once, and take jobs and calls once it is there', async () => {
@@ -321,44 +330,42 @@ test('a worker and an inference part that find no Models at their start show the
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
   await using models = await startFaultProxy({ target: { host: '127.0.0.1', port: ports.rest } });
   await models.set({ kind: 'refuse' });
-  const there = { ...ports, models: models.port };
-  const rpcPort = await freePort();
+  const RPC_URLS = urlsAt({ ...ports, models: models.port });
   const metrics = { worker: await freePort(), inference: await freePort() };
-  const worker = startAt(there, 'worker', { METRICS_PORT: String(metrics.worker) });
-  const inference = startAt(there, 'service inference', {
-    METRICS_PORT: String(metrics.inference),
-    RPC_PORT: String(rpcPort),
-  });
+  const found: string[] = [];
+  const worker = startHere({ worker: true }, { RPC_URLS, METRICS_PORT: String(metrics.worker) });
+  const workerFound = worker.then(() => found.push('worker'));
+  const inference = await startHere({ inference: true }, { RPC_URLS, METRICS_PORT: String(metrics.inference) });
+  const inferenceFound = inference.ready().then(() => found.push('inference'));
+  await using _closed = {
+    async [Symbol.asyncDispose]() {
+      await models.set({ kind: 'pass' });
+      await Promise.all([inference.close(), worker.then(({ close }) => close())]);
+    },
+  };
   const readiness = async (port: number) => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
   for (const port of Object.values(metrics)) {
     const saysWhat = async () => (await readiness(port).catch(() => '')).includes('no catalog from Models yet');
     await waitFor(saysWhat, { description: 'what is missing' });
   }
 
-  const transport = createRpcClientTransport({ url: `http://127.0.0.1:${rpcPort}` });
+  const transport = createRpcClientTransport({ url: inference.rpcUrl! });
   const health = createRpcClient(Health, transport);
   const serving = async () => {
     const answers = ['', InferenceService.typeName].map((service) => health.check({ service }));
     return (await Promise.all(answers)).map(({ status }) => status);
   };
-  const isOpen = () =>
-    serving().then(
-      () => true,
-      () => false,
-    );
-  await waitFor(isOpen, { description: 'its port to be open' });
   expect(await serving()).toEqual([Status.NOT_SERVING, Status.NOT_SERVING]);
-  const client = grpcClient(`http://127.0.0.1:${rpcPort}`);
+  const client = grpcClient(inference.rpcUrl!);
   const invoke = () => chatByGrpc(client, callerOfKey(session, id));
   await expect(invoke()).rejects.toMatchObject({
     code: grpcStatus.UNAVAILABLE,
     details: 'The gateway has not loaded its models yet. Try again shortly.',
   });
-  for (const { output } of [worker, inference]) expect(output).toBe('');
+  expect(found).toEqual([]);
 
   await models.set({ kind: 'pass' });
-  await worker.waitForLine(/^The worker takes jobs/);
-  await inference.waitForLine(/^inference at /);
+  await Promise.all([workerFound, inferenceFound]);
   for (const port of Object.values(metrics)) expect(await readiness(port)).toBe('{"status":"ready"}');
   expect(await serving()).toEqual([Status.SERVING, Status.SERVING]);
   expect((await invoke())[0]!.head).toMatchObject({ status: 200, model: chat.model });
@@ -381,20 +388,26 @@ test.each([
     /PUBLIC_URL differs: this edge has http:\/\/edge\.test, Auth has http:\/\/127\.0\.0\.1:0/,
   ],
 ])('an edge with another %s, and says why', async (_what, env: Record<string, string>, line) => {
-  const port = await freePort();
-  const { identity, rest } = ports;
-  const edge = startAt({ identity, models: rest, rest }, 'edge', { PORT: String(port), LOG_LEVEL: 'warn', ...env });
-  await edge.waitForLine(line);
+  const logged: string[] = [];
+  const logger = createLogger({
+    level: 'warn',
+    name: 'edge',
+    destination: { write: (text) => void logged.push(text) },
+  });
+  const RPC_URLS = urlsAt({ ...ports, models: ports.rest });
+  const edge = await startHere({ edge: true }, { RPC_URLS, ...env }, logger);
+  await using _closed = { [Symbol.asyncDispose]: () => edge.close() };
+  await waitFor(() => logged.some((text) => line.test(text)), { description: 'the difference in the log' });
   const reason = 'no keys from Keys, or no sessions from Auth, yet';
-  const lacksNothingElse = async () => (await (await fetch(`http://127.0.0.1:${port}/readyz`)).text()).includes(reason);
+  const lacksNothingElse = async () => (await (await fetch(`${edge.url}/readyz`)).text()).includes(reason);
   await waitFor(lacksNothingElse, { description: 'all else to be there' });
-  if (env.KEY_PEPPER !== undefined) expect(edge.output).not.toContain(env.KEY_PEPPER);
+  if (env.KEY_PEPPER !== undefined) expect(logged.join('')).not.toContain(env.KEY_PEPPER);
 });
 
 test('an edge that still waits for the services ends on SIGTERM, and never claims to listen', async () => {
   const port = await freePort();
-  const nowhere = { identity: 1, models: 1, rest: 1 };
-  const edge = startAt(nowhere, 'edge', { PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
+  const RPC_URLS = urlsAt({ identity: 1, models: 1, rest: 1 });
+  const edge = start('services/cmd/edge.ts', [], { RPC_URLS, PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
   const isAlive = () =>
     fetch(`http://127.0.0.1:${port}/healthz`).then(
       ({ ok }) => ok,
