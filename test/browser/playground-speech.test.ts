@@ -135,6 +135,41 @@ test('the utterances of a long file are shown in the order of their sound, which
   await close();
 });
 
+test('a file that is stopped is sent no further than the utterance that was not taken yet', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const sent = sentOver(page);
+  const { come, release } = await holdEvents(page, ({ type }) => /committed|conversation/.test(type));
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'long.wav', mimeType: 'audio/wav', buffer: wavOf(130, 8000) });
+  await expect.poll(() => come.some(isTranscript)).toBe(true);
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect(bytesOf(sent)).toBe(120 * 48_000);
+  release();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a microphone that heard no words before it stopped says so, instead of asking for what was just done', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  // Sound without a sign of speech.
+  await page.addInitScript(`
+    navigator.mediaDevices.getUserMedia = async () => new MediaStreamAudioDestinationNode(new AudioContext()).stream;
+  `);
+  await page.reload();
+  const sent = sentOver(page);
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await expect.poll(() => sent.length, { timeout: 30_000 }).toBeGreaterThan(1);
+  await page.getByRole('button', { name: 'Stop listening' }).click();
+  await page.getByText('No words were heard').waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
 test('a file that ends just after an utterance may be no longer is transcribed, though what is left is too short for another', async () => {
   const { page, troubles, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');

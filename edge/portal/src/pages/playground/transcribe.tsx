@@ -19,11 +19,11 @@ import {
 
 const utteranceSamplesMax = utteranceSecondsMax * sampleRateHz;
 
-/** A file without what is left beyond its last whole utterance if that is too short to be one. */
-function withoutCrumb(samples: Int16Array): Int16Array {
-  const left = samples.length % utteranceSamplesMax;
-  const isCrumb = left < utteranceSecondsMin * sampleRateHz && left < samples.length;
-  return isCrumb ? samples.subarray(0, samples.length - left) : samples;
+/** The length of a file, in samples, without what is left beyond its last whole utterance if that is too short to be one. */
+function withoutCrumb(length: number): number {
+  const left = length % utteranceSamplesMax;
+  const isCrumb = left < utteranceSecondsMin * sampleRateHz && left < length;
+  return isCrumb ? length - left : length;
 }
 
 export function Transcribe({ model }: { model: string }) {
@@ -31,6 +31,8 @@ export function Transcribe({ model }: { model: string }) {
   const [lines, setLines] = useKeptState<readonly Line[]>('transcript', []);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
+  /** Whether all that was last said or sent has been transcribed. */
+  const [isDone, setDone] = useState(false);
   /** Aborting this drops everything, whatever its state; `end` only stops the microphone and waits for what was said. */
   const work = useRef(new AbortController());
   const end = useRef<(() => void) | null>(null);
@@ -44,7 +46,10 @@ export function Transcribe({ model }: { model: string }) {
         // Of a file, nothing was heard; the microphone goes on until it is stopped.
         if (of === 'session' && !detectSpeech) finish();
       },
-      onDone: () => finish(),
+      onDone: () => {
+        setDone(true);
+        finish();
+      },
       onClose: (reason) => {
         if (reason !== null) setError(reason);
         finish();
@@ -59,6 +64,7 @@ export function Transcribe({ model }: { model: string }) {
   useEffect(() => finish, []);
   const begin = (kind: 'microphone' | 'file'): AbortSignal => {
     setError(null);
+    setDone(false);
     setLines([]);
     setBusy(kind);
     work.current = new AbortController();
@@ -79,7 +85,7 @@ export function Transcribe({ model }: { model: string }) {
       end.current = () => {
         microphone.stop();
         setBusy('rest');
-        transcriber.commit();
+        void transcriber.commit();
         transcriber.end();
       };
     } catch (failure) {
@@ -89,13 +95,15 @@ export function Transcribe({ model }: { model: string }) {
   const fromFile = async (file: File) => {
     const signal = begin('file');
     try {
-      const samples = withoutCrumb(await decodeFile(file));
+      const sound = await decodeFile(file);
+      const length = withoutCrumb(sound.length);
       const transcriber = await open(false, signal);
-      for (let at = 0; at < samples.length; at += utteranceSamplesMax) {
-        const utterance = samples.subarray(at, at + utteranceSamplesMax);
-        for (let second = 0; second < utterance.length; second += sampleRateHz)
-          transcriber.append(utterance.subarray(second, second + sampleRateHz));
-        transcriber.commit();
+      for (let at = 0; at < length && !signal.aborted; ) {
+        const end = Math.min(at + utteranceSamplesMax, length);
+        for (; at < end; at += sampleRateHz) transcriber.append(sound.part(at, Math.min(at + sampleRateHz, end)));
+        at = end;
+        // No faster than it is taken: a long file would fill the page's memory, and Stop would spare nothing of it.
+        await transcriber.commit();
       }
       transcriber.end();
     } catch (failure) {
@@ -148,12 +156,14 @@ export function Transcribe({ model }: { model: string }) {
       )}
       <div role="log" aria-label="Transcript" aria-live="polite" className="grid gap-2">
         {lines.length === 0 && busy === null && (
-          <EmptyState icon="mic" title="Nothing transcribed yet">
+          <EmptyState icon="mic" title={isDone ? 'No words were heard' : 'Nothing transcribed yet'}>
             What you say appears here while you speak. It is metered like any other call.
           </EmptyState>
         )}
         {lines.length === 0 && busy !== null && (
-          <p className="animate-pulse-soft text-sm text-faint">{busy === 'rest' ? 'Transcribing…' : 'Listening…'}</p>
+          <p className="animate-pulse-soft text-sm text-faint">
+            {busy === 'microphone' ? 'Listening…' : 'Transcribing…'}
+          </p>
         )}
         {lines.map((line) => (
           <p

@@ -18,8 +18,11 @@ type TranscriptEvents = {
 export type Transcriber = {
   /** 16-bit mono PCM at 24 kHz. */
   append: (samples: Int16Array) => void;
-  /** Marks the end of an utterance: of a file, or when the microphone stops in mid-sentence. */
-  commit: () => void;
+  /**
+   * Marks the end of an utterance: of a file, or when the microphone stops in mid-sentence. Resolves when it is taken, which may be before it
+   * is transcribed.
+   */
+  commit: () => Promise<void>;
   /** Nothing more will be appended. */
   end: () => void;
 };
@@ -74,18 +77,18 @@ export async function openTranscriber(
         .filter(([, { text }]) => text !== '')
         .map(([id, { text, isOver }]) => ({ id, text, final: isOver })),
     );
-  /** Commits that were sent and are neither carried out nor refused. */
-  let unanswered = 0;
+  /** Of each commit that was sent and is neither carried out nor refused, who waits for it. */
+  const unanswered: (() => void)[] = [];
   let isEnding = false;
   const commitDone = (id: string) => {
     const done = utterance(id);
-    if (!done.isCommitted) unanswered = Math.max(0, unanswered - 1);
+    if (!done.isCommitted) unanswered.shift()?.();
     done.isCommitted = true;
     return done;
   };
   const endIfDone = () => {
     const isWaiting = [...utterances.values()].some(({ isCommitted, isOver }) => isCommitted && !isOver);
-    if (isEnding && unanswered === 0 && !isWaiting) events.onDone();
+    if (isEnding && unanswered.length === 0 && !isWaiting) events.onDone();
   };
   const queue: string[] = [];
   const send = (event: Record<string, unknown>) => {
@@ -121,7 +124,7 @@ export async function openTranscriber(
         return events.onError(error?.message ?? 'The transcription failed.', 'utterance');
       case 'error':
         // Where speech is detected, nothing was said since the last utterance.
-        if (detectSpeech && unanswered > 0) unanswered -= 1;
+        if (detectSpeech && unanswered.length > 0) unanswered.shift()?.();
         else events.onError(error?.message ?? 'The transcription failed.', 'session');
     }
   };
@@ -146,8 +149,8 @@ export async function openTranscriber(
   return {
     append: (samples) => send({ type: 'input_audio_buffer.append', audio: base64Of(samples) }),
     commit: () => {
-      unanswered += 1;
       send({ type: 'input_audio_buffer.commit' });
+      return new Promise((resolve) => unanswered.push(resolve));
     },
     end: () => {
       isEnding = true;
@@ -178,21 +181,36 @@ function base64Of(samples: Int16Array): string {
   return btoa(text);
 }
 
-/** Decodes an audio file to 16-bit mono PCM at 24 kHz. */
-export async function decodeFile(file: File): Promise<Int16Array> {
+/** The sound of a file at 24 kHz. */
+type Sound = {
+  /** In samples. */
+  length: number;
+  /** A part of it as 16-bit mono PCM, made only now: all of an hour at once would hold up the page for seconds. */
+  part: (from: number, to: number) => Int16Array;
+};
+
+export async function decodeFile(file: File): Promise<Sound> {
   // An offline context resamples to its own rate as it decodes.
   const context = new OfflineAudioContext(1, 1, sampleRateHz);
   const audio = await context.decodeAudioData(await file.arrayBuffer());
-  const mono = new Float32Array(audio.length);
-  for (let channel = 0; channel < audio.numberOfChannels; channel++) {
-    const samples = audio.getChannelData(channel);
-    for (let index = 0; index < mono.length; index++) mono[index]! += samples[index]! / audio.numberOfChannels;
-  }
-  return toPcm16(mono);
+  const channels = Array.from({ length: audio.numberOfChannels }, (_, index) => audio.getChannelData(index));
+  return {
+    length: audio.length,
+    part: (from, to) => {
+      const mono = new Float32Array(to - from);
+      for (const samples of channels)
+        for (let index = 0; index < mono.length; index++) mono[index]! += samples[from + index]! / channels.length;
+      return toPcm16(mono);
+    },
+  };
 }
 
+/** A loop, since `Int16Array.from` takes twenty times as long. */
 function toPcm16(samples: Float32Array): Int16Array {
-  return Int16Array.from(samples, (sample) => Math.round(Math.max(-1, Math.min(1, sample)) * 32_767));
+  const pcm = new Int16Array(samples.length);
+  for (let index = 0; index < pcm.length; index++)
+    pcm[index] = Math.round(Math.max(-1, Math.min(1, samples[index]!)) * 32_767);
+  return pcm;
 }
 
 /** Listens to the microphone until `stop` or the signal; delivers 100 ms at a time. */
