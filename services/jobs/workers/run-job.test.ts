@@ -90,15 +90,18 @@ test('a job that fails in new room, as its own has lapsed, leaves the new to be 
 test.each(['before its call', 'by its call'])(
   'a job that meets a budget of which others hold what is left, %s, waits and loses no attempt; one whose budget is spent fails',
   async (when) => {
-    const met = (details: GatewayErrorDetails) => {
+    const met = (details: GatewayErrorDetails, waitedMs = 0) => {
       const refusing = () => {
         throw gatewayError(ErrorReason.SPEND_CAP_EXCEEDED, 'no', details);
       };
-      if (when === 'by its call') return run(refusing);
-      return run(refusing, { costMaxNanoUsd: 1n, billing: { ...noBilling, lease: async () => refusing() } });
+      const createdMs = job.startedMs - waitedMs;
+      if (when === 'by its call') return run(refusing, { createdMs });
+      return run(refusing, { createdMs, costMaxNanoUsd: 1n, billing: { ...noBilling, lease: async () => refusing() } });
     };
-    const waiting = { kind: 'again', delayMs: 5_000, countsAsAttempt: false };
-    expect(await met({ retryAfterMs: 5_000 })).toEqual(waiting);
+    for (const [waitedMs, delayMs] of [[10, 1_000] as const, [3_600_000, 30_000] as const]) {
+      const waiting = { kind: 'again', delayMs, countsAsAttempt: false };
+      expect(await met({ retryAfterMs: 5_000 }, waitedMs)).toEqual(waiting);
+    }
     const ending = { status: JobStatus.FAILED };
     expect(await met({ retryAfterMs: 9_000, resetsAtMs: Date.now() + 9_000 })).toMatchObject({ kind: 'ended', ending });
   },

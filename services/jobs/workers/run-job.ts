@@ -67,8 +67,13 @@ const givenUp = () =>
 /** The most pieces of an answer that are kept apart: in memory, one of a single byte takes some two hundred. */
 const piecesMax = 1_024;
 
-/** How long a job waits for a part of the gateway that is out of reach, or for room that others hold, in milliseconds. */
-const waitMs = 5_000;
+/** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
+const outOfReachMs = 5_000;
+/**
+ * How long one waits for room that others hold: as long as it has waited for its start, within these bounds, since thousands may wait for
+ * that of one caller.
+ */
+const heldByOthersMs = { min: 1_000, max: 30_000 };
 
 /**
  * Runs a job once: as its caller, if that may still make the call, and with the room held for it. Never rejects. When `signal` aborts, the
@@ -97,7 +102,7 @@ export async function runJob(
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
     const wasCalled = isInvoked && error.reason !== ErrorReason.BUDGETS_OUT_OF_REACH && !isHeldByOthers(error);
-    return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(error, hold);
+    return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(job, error, hold);
   }
 }
 
@@ -201,11 +206,14 @@ async function invoke(
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
-/** Nothing was called. Only a decision about the caller ends the job; anything else that went wrong is not its fault. */
-function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
-  return refusals.has(error.reason) && !isHeldByOthers(error)
-    ? failed(error, hold)
-    : { kind: 'again', delayMs: waitMs, countsAsAttempt: false };
+/** Nothing was called. Only a decision about the caller ends the job; room that others hold, or anything that went wrong, is not its fault. */
+function beforeCall(job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
+  if (isHeldByOthers(error)) {
+    const delayMs = Math.min(Math.max(job.startedMs - job.createdMs, heldByOthersMs.min), heldByOthersMs.max);
+    return { kind: 'again', delayMs, countsAsAttempt: false };
+  }
+  if (refusals.has(error.reason)) return failed(error, hold);
+  return { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
 }
 
 /** The call failed, or no deployment accepted it; its room is still held. */
