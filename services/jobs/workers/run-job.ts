@@ -206,7 +206,7 @@ async function invoke(
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
-/** Nothing was called. Only a decision about the caller ends the job; room that others hold, or anything that went wrong, is not its fault. */
+/** Nothing was called. Only a decision about the caller ends the job, neither room that others hold nor anything that went wrong. */
 function beforeCall(job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
   if (isHeldByOthers(error)) {
     const delayMs = Math.min(Math.max(job.startedMs - job.createdMs, heldByOthersMs.min), heldByOthersMs.max);
