@@ -259,7 +259,7 @@ const fieldsOutOfLine = `[...document.querySelectorAll('label[for]')].filter((la
 }).map(({ textContent }) => textContent)`;
 
 test.each(['owner', 'operator'] as const)(
-  'on a phone whose user has set text of twice the size, no page of an %s is wider than the screen',
+  'on a phone whose user has set text of twice the size, no page of an %s is wider than the screen, and no list than its card',
   async (as) => {
     const large = await launchBrowser({ fontPx: 32 });
     const { page, close } = await openPage(large, {
@@ -273,6 +273,10 @@ test.each(['owner', 'operator'] as const)(
       await goWithin(page, path);
       await settled(page);
       expect([name, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([name, 390]);
+      const cut = await page
+        .locator('.overflow-x-auto:has(table)')
+        .evaluateAll((boxes) => boxes.map((box) => box.scrollWidth - box.clientWidth).filter((px) => px > 0));
+      expect([name, cut]).toEqual([name, []]);
     }
     await close();
     await large.close();

@@ -55,8 +55,8 @@ export function TileRow({ children, columns = 4 }: { children: ReactNode; column
   return (
     <dl
       className={classNames(
-        'grid grid-cols-2 gap-3',
-        columns === 4 ? 'lg:grid-cols-4' : 'max-lg:*:last:col-span-2 lg:grid-cols-3',
+        'grid min-[17rem]:grid-cols-2 gap-3',
+        columns === 4 ? 'lg:grid-cols-4' : 'min-[17rem]:max-lg:*:last:col-span-2 lg:grid-cols-3',
       )}
     >
       {children}

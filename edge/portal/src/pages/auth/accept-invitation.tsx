@@ -87,7 +87,7 @@ function AcceptForm({ token, invitation: { email, organization: joined } }: { to
     <Form onSubmit={submit}>
       <SignsOut />
       <FormError error={accept.error} />
-      <div className="grid grid-cols-2 gap-3">
+      <div className="grid min-[17rem]:grid-cols-2 gap-3">
         <TextField
           label="First name"
           autoComplete="given-name"

@@ -37,7 +37,7 @@ export function NewPassword({ label = 'New password', ...rest }: NewPasswordProp
 function PasswordRules({ password: typed }: { password: string }) {
   const password = typed.normalize('NFC');
   return (
-    <ul aria-label="Password rules" className="grid grid-cols-2 gap-x-4 gap-y-1 text-sm">
+    <ul aria-label="Password rules" className="grid min-[17rem]:grid-cols-2 gap-x-4 gap-y-1 text-sm">
       {rules.map(({ text, met }) => (
         <li
           key={text}

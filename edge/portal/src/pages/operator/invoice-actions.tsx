@@ -21,7 +21,7 @@ export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoi
   return (
     <>
       {invoice.status === 'finalized' && invoice.payment_status !== 'paid' && (
-        <span className="inline-flex gap-2">
+        <span className="inline-flex gap-2 max-[17rem]:flex-wrap">
           <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => setAct('pay')}>
             Mark as paid
           </Button>

@@ -30,7 +30,7 @@ export function Mail() {
       name: 'To',
       sortBy: (mail) => mail.to,
       cell: (mail) => (
-        <span className="inline-block min-w-44">
+        <span className="inline-block min-[17rem]:min-w-44">
           <Email address={mail.to} />
         </span>
       ),

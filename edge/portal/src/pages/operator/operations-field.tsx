@@ -14,7 +14,7 @@ type OperationsFieldProps = {
 export function OperationsField({ chosen, onChange, error, hint }: OperationsFieldProps) {
   return (
     <>
-      <fieldset className="grid grid-cols-2 gap-2">
+      <fieldset className="grid min-[17rem]:grid-cols-2 gap-2">
         <legend className="mb-1.5 text-sm font-medium">Operations</legend>
         {operations.map((operation) => (
           <Checkbox

@@ -62,7 +62,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
           onChange={(name) => type({ name })}
           error={fieldError(save.error, 'name')}
         />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[17rem]:grid-cols-2 gap-3">
           <TextField
             label="Keys per user"
             hint="A number, unlimited or default."

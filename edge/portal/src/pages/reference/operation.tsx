@@ -35,7 +35,7 @@ export function OperationEntry({ operation, schemas }: { operation: Operation; s
           <span className="w-15 shrink-0">
             <Badge tone={tones[method] ?? 'accent'}>{method}</Badge>
           </span>
-          <code className="min-w-0 font-mono wrap-anywhere max-sm:flex-1 sm:w-96">
+          <code className="min-w-0 font-mono wrap-anywhere max-[17rem]:w-full min-[17rem]:max-sm:flex-1 sm:w-96">
             <NameParts name={path} />
           </code>
           <span className="min-w-0 text-soft max-sm:w-full">{summary}</span>

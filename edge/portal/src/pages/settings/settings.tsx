@@ -93,7 +93,7 @@ function ProfileCard({ profile }: { profile: Profile }) {
     <Card title="Profile">
       <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: changedFields(read, body) })}>
         <FormError error={save.error} />
-        <div className="grid grid-cols-2 gap-3">
+        <div className="grid min-[17rem]:grid-cols-2 gap-3">
           <TextField
             label="First name"
             autoComplete="given-name"
