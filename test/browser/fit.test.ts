@@ -394,6 +394,18 @@ test('an organization’s name keeps its words whole in the platform audit', asy
   await close();
 });
 
+test('an organization’s name of one long word wraps above its calls', async () => {
+  const { gateway, url, world } = portal;
+  const name = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerk';
+  const organization = { name, owner_email: 'owner@donau.example' };
+  const made = await gateway.call('POST', '/api/v1/admin/organizations', world.people.operator.token, organization);
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, url, users.operator, `/operator/calls?organization=${made.json.organization.id}`);
+  await page.getByRole('heading', { name: `Calls of ${name}` }).waitFor();
+  expect(Number(await page.evaluate('document.documentElement.scrollWidth'))).toBeLessThanOrEqual(390);
+  await close();
+});
+
 test('numbers are aligned under their column’s name wherever there is room: five columns on a tablet, three on a phone', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner);

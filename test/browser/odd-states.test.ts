@@ -62,7 +62,7 @@ test('the page of a retired model says so, and offers neither to try the model n
   await close();
 });
 
-test('a job that was cancelled before its turn never started, and one that is gone is said to be deleted after a day', async () => {
+test('a job that was cancelled before its turn never started, and one that is not found is said to be gone after a day, or somebody else’s', async () => {
   const { page, close } = await openPage(browser);
   const { jobId } = portal.world;
   await page.route(`**/api/v1/jobs/${jobId}`, async (route) => {
@@ -76,6 +76,8 @@ test('a job that was cancelled before its turn never started, and one that is go
   expect(await started.textContent()).toBe('Never');
   await goWithin(page, '/jobs/job_01a21b16d0a071eaa108599929266bbd');
   await page.getByText('A job and its result are deleted 24 hours after it ends.').waitFor();
+  // As one of somebody else looks to whoever was sent its address.
+  await page.getByText('Nobody else’s jobs can be seen.').waitFor();
   await close();
 });
 

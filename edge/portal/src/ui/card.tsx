@@ -22,7 +22,7 @@ export function Card({ title, description, action, children, flush = false, clas
           )}
         >
           <div className="min-w-0">
-            <h2 className="text-base font-semibold">{title}</h2>
+            <h2 className="text-base font-semibold wrap-anywhere">{title}</h2>
             {description !== undefined && <p className="mt-0.5 text-sm text-faint">{description}</p>}
           </div>
           {action !== undefined && <div className="max-w-full min-w-0 print:[&_button]:hidden">{action}</div>}

@@ -43,7 +43,9 @@ export function JobPage({ parameters }: PageParameters) {
       }
     >
       {asking && <DeleteDialog id={id} onClose={() => setAsking(false)} />}
-      {job.error?.status === 404 && <Notice>A job and its result are deleted 24 hours after it ends.</Notice>}
+      {job.error?.status === 404 && (
+        <Notice>A job and its result are deleted 24 hours after it ends. Nobody else’s jobs can be seen.</Notice>
+      )}
       <Loaded of={job}>
         {(loaded) => (
           <>
