@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason } from '#shared/errors.ts';
+import { ErrorReason, internalError } from '#shared/errors.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { freeHold } from '../limits/hold.ts';
 import { MeteredCall } from '../metering/metered-call.ts';
@@ -163,4 +163,35 @@ test('a call whose time is over while its answer waits to be taken says nothing 
   for (let part = await given; part!.end === undefined; part = await delivery.next());
   expect(delivery.failure).toMatchObject({ error: { reason: ErrorReason.UPSTREAM_TIMEOUT } });
   expect(delivery.verdict).toEqual({ kind: 'none' });
+});
+
+test('an answer that cannot be counted ends all the same, and is charged what was passed on', async () => {
+  const exchange = new PulledExchange();
+  let isStopped = false;
+  exchange.attach({
+    pause() {},
+    resume() {},
+    abort() {
+      isStopped = true;
+    },
+  });
+  const counted = () => Promise.reject(new Error('no vocabulary'));
+  const reader = new EventStreamReader({ lastEvent: 'done', deltaEvent: 'delta', measure: () => null, counted });
+  const head = { status: 200, header: () => undefined };
+  const answered = { exchange, reader, head, upstream: { redact: (text: string) => text } };
+  const metered = meteredBy('user');
+  const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
+  const signal = { aborted: false };
+  const delivery = new Delivery(
+    { clock, answerRoom: new AnswerRoom(mebibyte) },
+    { answered, metered, admitted, signal },
+  );
+  exchange.onData(Buffer.from('data: {"type":"delta","delta":"a"}\n\ndata: {"type":"delta","delta":"b"}\n\n'));
+  await delivery.next();
+  exchange.onData(Buffer.from('data: {"type":"done"}\n\n'));
+  await delivery.next();
+  const error = await delivery.next().catch((thrown) => thrown);
+  expect(error).toMatchObject({ message: 'no vocabulary' });
+  await delivery.abandon(internalError(error));
+  expect([metered.ended, isStopped, metered.event.outputTokens]).toEqual([true, true, 2]);
 });

@@ -15,7 +15,7 @@ export type CallTools = {
   close(): Promise<void>;
 };
 
-export function createCallTools(clock: Clock): CallTools {
+export function createCallTools(clock: Clock, load = loadTokenizer): CallTools {
   let tokenizer: Promise<Tokenizer> | undefined;
   const audioLengths = createAudioLengthReader();
   const largeEmbeddings = createLargeEmbeddings();
@@ -24,7 +24,11 @@ export function createCallTools(clock: Clock): CallTools {
     audioLengths,
     largeEmbeddings,
     tokenizer: () => {
-      tokenizer ??= loadTokenizer();
+      tokenizer ??= load().catch((error) => {
+        // As in a process that has no descriptor free: the next call may load it.
+        tokenizer = undefined;
+        throw error;
+      });
       return tokenizer;
     },
     async close() {

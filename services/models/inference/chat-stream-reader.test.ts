@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
 import { loadTokenizer } from '../bytes/tokens.ts';
 import { allMeasures } from '../domain/price.ts';
-import type { CallTools } from './call-tools.ts';
+import { type CallTools, createCallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
 import type { UsageBound } from './usage-bound.ts';
 
@@ -39,4 +40,17 @@ test('tokens that an upstream does not report are counted to the end of a long s
     expect(counted / whole).toBeGreaterThan(0.99);
     expect(counted / whole).toBeLessThan(1.01);
   }
+});
+
+test('a vocabulary that could not be loaded once, as by a process without free descriptors, is loaded at the next call', async () => {
+  let loads = 0;
+  const tools = createCallTools(systemClock, async () => {
+    loads += 1;
+    if (loads === 1) throw new Error('too many open files');
+    return tokenizer;
+  });
+  await expect(tools.tokenizer()).rejects.toThrow('too many open files');
+  const [first, second] = await Promise.all([tools.tokenizer(), tools.tokenizer()]);
+  expect([first, second, loads]).toEqual([tokenizer, tokenizer, 2]);
+  await tools.close();
 });

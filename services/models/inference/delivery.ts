@@ -81,10 +81,20 @@ export class Delivery {
     if (this.#metered.ended) return;
     this.failure = failedBy(error);
     this.#exchange.abort();
-    const end = this.#reader.end(true);
+    const used = await this.#usedSoFar();
     const failure = failureOf(error);
     if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
-    await this.#metered.end({ ...failure, used: this.#isWordless(end) ? noMeasures : await measuresOfEnd(end) });
+    await this.#metered.end({ ...failure, used });
+  }
+
+  /** What is charged of an answer that broke off: what was passed on, should that be all that can be told. Never rejects. */
+  async #usedSoFar(): Promise<Measures> {
+    try {
+      const end = this.#reader.end(true);
+      return this.#isWordless(end) ? noMeasures : await measuresOfEnd(end);
+    } catch {
+      return { ...noMeasures, outputTokens: this.#reader.outputTokensSoFar };
+    }
   }
 
   /** Whether nothing was produced, or reported to be: a stream that broke off before its first words is free. */
