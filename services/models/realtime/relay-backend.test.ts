@@ -1,9 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import type { DeploymentRuntime, Run } from '../catalog/deployment-runtime.ts';
 import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
+import type { MeteredItem } from './metered-item.ts';
 import { RelayBackend } from './relay-backend.ts';
 import { ServerEvents } from './server-events.ts';
 import { initialConfig } from './session-config.ts';
@@ -97,31 +99,74 @@ test('a stalled upstream keeps a few seconds of sound waiting for it, not minute
   await hearing;
 });
 
-test('what a transcript may use is bounded by a prompt that its session had, though it has another by now', async () => {
-  const bounds: unknown[] = [];
-  const complete = async ({ promptBytes }: { promptBytes: number }) => bounds.push(promptBytes) > 0;
-  let say!: (text: string) => void;
+/** A session that has committed a second of sound to an upstream that answers its updates, as `metered` meters it. */
+async function relayOfASecond(metered: Partial<Record<keyof MeteredItem, unknown>>, config = initialConfig) {
+  let say!: (event: object) => void;
   const openSocket = (_path: string, handler: SocketHandler) => {
-    say = handler.onText;
+    say = (event) => handler.onText(JSON.stringify(event));
     queueMicrotask(handler.onOpen);
-    return { send() {}, close() {}, waitingBytes: 0 };
+    const send = (text: string) => text.includes('"session.update"') && say({ type: 'session.updated' });
+    return { send, close() {}, waitingBytes: 0 };
   };
   const upstream = { openSocket, redact: (text: string) => text };
+  const events = new ServerEvents();
   const context = {
     prepare: async () => {},
+    sayUpdated() {},
     signal: new AbortController().signal,
-    events: new ServerEvents(),
-    newItem: () => ({ call: {}, complete }),
+    events,
+    newItem: () => ({ call: {}, ...metered }),
   } as unknown as BackendContext;
   const run = { answered() {}, end() {} } as unknown as Run;
-  const config = { ...initialConfig, transcription: { model: 'm', prompt: 'x'.repeat(1_000) } };
   const backend = (await RelayBackend.connect(context, { upstream } as unknown as DeploymentRuntime, run, config))!;
   await backend.append(Buffer.alloc(48_000), null);
   await backend.commit(null);
+  const sayOfItem = (name: string) =>
+    say({ type: `conversation.item.input_audio_transcription.${name}`, item_id: 'item' });
+  return { backend, events, sayOfItem };
+}
+
+test('what a transcript may use is bounded by a prompt that its session had, though it has another by now', async () => {
+  const bounds: unknown[] = [];
+  const complete = async ({ promptBytes }: { promptBytes: number }) => bounds.push(promptBytes) > 0;
+  const config = { ...initialConfig, transcription: { model: 'm', prompt: 'x'.repeat(1_000) } };
+  const { backend, sayOfItem } = await relayOfASecond({ complete }, config);
   await backend.configure({ ...config, transcription: { model: 'm' } }, null);
-  for (const type of ['input_audio_buffer.committed', 'conversation.item.input_audio_transcription.completed'])
-    say(JSON.stringify({ type, item_id: 'item_1' }));
+  sayOfItem('completed');
   await backend.finish();
   expect(bounds).toEqual([expect.any(Number)]);
   expect(bounds[0]).toBeGreaterThan(1_000);
+});
+
+test.each(['completed', 'failed'])(
+  'a session that finishes tells its client that an utterance %s, though metering that takes a while',
+  async (outcome) => {
+    const metered = Promise.withResolvers<boolean>();
+    const end = () => metered.promise;
+    const { backend, events, sayOfItem } = await relayOfASecond({ complete: end, fail: end });
+    sayOfItem(outcome);
+    let isFinished = false;
+    const finishing = backend.finish().then(() => {
+      isFinished = true;
+      events.close();
+    });
+    // Some looks at whether anything is left to wait for.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(isFinished).toBe(false);
+    metered.resolve(true);
+    await finishing;
+    expect(await heard(events)).toEqual({ count: 1, error: null });
+  },
+);
+
+test('an utterance that cannot be counted ends its session, and fails with it', async () => {
+  const failures: unknown[] = [];
+  const { backend, events, sayOfItem } = await relayOfASecond({
+    complete: () => Promise.reject(new Error('no vocabulary')),
+    fail: async (error: unknown) => failures.push(error),
+  });
+  sayOfItem('completed');
+  expect((await heard(events)).error).toMatchObject({ message: 'no vocabulary' });
+  await backend.close();
+  expect(failures).toMatchObject([{ reason: ErrorReason.CANCELLED }]);
 });

@@ -297,8 +297,8 @@ export class RelayBackend implements Backend {
         const item = this.#item(itemId);
         if (item === null) return;
         this.#commitItem(item);
-        this.#forget(itemId);
         await item.metered.fail(this.#failureIn(event), item.audioMs);
+        this.#forget(itemId);
         break;
       }
       case 'error':
@@ -369,12 +369,12 @@ export class RelayBackend implements Backend {
     const item = this.#item(itemId);
     if (item === null) return;
     this.#commitItem(item);
-    this.#forget(itemId);
     const { metered, audioMs } = item;
     const usage = readUsage(event.usage);
     const reported = usage === null ? null : measuresOf(usage);
     const text = typeof event.transcript === 'string' ? event.transcript : '';
     const isBelieved = await metered.complete({ text, reported, audioMs, promptBytes: this.#promptBytesMax });
+    this.#forget(itemId);
     // Clients rely on it (openai-contract.md section 5), and not every upstream sends it.
     const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
     this.#pass(told, 'transcript');
