@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { systemClock } from '#shared/clock.ts';
@@ -345,6 +346,75 @@ test('a Keys process without a database extends a lease only if nobody can have 
   state = 'away';
   await keeper.close();
   expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
+});
+
+test('an answer that the database gave before an outage, and that comes after it, does not hide an extension made meanwhile', async () => {
+  let state: 'there' | 'late' | 'away' = 'there';
+  const answers: (() => void)[] = [];
+  const query: ServiceDatabase['query'] = async (asked) => {
+    if (state === 'away' || (state === 'late' && asked.name === 'keys-note-in-touch'))
+      throw Object.assign(new Error('away'), { code: '08006' });
+    const answer = await database.query(asked);
+    if (state === 'late') await new Promise<void>((resolve) => answers.push(resolve));
+    return answer as never;
+  };
+  const clock = new ManualClock(0);
+  const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
+  const keeper = await openLeaseKeeper(options);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  const leaseOf = async (holder: string) => (await keeper.acknowledge(edgeId, version, holder)).leaseMs;
+  await waitFor(async () => (await leaseOf('')) === 2_000, { description: 'a lease from the database' });
+  const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
+  state = 'late';
+  expect(await leaseOf(leaseHolder)).toBe(2_000);
+  state = 'away';
+  clock.advance(1_000);
+  expect(await leaseOf(leaseHolder)).toBe(2_000);
+  for (const come of answers) come();
+  await nextTurn();
+  // The lease as the database has it ends before the extension, which the first report after the outage has to store.
+  await rowsOf(testDatabase.url, 'update keys.watchers set lease_until = now() where edge_id = $1', [edgeId]);
+  state = 'there';
+  const isBack = () => keeper.settleLapsed().then(() => keeper.isInTouch);
+  await waitFor(isBack, { description: 'the database to be back' });
+  expect(await rowsOf(testDatabase.url, 'select from keys.watchers where edge_id = $1', [edgeId])).toHaveLength(1);
+  await keeper.close();
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
+});
+
+test('a Keys process extends nothing while it tells the database that it is in touch, at whatever step of an extension that begins', async () => {
+  let isAway = false;
+  /** The edges whose extensions it told the database of since the outage; null: it told it nothing. */
+  let told: readonly string[] | null = null;
+  const query: ServiceDatabase['query'] = (asked) => {
+    if (isAway) return Promise.reject(Object.assign(new Error('away'), { code: '08006' }));
+    if (asked.name === 'keys-note-in-touch') told = asked.values![1] as string[];
+    return database.query(asked);
+  };
+  const clock = new ManualClock(0);
+  const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
+  const keeper = await openLeaseKeeper(options);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  const leaseOf = async (holder: string) => (await keeper.acknowledge(edgeId, version, holder)).leaseMs;
+  const outcomes: { isExtended: boolean; isTold: boolean }[] = [];
+  for (let steps = 0; steps < 25; steps += 1) {
+    await waitFor(async () => (await leaseOf('')) === 2_000, { description: 'a lease from the database' });
+    const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
+    isAway = true;
+    const extending = leaseOf(leaseHolder).catch(() => 0);
+    for (let step = 0; step < steps; step += 1) await null;
+    isAway = false;
+    told = null;
+    await keeper.settleLapsed();
+    const isExtended = (await extending) > 0;
+    if (told !== null) outcomes.push({ isExtended, isTold: (told as readonly string[]).includes(edgeId) });
+  }
+  expect(new Set(outcomes.map(({ isExtended }) => isExtended))).toEqual(new Set([true, false]));
+  expect(outcomes.filter(({ isExtended, isTold }) => isExtended !== isTold)).toEqual([]);
+  await keeper.close();
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 

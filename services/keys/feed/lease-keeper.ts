@@ -88,18 +88,25 @@ export async function openLeaseKeeper(options: {
     return touching;
   };
 
-  /** Whether the database answers now. When this resolves no statement is under way, so it is safe to extend at once. */
-  const asked = async (): Promise<boolean> => {
+  /**
+   * Asks the database whether it answers now. If it does not, `otherwise` is done in the same step in which no statement is under way: after
+   * a promise there could be another one.
+   */
+  const asked = async <Result>(otherwise: () => Result): Promise<Result | null> => {
     await touch();
     while (touching !== null) await touching;
-    return isInTouch;
+    return isInTouch ? null : otherwise();
   };
 
   const acknowledgeInDatabase = async (edgeId: string, version: bigint): Promise<Acknowledgement> => {
     const recordedMs = clock.monotonic();
     const answer = await acknowledge(database, { edgeId, version, keeper });
+    const untilMs = recordedMs + answer.leaseMs;
+    const grant = grants.get(edgeId);
+    // This answer was given before an outage: the extension made since is longer, and has yet to be stored.
+    if (grant?.isExtended === true && grant.untilMs > untilMs) return answer;
     if (answer.leaseMs === 0) grants.delete(edgeId);
-    else grants.set(edgeId, { recordedMs, untilMs: recordedMs + answer.leaseMs, isExtended: false });
+    else grants.set(edgeId, { recordedMs, untilMs, isExtended: false });
     return answer;
   };
 
@@ -117,7 +124,9 @@ export async function openLeaseKeeper(options: {
   };
 
   const answerOf = async (edgeId: string, version: bigint, holder: string): Promise<Acknowledgement> => {
-    if (!isInTouch && !(await asked())) return extend(edgeId, holder);
+    const extension = () => extend(edgeId, holder);
+    const extended = isInTouch ? null : await asked(extension);
+    if (extended !== null) return extended;
     const stored = acknowledgeInDatabase(edgeId, version);
     try {
       return await within(patienceMs, stored);
@@ -125,7 +134,7 @@ export async function openLeaseKeeper(options: {
       if (!isOutOfReach(error)) throw error;
       // Handled here, since nobody may await it any more.
       stored.catch(() => {});
-      return (await asked()) ? stored : extend(edgeId, holder);
+      return (await asked(extension)) ?? stored;
     }
   };
 
@@ -152,7 +161,8 @@ export async function openLeaseKeeper(options: {
       closed = true;
       clearInterval(timer);
       // Extensions are stored before announcing that there will be no more.
-      if (!(await asked())) return;
+      await asked(() => null);
+      if (!isInTouch) return;
       await noteGone(database, [keeperId]).catch((err) => {
         logger.warn({ err }, 'the end of this process of Keys could not be recorded');
       });
