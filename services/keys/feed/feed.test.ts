@@ -321,6 +321,16 @@ test('a Keys process without a database extends a lease only if nobody can have 
     waitFor(async () => (await leaseOf(edgeId, '')) === 2_000, { description: 'a lease from the database' });
   await granted();
   const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
+  // Counted out, and so told to catch up.
+  const isCountedOut = async () => {
+    await rowsOf(testDatabase.url, 'update keys.watchers set lease_until = now() where edge_id = $1', [edgeId]);
+    return (await keeper.acknowledge(edgeId, version - 1n, leaseHolder)).leaseMs === 0;
+  };
+  await waitFor(isCountedOut, { description: 'the end of the lease' });
+  state = 'away';
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
+  state = 'there';
+  await granted();
   clock.advance(1_000);
   state = 'away';
   expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
