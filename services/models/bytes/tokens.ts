@@ -30,6 +30,18 @@ const turnMsMax = 2;
 const countedLengthMax = 1024 * 1024;
 const samples = 16;
 
+/** A tokenizer for all, loaded when it is first asked for; after a failure, as without a free descriptor, when it is asked for again. */
+export function tokenizerOnDemand(load = loadTokenizer): () => Promise<Tokenizer> {
+  let loading: Promise<Tokenizer> | undefined;
+  return () => {
+    loading ??= load().catch((error) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+}
+
 /** Loads the vocabulary: 160 ms of CPU and about 60 MB, hence only when the first call needs it. */
 export async function loadTokenizer(): Promise<Tokenizer> {
   const vocabulary = await import('gpt-tokenizer/encoding/o200k_base');

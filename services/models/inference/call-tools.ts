@@ -1,6 +1,6 @@
 import type { Clock } from '#shared/clock.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../audio/audio-length-reader.ts';
-import { loadTokenizer, type Tokenizer } from '../bytes/tokens.ts';
+import { loadTokenizer, type Tokenizer, tokenizerOnDemand } from '../bytes/tokens.ts';
 import { createLargeEmbeddings, type LargeEmbeddings } from './large-embeddings.ts';
 
 /** Tools for reading requests and answers. */
@@ -16,21 +16,13 @@ export type CallTools = {
 };
 
 export function createCallTools(clock: Clock, load = loadTokenizer): CallTools {
-  let tokenizer: Promise<Tokenizer> | undefined;
   const audioLengths = createAudioLengthReader();
   const largeEmbeddings = createLargeEmbeddings();
   return {
     clock,
     audioLengths,
     largeEmbeddings,
-    tokenizer: () => {
-      tokenizer ??= load().catch((error) => {
-        // As in a process that has no descriptor free: the next call may load it.
-        tokenizer = undefined;
-        throw error;
-      });
-      return tokenizer;
-    },
+    tokenizer: tokenizerOnDemand(load),
     async close() {
       await audioLengths.close();
       await largeEmbeddings.close();

@@ -5,7 +5,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { type OperationSending, takesForm } from '#shared/operations.ts';
 import { type AudioLengthReader, createAudioLengthReader } from '../../audio/audio-length-reader.ts';
-import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
+import { type Tokenizer, tokenizerOnDemand } from '../../bytes/tokens.ts';
 import { bodyStream } from '../request-body.ts';
 import type { Upstream, UpstreamRequest } from '../upstream.ts';
 import { type Answer, errorAnswer, Refusal } from './answer.ts';
@@ -55,12 +55,11 @@ const formAnswers: Readonly<Record<OperationSending<'form'>, (call: FormCall) =>
  * The same request gets the same answer, `created` aside.
  */
 export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
-  let loading: Promise<Tokenizer> | undefined;
   const respond: Respond = {
     clock,
     knobs,
     failsNow: failureCounter(knobs.errorRate),
-    tokenizer: () => (loading ??= loadTokenizer()),
+    tokenizer: tokenizerOnDemand(),
     lengths: createAudioLengthReader(),
     forms: pLimit(1),
   };
