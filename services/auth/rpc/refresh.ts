@@ -87,7 +87,7 @@ async function rotate(
 
 /** Signs the pair again for which the predecessor was spent: the same facts and the same key make the same tokens. */
 async function repeat(session: SessionRow, user: UserRow, deps: Deps): Promise<SessionTokens> {
-  const signer = deps.signingKeys.signer(session.kid);
+  const signer = await deps.signingKeys.signer(session.kid);
   if (signer === null) throw invalidToken();
   const facts = {
     sessionId: session.id,

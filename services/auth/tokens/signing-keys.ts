@@ -21,9 +21,12 @@ export type SigningKeys = {
    * then the newest former one, for as long as that is accepted.
    */
   active(): Signer;
-  /** The private half of any key that still verifies; null when it is gone or not stored here. */
-  signer(kid: string): Signer | null;
-  /** The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. */
+  /** The private half of any key that still verifies; null when it is gone or not stored here. Looked up as by `verifier`. */
+  signer(kid: string): Promise<Signer | null>;
+  /**
+   * The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. Rejects when it could not
+   * be, which says nothing about the key.
+   */
   verifier(kid: string): Promise<KeyObject | null>;
   reload(): Promise<void>;
   /** Whether the signing key is JWT_PRIVATE_KEY, which only a new configuration can replace. */
@@ -51,6 +54,7 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   let privateKeys = new Map<string, KeyObject>();
   let publicKeys = new Map<string, KeyObject>();
   let lastLookupMs = Number.NEGATIVE_INFINITY;
+  let lookup = Promise.resolve();
 
   let begun = 0;
   let taken = 0;
@@ -74,27 +78,36 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   await reload();
 
   const isAccepted = ({ expiresAt }: SigningKeyRow) => expiresAt == null || expiresAt.getTime() > clock.now();
-  const signer = (kid: string): Signer | null => {
+  const signerOf = (kid: string): Signer | null => {
     const privateKey = privateKeys.get(kid);
     return privateKey === undefined ? null : { kid, privateKey };
+  };
+  /** Whoever comes during a look-up, or soon after it, goes by its outcome. */
+  const lookUpIfUnknown = async (kid: string): Promise<void> => {
+    if (publicKeys.has(kid)) return;
+    if (clock.monotonic() - lastLookupMs >= lookupIntervalMs) {
+      lastLookupMs = clock.monotonic();
+      lookup = reload();
+    }
+    await lookup;
   };
   return {
     configured: configured !== null,
     reload,
-    signer,
+    async signer(kid) {
+      await lookUpIfUnknown(kid);
+      return signerOf(kid);
+    },
     active() {
       const usable = rows.filter((row) => privateKeys.has(row.kid) && isAccepted(row));
       const active =
         usable.find(({ status }) => status === SigningKeyStatus.ACTIVE) ??
         usable.findLast(({ status }) => status === SigningKeyStatus.RETIRING);
       if (active === undefined) throw new Error('there is no signing key whose private half is known to this process');
-      return signer(active.kid)!;
+      return signerOf(active.kid)!;
     },
     async verifier(kid) {
-      if (!publicKeys.has(kid) && clock.monotonic() - lastLookupMs >= lookupIntervalMs) {
-        lastLookupMs = clock.monotonic();
-        await reload();
-      }
+      await lookUpIfUnknown(kid);
       const row = rows.find((candidate) => candidate.kid === kid);
       if (row === undefined || !isAccepted(row)) return null;
       return publicKeys.get(kid) ?? null;
