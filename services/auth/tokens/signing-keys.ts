@@ -24,8 +24,8 @@ export type SigningKeys = {
   /** The private half of any key that still verifies; null when it is gone or not stored here. Looked up as by `verifier`. */
   signer(kid: string): Promise<Signer | null>;
   /**
-   * The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. Rejects when it could not
-   * be, which says nothing about the key.
+   * The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. Rejects when it could
+   * not be, which says nothing about the key.
    */
   verifier(kid: string): Promise<KeyObject | null>;
   reload(): Promise<void>;

@@ -83,3 +83,10 @@ test('a listener whose connection is cut listens again, says that it missed some
   await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
   await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });
+
+test('a listener closes although its server is frozen', async () => {
+  await using proxy = await startPostgresProxy(testDatabase.url);
+  const listening = await listen({ connection: proxy.url, channels: {}, onGap: () => {}, logger });
+  await proxy.set({ kind: 'freeze' });
+  await listening.close();
+}, 10_000);

@@ -32,6 +32,8 @@ export type Listener = { close(): Promise<void> };
 
 const heartbeatMs = 1_000;
 const reconnectDelayMsMax = 1_000;
+/** How long a close waits for the server, in milliseconds. */
+const goodbyeMsMax = 500;
 
 /**
  * Listens on a connection of its own, and reconnects when that is lost. A heartbeat detects a server that no longer answers within two
@@ -63,7 +65,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     close: async () => {
       closed.abort();
       await running;
-      await client.end().catch(() => {});
+      // The server may never answer the end of its connection.
+      await Promise.race([client.end().catch(() => {}), delay(goodbyeMsMax, undefined, { ref: false })]);
     },
   };
 }
