@@ -36,6 +36,8 @@ type Handover = { act?: string; seq?: number; ack?: number };
  */
 export function closeWhatItWasHanded(worker: Worker): void {
   const child = worker.process;
+  // Without a free descriptor there is neither a process nor a channel to it.
+  if (child.send === undefined) return;
   const handed = new Set<number>();
   const send = child.send.bind(child) as (...message: unknown[]) => boolean;
   child.send = (...message: unknown[]) => {
@@ -70,7 +72,7 @@ function heapLimit(bytes: number): string[] {
 type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
 /** A worker that dies sooner than this after its start is not replaced at once: something is wrong with all of them. */
-const shortLifeMs = 2_000;
+const shortLifeMsDefault = 2_000;
 
 /**
  * Starts WORKERS edges that share the port, each with its own journal and feeds, in front of the services of this process. One that dies is
@@ -83,8 +85,9 @@ export async function startEdgeWorkers(options: {
   env: Env;
   rpcUrl: string;
   logger: Logger;
+  shortLifeMs?: number;
 }): Promise<EdgeWorkers> {
-  const { cluster, env, rpcUrl, logger } = options;
+  const { cluster, env, rpcUrl, logger, shortLifeMs = shortLifeMsDefault } = options;
   const port = await listening('PORT', env.port, tryListening(env));
   const closing = new AbortController();
   const alive = new Set<Life>();
@@ -104,7 +107,6 @@ export async function startEdgeWorkers(options: {
       // The primary's actual address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
     });
-    closeWhatItWasHanded(worker);
     const exited: Life['exited'] = new Promise((resolve) => {
       worker.once('exit', (code, signal) => resolve({ code, signal }));
       worker.on('error', (err) => {
@@ -115,6 +117,7 @@ export async function startEdgeWorkers(options: {
         if (worker.process.pid === undefined) resolve({ code: null, signal: null });
       });
     });
+    closeWhatItWasHanded(worker);
     const life = { worker, startedMs: performance.now(), exited };
     alive.add(life);
     void exited.then(() => alive.delete(life));
@@ -134,10 +137,21 @@ export async function startEdgeWorkers(options: {
     const { code, signal } = await exited;
     if (closing.signal.aborted) return;
     logger.error({ worker: worker.process.pid, code, signal }, 'an edge worker died; starting another');
-    if (performance.now() - startedMs < shortLifeMs) {
-      await delay(shortLifeMs, undefined, { signal: closing.signal }).catch(() => {});
+    if (performance.now() - startedMs < shortLifeMs) await pause();
+    await replace();
+  };
+  const pause = () => delay(shortLifeMs, undefined, { signal: closing.signal }).catch(() => {});
+  const replace = async (): Promise<void> => {
+    while (!closing.signal.aborted) {
+      try {
+        void keep(fork());
+        return;
+      } catch (err) {
+        // Thrown at once, for lack of memory for one: there may be some later.
+        logger.error({ err }, 'an edge worker could not be started; trying again');
+        await pause();
+      }
     }
-    if (!closing.signal.aborted) void keep(fork());
   };
 
   const close = async (delayMs: number): Promise<void> => {
@@ -149,8 +163,8 @@ export async function startEdgeWorkers(options: {
     await Promise.all(ends);
   };
 
-  const first = Array.from({ length: env.workers }, fork);
   try {
+    const first = Array.from({ length: env.workers }, fork);
     await Promise.all(first.map(begin));
     for (const life of first) void keep(life);
     return { url: originAt(env.host, port), close };
