@@ -39,6 +39,11 @@ export const isRealtimeUpgrade = (message: IncomingMessage): boolean =>
 export const mayUpgrade = (message: IncomingMessage): boolean =>
   isRealtimeUpgrade(message) && responseOn(message.socket) === null;
 
+const sayGoodbye = (client: { close(code: number, reason: string): void; terminate(): void }): void => {
+  client.close(1001, 'the server is going away');
+  setTimeout(() => client.terminate(), leaveMs).unref();
+};
+
 /** Lets routes of this part of the app become WebSockets; other routes do not run its hooks. */
 export async function installWebSockets(app: EdgeApp): Promise<void> {
   app.decorateRequest('realtime', null);
@@ -54,10 +59,9 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
       if (socket.readyState === openState) socket.terminate();
     },
     preClose(done: () => void) {
-      for (const client of app.websocketServer.clients) {
-        client.close(1001, 'the server is going away');
-        setTimeout(() => client.terminate(), leaveMs).unref();
-      }
+      for (const client of app.websocketServer.clients) sayGoodbye(client);
+      // A session that was still being admitted would be waited for until its client leaves.
+      app.websocketServer.on('connection', sayGoodbye);
       done();
     },
   });
