@@ -11,6 +11,7 @@ import {
   service,
   sound,
   startTestBilling,
+  type TestBilling,
   toNextMonth,
   usageEvent,
 } from '../fixtures/test-billing.ts';
@@ -84,6 +85,16 @@ test.each([
   },
 );
 
+/** The owner of an organization that only its credit pays for, a day into the next month. */
+async function prepaidOwner(started: TestBilling) {
+  const { billing } = started;
+  const owner = person();
+  await toNextMonth(started, dayMs);
+  await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid' } }, operator);
+  await billing.assignPlan({ tenantId: owner.tenantId, planCode: 'prepaid' }, operator);
+  return owner;
+}
+
 test.each([
   { title: 'promotional credit that has ended, and the wallet for what a call took of that', called: 2n },
   { title: 'promotional credit that has ended, and no commitment that begins then', commitment: 3n },
@@ -92,11 +103,8 @@ test.each([
   async ({ called = 0n, commitment = 0n }) => {
     await using started = await startTestBilling();
     const { billing, deps } = started;
-    const owner = person();
+    const owner = await prepaidOwner(started);
     const { tenantId, userId } = owner;
-    await toNextMonth(started, dayMs);
-    await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid' } }, operator);
-    await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
     const now = () => deps.databaseNow(deps.database.pool);
     const endMs = (await now()) + 60_000;
     const give = (source: LotSource, amount: bigint, expiresAt?: Timestamp) =>
@@ -149,11 +157,8 @@ test.each([
   async ({ sliceNanoUsd }) => {
     await using started = await startTestBilling();
     const { billing, deps } = started;
-    const owner = person();
+    const owner = await prepaidOwner(started);
     const { tenantId, userId } = owner;
-    await toNextMonth(started, dayMs);
-    await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid' } }, operator);
-    await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
     const startedMs = await deps.databaseNow(deps.database.pool);
     const period = {
       periodStart: timestampFromMs(startedMs + 60_000),

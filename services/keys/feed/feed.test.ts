@@ -301,15 +301,10 @@ test('a Keys process that was in touch only before the database’s clock went b
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 
-test('a Keys process without a database extends a lease only if nobody can have counted the edge out', async () => {
-  let state: 'there' | 'away' | 'late' = 'there';
-  const query: ServiceDatabase['query'] = (asked) => {
-    if (state === 'away') return Promise.reject(Object.assign(new Error('away'), { code: '08006' }));
-    // The parameters of the statement in which it says that it is in touch: the time after which that no longer counts.
-    const [keeperId, extended, , ...rest] = asked.values ?? [];
-    const isWord = asked.name === 'keys-note-in-touch';
-    return database.query(isWord && state === 'late' ? { ...asked, values: [keeperId, extended, 0, ...rest] } : asked);
-  };
+const away = () => Object.assign(new Error('away'), { code: '08006' });
+
+/** A keeper of leases that asks the database by `query`, and beats only when it is told to, and an edge that it grants leases. */
+async function keeperAsking(query: ServiceDatabase['query']) {
   const clock = new ManualClock(0);
   const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
   const keeper = await openLeaseKeeper(options);
@@ -319,6 +314,19 @@ test('a Keys process without a database extends a lease only if nobody can have 
   // The keeper believes that a busy database is away.
   const granted = () =>
     waitFor(async () => (await leaseOf(edgeId, '')) === 2_000, { description: 'a lease from the database' });
+  return { keeper, clock, version, edgeId, leaseOf, granted };
+}
+
+test('a Keys process without a database extends a lease only if nobody can have counted the edge out', async () => {
+  let state: 'there' | 'away' | 'late' = 'there';
+  const query: ServiceDatabase['query'] = (asked) => {
+    if (state === 'away') return Promise.reject(away());
+    // The parameters of the statement in which it says that it is in touch: the time after which that no longer counts.
+    const [keeperId, extended, , ...rest] = asked.values ?? [];
+    const isWord = asked.name === 'keys-note-in-touch';
+    return database.query(isWord && state === 'late' ? { ...asked, values: [keeperId, extended, 0, ...rest] } : asked);
+  };
+  const { keeper, clock, version, edgeId, leaseOf, granted } = await keeperAsking(query);
   await granted();
   const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
   // Counted out, and so told to catch up.
@@ -367,25 +375,19 @@ test('an answer that the database gave before an outage, and that comes after it
   let state: 'there' | 'late' | 'away' = 'there';
   const answers: (() => void)[] = [];
   const query: ServiceDatabase['query'] = async (asked) => {
-    if (state === 'away' || (state === 'late' && asked.name === 'keys-note-in-touch'))
-      throw Object.assign(new Error('away'), { code: '08006' });
+    if (state === 'away' || (state === 'late' && asked.name === 'keys-note-in-touch')) throw away();
     const answer = await database.query(asked);
     if (state === 'late') await new Promise<void>((resolve) => answers.push(resolve));
     return answer as never;
   };
-  const clock = new ManualClock(0);
-  const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
-  const keeper = await openLeaseKeeper(options);
-  const { version } = await news(0n);
-  const edgeId = uuidv7();
-  const leaseOf = async (holder: string) => (await keeper.acknowledge(edgeId, version, holder)).leaseMs;
-  await waitFor(async () => (await leaseOf('')) === 2_000, { description: 'a lease from the database' });
+  const { keeper, clock, version, edgeId, leaseOf, granted } = await keeperAsking(query);
+  await granted();
   const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
   state = 'late';
-  expect(await leaseOf(leaseHolder)).toBe(2_000);
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
   state = 'away';
   clock.advance(1_000);
-  expect(await leaseOf(leaseHolder)).toBe(2_000);
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
   for (const come of answers) come();
   await nextTurn();
   // The lease as the database has it ends before the extension, which the first report after the outage has to store.
@@ -403,22 +405,17 @@ test('a Keys process extends nothing while it tells the database that it is in t
   /** The edges whose extensions it told the database of since the outage; null: it told it nothing. */
   let told: readonly string[] | null = null;
   const query: ServiceDatabase['query'] = (asked) => {
-    if (isAway) return Promise.reject(Object.assign(new Error('away'), { code: '08006' }));
+    if (isAway) return Promise.reject(away());
     if (asked.name === 'keys-note-in-touch') told = asked.values![1] as string[];
     return database.query(asked);
   };
-  const clock = new ManualClock(0);
-  const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
-  const keeper = await openLeaseKeeper(options);
-  const { version } = await news(0n);
-  const edgeId = uuidv7();
-  const leaseOf = async (holder: string) => (await keeper.acknowledge(edgeId, version, holder)).leaseMs;
+  const { keeper, version, edgeId, leaseOf, granted } = await keeperAsking(query);
   const outcomes: { isExtended: boolean; isTold: boolean }[] = [];
   for (let steps = 0; steps < 25; steps += 1) {
-    await waitFor(async () => (await leaseOf('')) === 2_000, { description: 'a lease from the database' });
+    await granted();
     const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
     isAway = true;
-    const extending = leaseOf(leaseHolder).catch(() => 0);
+    const extending = leaseOf(edgeId, leaseHolder).catch(() => 0);
     for (let step = 0; step < steps; step += 1) await null;
     isAway = false;
     told = null;
