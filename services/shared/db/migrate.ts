@@ -6,7 +6,7 @@ import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import { appRole, clientConfig, type DatabaseUrl, databaseOf, startConnectTimeoutMs } from './connection.ts';
 import { isConflict, isOutOfReach, sqlState } from './errors.ts';
-import { takeBackLostConnections } from './orm.ts';
+import { ormDialect, surviveLostConnections } from './orm.ts';
 import { patiently } from './patiently.ts';
 import { retryingConflicts } from './transaction.ts';
 
@@ -55,7 +55,7 @@ export async function migrateAll(
     for (const { service, migrations } of behind) {
       by = `migrations of ${service}`;
       // Processes that are still at work may lock the same tables in another order.
-      const applied = await retryingConflicts(() => applyPending(connection, service, migrations, client));
+      const applied = await retryingConflicts(() => applyPending(connection, service, migrations, client, logger));
       logger.info({ service, migrations: applied }, 'migrated');
     }
     if (behind.length > 0) await tellOfOlderProcesses(client, logger);
@@ -171,13 +171,15 @@ async function applyPending(
   service: string,
   migrations: readonly NamedMigration[],
   client: pg.Client,
+  logger: Logger,
 ): Promise<string[]> {
+  const pool = new pg.Pool({
+    ...clientConfig(connection, { applicationName: 'migrate', schema: service }),
+    max: 2,
+  });
+  surviveLostConnections(pool, service, logger);
   const orm = await MikroORM.init({
-    driverOptions: {
-      ...clientConfig(connection, { applicationName: 'migrate', schema: service }),
-      max: 2,
-      onPoolCreated: takeBackLostConnections,
-    },
+    driverOptions: () => ormDialect(pool),
     dbName: databaseOf(connection),
     schema: service,
     entities: [],
@@ -196,7 +198,7 @@ async function applyPending(
     );
     return done.map(({ name }) => name);
   } finally {
-    await orm.close();
+    await Promise.all([pool.end(), orm.close()]);
   }
 }
 

@@ -1,4 +1,5 @@
-import { type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { createPostgreSqlTypeParsers, type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { PostgresDialect, type PostgresPoolClient } from 'kysely';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { RepeatedFailures } from '#shared/repeated-failures.ts';
@@ -15,7 +16,10 @@ export type ServiceDatabase = {
   changeTurns: TurnsByName;
   /** A new unit of work: one per request or job. */
   em(): SqlEntityManager;
-  /** For prepared statements, `unnest` and COPY. int8 is a bigint, timestamptz a Date, date and numeric are text. */
+  /**
+   * All connections of the service, those of the ORM too. For prepared statements, `unnest` and COPY: int8 is a bigint, timestamptz a Date,
+   * date and numeric are text.
+   */
   pool: pg.Pool;
   /**
    * One statement outside a transaction; if the database is out of reach, fails with OVERLOADED. Give hot statements a `name`: that
@@ -31,14 +35,19 @@ type ServiceDatabaseOptions = {
   connection: DatabaseUrl;
   entities: EntityName[];
   logger: Logger;
-  /** The most connections in each of the two pools (ORM and plain SQL); none is opened before it is needed. */
+  /** The most connections; none is opened before it is needed. */
   poolMax?: number;
   /** The longest that a statement may run, in milliseconds, waiting for locks included. */
   statementTimeoutMs?: number;
 };
 
+/** Numbers that pg-types knows, but has no names for. */
+type TypeId = typeof pg.types.builtins.INT8;
+const int8Array = 1016 as TypeId;
+const textArray = 1009 as TypeId;
+
 const idleTimeoutMs = 30_000;
-/** Half of the ORM's connections: the most that one organization's changes may hold, even while they wait for each other. */
+/** Half of the connections: the most that one organization's changes may hold, even while they wait for each other. */
 const changesOfOneAtOnce = 5;
 const changesWaitingMax = 50;
 /** In milliseconds: a forgotten transaction holds locks, so it is ended. */
@@ -47,24 +56,17 @@ const idleInTransactionTimeoutMs = 10_000;
 /** Opens a service's database. Connections are made when needed, so this succeeds while Postgres is away. */
 export async function openServiceDatabase(options: ServiceDatabaseOptions): Promise<ServiceDatabase> {
   const { service, connection, entities, logger, poolMax = 10, statementTimeoutMs = 5_000 } = options;
-  const poolConfig: pg.PoolConfig = {
+  const pool = new pg.Pool({
     ...clientConfig(connection, { applicationName: service, schema: service, role: appRole, statementTimeoutMs }),
     idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
     idleTimeoutMillis: idleTimeoutMs,
     max: poolMax,
     Client: watchedClientClass(connection, logger) as pg.PoolConfig['Client'],
-  };
-  const pool = new pg.Pool({ ...poolConfig, types: plainTypes() });
+    types: plainTypes(),
+  });
   surviveLostConnections(pool, service, logger);
-
-  let isClosed = false;
-  const onPoolCreated = (created: pg.Pool): void => {
-    takeBackLostConnections(created);
-    // The ORM reopens a closed database for a late user, such as another service's call; nobody would close it again.
-    if (isClosed) void created.end();
-  };
   const orm = await MikroORM.init({
-    driverOptions: { ...poolConfig, onPoolCreated },
+    driverOptions: () => ormDialect(pool),
     dbName: databaseOf(connection),
     schema: service,
     entities,
@@ -87,7 +89,6 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
       }
     },
     close: async () => {
-      isClosed = true;
       await Promise.all([pool.end(), orm.close()]);
     },
   };
@@ -97,7 +98,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
  * pg reports a connection that the server dropped as an event; without a listener that would end the process. A failover drops all at once,
  * which is logged once.
  */
-function surviveLostConnections(pool: pg.Pool, service: string, logger: Logger): void {
+export function surviveLostConnections(pool: pg.Pool, service: string, logger: Logger): void {
   const losses = new RepeatedFailures(`the connection of ${service} to the database`, logger, 0);
   pool.on('error', (err) => {
     // A connection being closed may meet a server that closes it too.
@@ -109,31 +110,42 @@ function surviveLostConnections(pool: pg.Pool, service: string, logger: Logger):
   });
 }
 
+/** The ORM's access to the connections of a pool, which it does not end. It reads dates and times from their text. */
+export function ormDialect(pool: pg.Pool): PostgresDialect {
+  const types = new pg.TypeOverrides();
+  const parsers = createPostgreSqlTypeParsers(pg.types.getTypeParser(textArray));
+  for (const [oid, parser] of Object.entries(parsers)) types.setTypeParser(Number(oid) as TypeId, parser);
+  return new PostgresDialect({
+    pool: { options: pool.options, connect: () => ormClient(pool, types), end: async () => {} },
+  });
+}
+
 /**
  * Kysely, below the ORM, keeps a connection forever when its BEGIN or ROLLBACK fails, as both do once the connection is lost; after
  * `poolMax` such losses none would be left. So a lost connection returns itself to the pool. Kysely also keeps the connection that it
  * waited for while it was being closed, and the pool's end would wait for that one.
  */
-export function takeBackLostConnections(pool: pg.Pool): void {
-  const inUse = new Set<pg.PoolClient>();
-  const takeBack = (client: pg.PoolClient): void => {
-    if (!inUse.has(client)) return;
-    client.release(true);
-    // Its holder may still release it a second time.
-    client.release = () => {};
+async function ormClient(pool: pg.Pool, types: pg.CustomTypesConfig): Promise<PostgresPoolClient> {
+  const client = await pool.connect();
+  let isReleased = false;
+  const release = (isLost: boolean): void => {
+    if (isReleased) return;
+    isReleased = true;
+    client.off('end', onEnd);
+    client.release(isLost);
   };
-  pool.on('acquire', (client) => {
-    inUse.add(client);
-    if (pool.ending) queueMicrotask(() => takeBack(client));
-  });
-  pool.on('release', (_error, client) => inUse.delete(client));
-  pool.on('connect', (client) => client.once('end', () => takeBack(client)));
+  const onEnd = (): void => release(true);
+  client.once('end', onEnd);
+  if (pool.ending) {
+    release(true);
+    throw new Error('The database was closed');
+  }
+  const query = (text: string, values: unknown[]) => client.query({ text, values, types });
+  return { query, release: () => release(false) } as unknown as PostgresPoolClient;
 }
 
 function plainTypes(): pg.CustomTypesConfig {
   const { INT8, DATE } = pg.types.builtins;
-  // pg-types knows the number, but has no name for it.
-  const int8Array = 1016 as typeof INT8;
   const parseInt8Array = pg.types.getTypeParser(int8Array);
   const types = new pg.TypeOverrides();
   types.setTypeParser(INT8, BigInt);

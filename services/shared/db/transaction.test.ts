@@ -126,7 +126,7 @@ test("a transaction's settings apply until it ends, and not longer", async () =>
   expect(await shown(database.pool)).toBe(usual);
 });
 
-test('if every connection is taken, one more request is refused as overloaded within a second', async () => {
+test('if every connection is taken, of the ORM or not, one more request is refused as overloaded within a second', async () => {
   const small = await openServiceDatabase({
     service: 'bank',
     connection: testDatabase.url,
@@ -137,10 +137,13 @@ test('if every connection is taken, one more request is refused as overloaded wi
   try {
     const client = await small.pool.connect();
     using watch = startStopwatch();
-    await expect(sqlTransaction(small, async () => {})).rejects.toMatchObject({
-      reason: ErrorReason.OVERLOADED,
-      details: { retryAfterMs: 1_000 },
-    });
+    const refusals = [transaction, sqlTransaction].map((run) =>
+      expect(run(small, async () => {})).rejects.toMatchObject({
+        reason: ErrorReason.OVERLOADED,
+        details: { retryAfterMs: 1_000 },
+      }),
+    );
+    await Promise.all(refusals);
     expect(watch.ms).toBeLessThan(2_000);
     client.release();
   } finally {

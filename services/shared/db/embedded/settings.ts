@@ -6,7 +6,7 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
     'listen_addresses=',
     'port=5432',
     'unix_socket_permissions=0700',
-    // The connections of every service, two pools each, with some left for an operator.
+    // The connections of every service, of a second process during a restart, and some left for an operator.
     'max_connections=200',
     `shared_buffers=${sharedBuffersMb()}MB`,
     // Statements are short; workers and compiled plans would only cost memory, and containers give 64 MB of shared memory.
