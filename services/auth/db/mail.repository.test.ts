@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { asTableOwner } from '../../../test/support/people.ts';
+import { asTableOwner, lockWaiters } from '../../../test/support/people.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { entities } from './entities.ts';
 import { claimDueMails, withdrawMails } from './mail.repository.ts';
 
@@ -64,4 +65,28 @@ test('a mail that was sent again is not mistaken for one whose withdrawal was re
   expect(await withdraw(withdrawn)).toEqual([]);
   await send();
   expect(await withdraw(withdrawn)).toEqual(withdrawn);
+});
+
+test('a mail that is being claimed while it is withdrawn stays in the hands of its sender, and is not tried again', async () => {
+  await using database = await createTestDatabase();
+  const service = await openServiceDatabase({ service: 'auth', connection: database.url, entities, logger });
+  await using _closed = { [Symbol.asyncDispose]: () => service.close() };
+  await queue(database, 'model_retirement', 1, '2029-12-31T23:59:59Z');
+  const [claimed, tried] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const claiming = transaction(service, async (em) => {
+    await claimDueMails(em, { now, leaseMs: 60_000, limit: 1 });
+    claimed.resolve();
+    await tried.promise;
+  });
+  await claimed.promise;
+  const withdrawing = transaction(service, (em) =>
+    withdrawMails(em, { prefix: 'model_retirement ', noted: [], now, limit: 10 }),
+  );
+  const isWaiting = async () => (await lockWaiters({ database })) > 0;
+  await Promise.race([withdrawing, waitFor(isWaiting, { description: 'the withdrawal to wait for the claim' })]);
+  tried.resolve();
+  await claiming;
+  expect(await withdrawing).toEqual([]);
+  const { rows } = await asTableOwner({ database }, 'select attempts, expires_at from mails');
+  expect(rows).toEqual([{ attempts: 1, expires_at: now }]);
 });

@@ -88,21 +88,19 @@ export async function withdrawMails(
   em: SqlEntityManager,
   { prefix, noted, now, limit }: { prefix: string; noted: readonly string[]; now: Date; limit: number },
 ): Promise<string[]> {
-  const inHands = `attempts > 0 and last_error = '' and next_attempt_at > ?`;
-  const matching = `starts_with(dedupe_key, ?) and status = ?`;
+  const inHands = `attempts > 0 and last_error = '' and coalesce(next_attempt_at > ?, false)`;
   // A mail is held by having no next attempt, so that no sender claims it.
   await em.nativeDelete(MailEntity, { dedupeKey: { $in: noted }, status: MailStatus.QUEUED, nextAttemptAt: null });
-  await em.execute(`update mails set expires_at = ? where ${matching} and ${inHands}`, [
-    now,
-    prefix,
-    MailStatus.QUEUED,
-    now,
-  ]);
-  const rows = await em.execute<{ dedupe_key: string }[]>(
-    `update mails set next_attempt_at = null where id in (
-       select id from mails where ${matching} and (next_attempt_at is null or not (${inHands})) limit ${limit} for update skip locked)
-     returning dedupe_key`,
-    [prefix, MailStatus.QUEUED, now],
+  // Whoever claims one or reports a failure at the same moment is waited for, and what they wrote decides: hence one statement.
+  const rows = await em.execute<{ dedupe_key: string; is_held: boolean }[]>(
+    `with found as (
+       select id from mails where starts_with(dedupe_key, ?) and status = ? and not (${inHands} and coalesce(expires_at <= ?, false))
+       limit ${limit} for update)
+     update mails set next_attempt_at = case when ${inHands} then next_attempt_at end,
+       expires_at = case when ${inHands} then ? else expires_at end
+     from found where mails.id = found.id
+     returning dedupe_key, next_attempt_at is null as is_held`,
+    [prefix, MailStatus.QUEUED, now, now, now, now, now],
   );
-  return rows.map((row) => row.dedupe_key);
+  return rows.flatMap(({ dedupe_key, is_held }) => (is_held ? dedupe_key : []));
 }
