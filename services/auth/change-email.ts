@@ -1,10 +1,9 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { takeTurn } from '#shared/db/turns.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { UserRow } from './db/user.entity.ts';
 import type { AuthDeps } from './deps.ts';
 import { emailChangedMail, emailSetMail } from './domain/mail-texts.ts';
-import { turnOfResets, voidMailedLinks } from './tokens/mailed-links.ts';
+import { voidMailedLinks } from './tokens/mailed-links.ts';
 
 type Deps = Pick<AuthDeps, 'clock' | 'outbox'>;
 
@@ -19,8 +18,6 @@ export async function changeEmail(
   { email, isVerified }: { email: string; isVerified: boolean },
   { clock, outbox }: Deps,
 ): Promise<void> {
-  // A link that is on its way to the former address is waited for, and ends below.
-  await takeTurn(em, turnOfResets(user.id));
   const former = user.email;
   user.email = email;
   user.emailVerified = isVerified;

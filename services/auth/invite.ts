@@ -14,6 +14,7 @@ import type { AuthDeps } from './deps.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
 import { invitationMail } from './domain/mail-texts.ts';
 import { mayInvite } from './domain/member-rules.ts';
+import { voidMailedLinks } from './tokens/mailed-links.ts';
 import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
 
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
@@ -73,7 +74,7 @@ export async function invite(
 /**
  * Withdraws, in the transaction that changes a user, the pending invitations that no longer fit. Those which they have sent and may no longer
  * send, an operator to any organization: somebody removed or demoted could come back with one. And those of their organization to their
- * address, which may be new. Other organizations are not told who changed the user.
+ * address, which may be new. Other organizations are not told who changed the user. Links mailed to somebody removed end too.
  */
 export async function withdrawUnfit(
   em: SqlEntityManager,
@@ -81,6 +82,7 @@ export async function withdrawUnfit(
   actor: AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
+  if (!isActive) await voidMailedLinks(em, id, new Date(clock.now()));
   const operates = isActive && operator;
   const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !operates && !(isActive && mayInvite(own, role)));
   const sent = { invitedByUserId: id, $or: [{ tenantId, role: { $in: lost } }, ...(operates ? [] : notOf(tenantId))] };

@@ -3,7 +3,6 @@ import { type Audited, recordAudit } from '../audit.ts';
 import { endUserSessions } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
-import { voidMailedLinks } from '../tokens/mailed-links.ts';
 import { tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
 import { forgetAfterMs, recordChange } from './changes.ts';
 
@@ -11,8 +10,7 @@ type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
 
 /**
  * Audits the change of a user and invalidates their earlier access tokens, in the transaction of the change; call this last. With
- * `endSessions` the refresh tokens end too, and so do mailed links; with `tellKeys` the user's keys follow their new
- * state.
+ * `endSessions` the refresh tokens end too; with `tellKeys` the user's keys follow their new state.
  */
 export async function recordUserChange(
   em: SqlEntityManager,
@@ -23,11 +21,7 @@ export async function recordUserChange(
   const { endSessions, tellKeys, ...audited } = change;
   const nowMs = clock.now();
   user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
-  if (endSessions) {
-    const now = new Date(nowMs);
-    await voidMailedLinks(em, user.id, now);
-    await endUserSessions(em, user.id, now);
-  }
+  if (endSessions) await endUserSessions(em, user.id, new Date(nowMs));
   await recordAudit(em, clock, { tenantId: user.tenantId, target: { type: 'user', id: user.id }, ...audited });
   const version = await recordChange(em, {
     kind: 'user',

@@ -6,6 +6,7 @@ import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
 import { passwordChangedMail } from '../domain/mail-texts.ts';
 import { recordUserChange } from '../feed/announce.ts';
+import { voidMailedLinks } from '../tokens/mailed-links.ts';
 
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'keyRefreshes'>;
 
@@ -20,6 +21,7 @@ export async function setPassword(
   deps: Deps,
 ): Promise<bigint> {
   user.passwordHash = change.passwordHash;
+  await voidMailedLinks(em, user.id, new Date(deps.clock.now()));
   await deps.outbox.enqueue(em, [
     {
       ...passwordChangedMail(),

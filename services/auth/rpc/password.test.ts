@@ -4,11 +4,13 @@ import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import {
+  as,
   asTableOwner,
   atOnce,
   join,
   lockWaiters,
   onDatabase,
+  ownerOf,
   reasonOf,
   strongPassword,
   tokenMailedTo,
@@ -84,6 +86,18 @@ test('changing the password ends all sessions and voids links in earlier mails; 
   expect(await reasonOf(fixture.auth.refresh({ refreshToken }, anonymous()))).toBe(ErrorReason.INVALID_TOKEN);
   expect(await reasonOf(reset(earlierLink))).toBe(ErrorReason.INVALID_CODE);
   await login(user.email, 'Ch4nged-password');
+});
+
+test('a link that is asked for just as the password is changed, or its owner deactivated, ends with the earlier ones', async () => {
+  const passwords = { currentPassword: strongPassword, newPassword: 'Ch4nged-password' };
+  const deactivate = (userId: string) => fixture.auth.updateMember({ userId, isActive: false }, ownerOf(fixture));
+  for (const name of ['changed', 'deactivated']) {
+    const user = await join(fixture, `${name}.at.once@example.com`);
+    const change = () => fixture.auth.changePassword(passwords, as(user));
+    await atOnce(fixture, [() => forgot(user.email), () => (name === 'changed' ? change() : deactivate(user.id))]);
+    const links = 'select used_at is not null as "isOver" from password_resets where user_id = $1';
+    expect((await asTableOwner(fixture, links, [user.id])).rows).toEqual([{ isOver: true }]);
+  }
 });
 
 test('guessing the current password is slowed down like a login, even within a session and from many addresses', async () => {

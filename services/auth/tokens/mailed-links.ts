@@ -1,9 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { takeTurn } from '#shared/db/turns.ts';
 import { EmailChangeEntity } from '../db/email-change.entity.ts';
 import { dropQueued } from '../db/mail.repository.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 
-/** The turn of whoever mails a user a link for a new password, and of whoever changes the address that it goes to. */
+/** The turn of whoever mails a user a link for a new password, and of whoever ends those. */
 export const turnOfResets = (userId: string): string => `password reset ${userId}`;
 
 /** Voids a user's mailed links for another address, and drops those of their mails that nobody has received. */
@@ -12,8 +13,9 @@ export async function voidEmailLinks(em: SqlEntityManager, userId: string, now: 
   await dropQueued(em, { toUserId: userId, kind: 'email_change' }, now);
 }
 
-/** The same for all their links: those for a new password too. */
+/** The same for all their links: those for a new password too, also one that is on its way. */
 export async function voidMailedLinks(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
+  await takeTurn(em, turnOfResets(userId));
   await em.nativeUpdate(PasswordResetEntity, { userId, usedAt: null }, { usedAt: now });
   await dropQueued(em, { toUserId: userId, kind: 'password_reset' }, now);
   await voidEmailLinks(em, userId, now);
