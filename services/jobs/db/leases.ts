@@ -4,19 +4,27 @@ import { backoffMsMax } from '../domain/retry.ts';
 import { type HeldJob, leaseMs } from './take-jobs.ts';
 import { hasComeSql, isOfBeforeSql, presentSql } from './time.ts';
 
-/** Extends the leases of a worker's jobs; returns the ids of those that it still holds. */
+/**
+ * Extends the leases of a worker's jobs; returns the ids of those that it still holds. One that is just being changed, as by a batch of ends
+ * that may wait for others of them, is left for the next time: it counts as what it was.
+ */
 export async function extendLeases(
   database: Pick<ServiceDatabase, 'query'>,
   jobs: readonly HeldJob[],
   shiftMs: number,
 ): Promise<Set<string>> {
+  const held = `from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as told (tenant_id, id, fence)
+    join jobs on jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence
+    where jobs.status = ${JobStatus.IN_PROGRESS}`;
   const { rows } = await database.query<{ id: string }>({
     name: 'jobs-extend-leases',
-    text: `update jobs set lease_expires_at = ${presentSql(4)} + interval '${leaseMs} milliseconds'
-      from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as held (tenant_id, id, fence)
-      where jobs.tenant_id = held.tenant_id and jobs.id = held.id and jobs.fence = held.fence
-        and jobs.status = ${JobStatus.IN_PROGRESS}
-      returning jobs.id`,
+    text: `with free as (
+        select jobs.tenant_id, jobs.id ${held} for no key update of jobs skip locked
+      ), extended as (
+        update jobs set lease_expires_at = ${presentSql(4)} + interval '${leaseMs} milliseconds'
+        from free where jobs.tenant_id = free.tenant_id and jobs.id = free.id
+      )
+      select jobs.id ${held}`,
     values: [jobs.map(({ tenantId }) => tenantId), jobs.map(({ id }) => id), jobs.map(({ fence }) => fence), shiftMs],
   });
   return new Set(rows.map(({ id }) => id));

@@ -6,6 +6,7 @@ import { databaseError } from '#shared/db/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
+import { extendLeases } from '../db/leases.ts';
 import { takeJobs } from '../db/take-jobs.ts';
 import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { createEndBatches } from './end-batches.ts';
@@ -97,4 +98,27 @@ test('no statement deletes more requests than it can in its time', async () => {
   const inOrder = jobs.toSorted((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
   expect(await Promise.all(inOrder.map((job) => ends.end(job, failed)))).toEqual(ids.map(() => true));
   expect(batches).toEqual([5, 1, 1, 2]);
+});
+
+test('leases are extended without waiting for a job whose end is being written, which may wait for the others', async () => {
+  const { database } = await ownJobsDatabase();
+  await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
+  const allowance = { slots: 2, bounds: { perSubject: 2, perModel: 2 }, modelSlots: new Map(), random: () => 0 };
+  const { jobs } = await takeJobs(database, { ...allowance, requestBytes: 9, workerId: uuidv7(), shiftMs: 0 });
+  const [first, second] = jobs.map(({ id }) => id);
+  const ending = await database.pool.connect();
+  for (const [ended, other] of [
+    [first, second],
+    [second, first],
+  ]) {
+    await ending.query('begin');
+    await ending.query('select from jobs where id = $1 for no key update', [ended]);
+    const before = await ending.query('select lease_expires_at from jobs where id = $1', [other]);
+    expect(await extendLeases(database, jobs, 0)).toEqual(new Set([first, second]));
+    await ending.query('select from jobs where id = $1 for no key update', [other]);
+    const after = await ending.query('select lease_expires_at from jobs where id = $1', [other]);
+    expect(after.rows[0].lease_expires_at.getTime()).toBeGreaterThan(before.rows[0].lease_expires_at.getTime());
+    await ending.query('rollback');
+  }
+  ending.release();
 });
