@@ -7,6 +7,7 @@ import { type TurnsByName, turnsByName } from '#shared/turns-by-name.ts';
 import { appRole, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
 import { databaseError } from './errors.ts';
 import { watchedClientClass } from './server-watch.ts';
+import { retryingConflicts } from './transaction.ts';
 
 /** A service's access to its own schema, as the restricted role. */
 export type ServiceDatabase = {
@@ -22,8 +23,8 @@ export type ServiceDatabase = {
    */
   pool: pg.Pool;
   /**
-   * One statement outside a transaction; if the database is out of reach, fails with OVERLOADED. Give hot statements a `name`: that
-   * prepares them.
+   * One statement outside a transaction, run again after a deadlock; if the database is out of reach, fails with OVERLOADED. Give hot
+   * statements a `name`: that prepares them.
    */
   query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig<unknown[]>): Promise<pg.QueryResult<Row>>;
   close(): Promise<void>;
@@ -83,7 +84,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
     pool,
     query: async (statement) => {
       try {
-        return await pool.query(statement);
+        return await retryingConflicts(() => pool.query(statement));
       } catch (error) {
         throw databaseError(error);
       }

@@ -73,6 +73,22 @@ test('two transactions that deadlock both succeed in the end, in plain SQL', asy
   expect(await balances()).toEqual([100n, 100n]);
 });
 
+test('a statement that deadlocks with a transaction succeeds in the end, as the transaction does', async () => {
+  const isWaiting = async (): Promise<boolean> => {
+    const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    return (await rowsOf(testDatabase.url, waiting)).length === 1;
+  };
+  let statement: Promise<unknown> | undefined;
+  await sqlTransaction(database, async (client) => {
+    await client.query('update accounts set balance_nano_usd = balance_nano_usd - 10 where id = 2');
+    statement ??= database.query({ text: 'update accounts set balance_nano_usd = balance_nano_usd + 1', values: [] });
+    await Promise.race([statement, waitFor(isWaiting, { description: 'the statement to wait for the second row' })]);
+    await client.query('update accounts set balance_nano_usd = balance_nano_usd - 10 where id = 1');
+  });
+  await statement;
+  expect(await balances()).toEqual([91n, 91n]);
+});
+
 test('two transactions that deadlock both succeed in the end, in the ORM', async () => {
   const meet = meetingOf(2);
   let attempts = 0;
