@@ -5,14 +5,27 @@ import { SMTPServer } from 'smtp-server';
 import { expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
 import { createLogger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { createSecretBox } from '#shared/secret-box.ts';
+import {
+  anonymous,
+  ownerEmail,
+  ownerPassword,
+  publicUrl,
+  startTestAuth,
+  type TestAuth,
+} from '../../../test/support/auth.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { entities } from '../db/entities.ts';
+import { createMailOutbox } from './outbox.ts';
+import { startMailSender } from './sender.ts';
 
 type Received = { to: string[]; raw: string };
 
@@ -302,6 +315,44 @@ test('a mail held up by a slow mail server is in nobody else’s hands, however 
   for (const release of held.splice(0)) release();
   await waitFor(() => server.received.length === 4, { description: 'all mails' });
   expect(withdrawn.dedupeKeys).toEqual([]);
+});
+
+test('a stop does not wait for a mail server that has gone silent, and the mail is tried again after the next start', async () => {
+  let isSilent = false;
+  const hold = () => {
+    isSilent = !isSilent;
+    return isSilent ? new Promise<never>(() => {}) : Promise.resolve();
+  };
+  await using server = await startMailServer({ hold });
+  const clock = new ManualClock(Date.now());
+  const secret = 'a secret of all processes, long enough';
+  await using fixture = await startTestAuth({ clock, serviceSecrets: [secret] });
+  const database = await openServiceDatabase({
+    service: 'auth',
+    connection: fixture.database.url,
+    entities,
+    logger: silentLogger,
+  });
+  const outbox = createMailOutbox({
+    clock,
+    secretBox: createSecretBox([secret], 'model-gateway auth secret box'),
+    publicUrl,
+    isSent: true,
+  });
+  const from = 'gateway@example.com';
+  const sender = startMailSender({ database, clock, logger: silentLogger, outbox, smtpUrl: server.url, from }, 100);
+  await fixture.auth.sendMail({ mails: [mail('held up')] }, asService('models'));
+  await waitFor(() => isSilent, { description: 'the mail in the silent hands of the server' });
+  const stoppedMs = performance.now();
+  await sender.close();
+  expect(performance.now() - stoppedMs).toBeLessThan(5_000);
+  await database.close();
+  const reason = 'The mail server did not take the mail before the gateway stopped.';
+  expect((await listed(fixture))[0]).toMatchObject({ status: MailStatus.QUEUED, lastError: reason });
+  clock.advance(10_000);
+  const { database: same } = fixture;
+  await using _next = await startTestAuth({ database: same, clock, smtpUrl: server.url, serviceSecrets: [secret] });
+  await statusIs(fixture, MailStatus.SENT);
 });
 
 test('a mail server that is away delays mails and fails no request', async () => {

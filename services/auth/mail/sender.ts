@@ -19,6 +19,9 @@ const pollMs = 500;
 /** How long other replicas leave a claimed mail alone, in milliseconds: a minute longer than a sending may take. */
 const claimMs = sendingMsMax + 60_000;
 
+/** How long the mail server may take for the last mails once the process is to stop, in milliseconds. */
+const lastSendingMs = 3_000;
+
 type Deps = {
   database: ServiceDatabase;
   clock: Clock;
@@ -30,8 +33,9 @@ type Deps = {
 };
 
 /** Sends due mails from the outbox by SMTP until it is closed. A mail server that is away affects nothing else. */
-export function startMailSender(deps: Deps): { close(): Promise<void> } {
+export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(): Promise<void> } {
   const { database, clock, logger } = deps;
+  const givingUp = new AbortController();
   const smtp = createSmtp(deps.smtpUrl, deps.from);
 
   /** Sends a few; returns whether there may be more that are worth trying now. */
@@ -74,7 +78,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
       return null;
     }
     try {
-      await smtp.send(mail, body);
+      await smtp.send(mail, body, givingUp.signal);
     } catch (error) {
       await retryLater(mail, error as SendingError);
       return error as SendingError;
@@ -137,7 +141,9 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
 
   return {
     async close() {
+      const late = setTimeout(() => givingUp.abort(), lastMsMax);
       await sending.close();
+      clearTimeout(late);
       smtp.close();
     },
   };

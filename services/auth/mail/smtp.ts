@@ -4,8 +4,8 @@ import type { MailBody } from './outbox.ts';
 
 /** Hands mails to the mail server. */
 type Smtp = {
-  /** @throws SendingError */
-  send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody): Promise<void>;
+  /** Gives up once `stopping` aborts. @throws SendingError */
+  send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody, stopping?: AbortSignal): Promise<void>;
   close(): void;
 };
 
@@ -15,6 +15,8 @@ export const connectionsMax = 2;
 const timeoutMs = 15_000;
 /** How long it may take to take a mail, whatever it says meanwhile, in milliseconds: an answer may have lines without end. */
 export const sendingMsMax = 240_000;
+
+const never = new AbortController().signal;
 
 /** `url` is SMTP_URL; `from` the sender's address, unless the URL has another one in `?from=`. */
 export function createSmtp(url: string, from: string, wholeMsMax: number = sendingMsMax): Smtp {
@@ -31,10 +33,10 @@ export function createSmtp(url: string, from: string, wholeMsMax: number = sendi
   });
   const sender = new URL(url).searchParams.get('from') ?? from;
   return {
-    async send({ toEmail, subject, messageId }, { text, html }) {
+    async send({ toEmail, subject, messageId }, { text, html }, stopping = never) {
       const tooLong = AbortSignal.timeout(wholeMsMax);
       const sending = transport.sendMail({
-        signal: tooLong,
+        signal: AbortSignal.any([tooLong, stopping]),
         from: sender,
         to: { name: '', address: toEmail },
         // Otherwise ASCII is sent as it is, and a name could be an encoded word (RFC 2047), which readers decode.
@@ -46,9 +48,9 @@ export function createSmtp(url: string, from: string, wholeMsMax: number = sendi
         headers: { 'Auto-Submitted': 'auto-generated' },
       });
       await sending.catch((error) => {
-        throw tooLong.aborted
-          ? new Error(`The mail server did not take the mail within ${wholeMsMax / 1000} s.`)
-          : error;
+        if (stopping.aborted) throw new Error('The mail server did not take the mail before the gateway stopped.');
+        if (tooLong.aborted) throw new Error(`The mail server did not take the mail within ${wholeMsMax / 1000} s.`);
+        throw error;
       });
     },
     close: () => transport.close(),
