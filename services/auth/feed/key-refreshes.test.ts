@@ -1,7 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { CallOptions } from '@connectrpc/connect';
 import { expect, test } from 'vitest';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { startTestAuth } from '../../../test/support/auth.ts';
-import { operatorOf } from '../../../test/support/people.ts';
+import { asTableOwner, operatorOf } from '../../../test/support/people.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
@@ -23,4 +25,23 @@ test('while Keys cannot be told that an organization is suspended, and later whe
   expect(warning).toMatchObject({ level: 40, err: { message: 'away' } });
   isAway = false;
   await waitFor(() => line(`${told} works again`), { description: 'the news that it works' });
+});
+
+test('a stop does not wait for Keys, which waits for edges, and the next start tells it', async () => {
+  const asked = Promise.withResolvers<void>();
+  const keys = {
+    refreshPrincipals: (_request: object, { signal }: CallOptions = {}) => {
+      asked.resolve();
+      return new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    },
+  };
+  await using first = await startTestAuth();
+  const { tenantId } = first.owner;
+  const second = await startTestAuth({ database: first.database, keys });
+  await asTableOwner(first, `insert into key_refreshes (version, kind, subject_id) values (1, 'tenant', $1)`, [
+    tenantId,
+  ]);
+  await asked.promise;
+  const closing = second.close().then(() => 'closed');
+  expect(await Promise.race([closing, delay(5_000, 'still waiting', { ref: false })])).toBe('closed');
 });

@@ -28,8 +28,9 @@ export async function* recipients(
   { usage, keys, auth }: RecipientDeps,
   model: { name: string; grantedTo: ReadonlySet<string> | null },
   nowMs: number,
+  signal: AbortSignal,
 ): AsyncGenerator<readonly User[]> {
-  const options: CallOptions = { ...asService('models'), timeoutMs };
+  const options: CallOptions = { ...asService('models'), timeoutMs, signal };
   const tenants = new Set<string>();
   const since = timestampFromMs(nowMs - usedWithinMs);
   for await (const { tenantId } of usage.listModelUsers({ model: model.name, since }, options)) tenants.add(tenantId);
@@ -59,8 +60,9 @@ export async function* toldRecipients(
   { auth }: Pick<RecipientDeps, 'auth'>,
   findTold: (afterUserId: string, limit: number) => Promise<readonly string[]>,
   grantedTo: ReadonlySet<string> | null,
+  signal: AbortSignal,
 ): AsyncGenerator<readonly User[]> {
-  const options: CallOptions = { ...asService('models'), timeoutMs };
+  const options: CallOptions = { ...asService('models'), timeoutMs, signal };
   for (let afterUserId: string = NIL; ; ) {
     const userIds = await findTold(afterUserId, usersPerCall);
     if (userIds.length === 0) return;

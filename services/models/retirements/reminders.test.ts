@@ -1,3 +1,4 @@
+import type { CallOptions } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
@@ -9,7 +10,7 @@ import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { recallMails } from './recall-mails.ts';
 import { type RecipientDeps, recipients } from './recipients.ts';
-import { remind } from './reminders.ts';
+import { remind, startReminders } from './reminders.ts';
 import { dedupePrefix, type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
@@ -288,6 +289,27 @@ test('a retirement whose mails cannot be sent, or taken back, holds up no other,
   expect(waiting).toEqual([{ id: unreadable }]);
 });
 
+test('a stop does not wait for a service that is silent about who is told', async () => {
+  await sql('update reminder_points set done_at = now() where done_at is null');
+  await sql('update retirements set recalls_mails = false');
+  const id = await newRetirement();
+  const due = new Date(clock.now());
+  await sql('update retirements set recalls_mails = false where id = $1', id);
+  await sql('update reminder_points set due_at = $2, done_at = null where retirement_id = $1 and point = 1', id, due);
+  const asked = Promise.withResolvers<AbortSignal | undefined>();
+  const usage = {
+    async *listModelUsers(_request: object, { signal }: CallOptions) {
+      asked.resolve(signal);
+      await new Promise((_, reject) => signal?.addEventListener('abort', reject));
+    },
+  };
+  const deps = { database, clock, logger: silentLogger, usage } as unknown as ReminderDeps;
+  const reminders = startReminders(deps);
+  reminders.wake();
+  expect(await asked.promise).toBeInstanceOf(AbortSignal);
+  await reminders.close();
+});
+
 test('all pages of users with the model on an allowlist are told, and all pages of their organizations', async () => {
   const pagesOf = (ids: readonly string[], after: string) => ids.filter((id) => id > after).slice(0, 2);
   const ids = ['a', 'b', 'c', 'd', 'e'];
@@ -305,6 +327,7 @@ test('all pages of users with the model on an allowlist are told, and all pages 
       },
     },
   } as unknown as RecipientDeps;
-  const told = await Array.fromAsync(recipients(deps, { name: 'model', grantedTo: null }, clock.now()));
+  const { signal } = new AbortController();
+  const told = await Array.fromAsync(recipients(deps, { name: 'model', grantedTo: null }, clock.now(), signal));
   expect(told.flat().map(({ id }) => id)).toEqual(ids);
 });

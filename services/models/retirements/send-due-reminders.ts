@@ -85,7 +85,7 @@ async function skip({ database, clock, logger }: ReminderDeps, found: DuePoint):
 async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal): Promise<void> {
   const { database, clock } = deps;
   const now = new Date(clock.now());
-  for await (const users of await usersOf(deps, due, now)) {
+  for await (const users of await usersOf(deps, due, now, signal)) {
     const isDue = await sqlTransaction(database, async (client) => {
       const held = await holdDuePoint(client, due, now);
       if (held !== null) await addReminders(client, held, users);
@@ -99,11 +99,16 @@ async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal)
   }
 }
 
-const usersOf = async (deps: ReminderDeps, due: DuePoint, now: Date): Promise<AsyncIterable<readonly User[]>> => {
+const usersOf = async (
+  deps: ReminderDeps,
+  due: DuePoint,
+  now: Date,
+  signal: AbortSignal,
+): Promise<AsyncIterable<readonly User[]>> => {
   const granted = await grantedTo(deps, due);
   return due.point === ReminderPoint.WITHDRAWAL
-    ? toldRecipients(deps, (after, limit) => findTold(deps.database.pool, due, after, limit), granted)
-    : recipients(deps, { name: due.model, grantedTo: granted }, now.getTime());
+    ? toldRecipients(deps, (after, limit) => findTold(deps.database.pool, due, after, limit), granted, signal)
+    : recipients(deps, { name: due.model, grantedTo: granted }, now.getTime(), signal);
 };
 
 /** The organizations that may know of the model; null: all. */
