@@ -1,27 +1,29 @@
 import { finished, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { csvTextCell } from '#shared/csv.ts';
+import { goneSignal } from './client-gone.ts';
 import { noStore } from './no-store.ts';
 
 /**
- * Answers with a CSV file of what an RPC streams, as it comes. `rowsOf` makes the rows of a message. A refusal comes with the first message,
- * while the answer can still be an error.
+ * Answers with a CSV file of what an RPC streams, as it comes; `open` calls it, until the signal aborts. `rowsOf` makes the rows of a message.
+ * A refusal comes with the first message, while the answer can still be an error.
  */
 export async function sendCsv<Message>(
   reply: FastifyReply,
   {
     name,
     columns,
-    stream,
+    open,
     rowsOf,
   }: {
     name: string;
     columns: readonly string[];
-    stream: AsyncIterable<Message>;
+    open: (signal: AbortSignal) => AsyncIterable<Message>;
     rowsOf: (message: Message) => readonly (readonly unknown[])[];
   },
 ): Promise<FastifyReply> {
-  const messages = stream[Symbol.asyncIterator]();
+  // The RPC may keep the client waiting for its turn, for as long as it likes.
+  const messages = open(goneSignal(reply.request.raw.socket))[Symbol.asyncIterator]();
   const first = await messages.next();
   // When the client leaves, the RPC ends. A `finally` in csvText would not run if that is before its first line.
   finished(reply.raw, () => void messages.return?.());

@@ -59,7 +59,7 @@ export function sendTransactions(
   return sendCsv(reply, {
     name: `${['transactions', start && `from_${start}`, end && `to_${end}`].filter(Boolean).join('_')}.csv`,
     columns,
-    stream: billing.exportTransactions(narrowing, options),
+    open: (signal) => billing.exportTransactions(narrowing, { ...options, signal }),
     rowsOf: ({ transactions }) => transactions.map(transactionJson).map((row) => columns.map((column) => row[column])),
   });
 }

@@ -11,12 +11,15 @@ const eventCount = 2_100;
 
 let edge: UsageEdge;
 /** What is put between the route and Usage, per test. */
-let between: (pages: AsyncIterable<ExportEventsResponse>) => AsyncIterable<ExportEventsResponse>;
+let between: (
+  pages: AsyncIterable<ExportEventsResponse>,
+  signal: AbortSignal | undefined,
+) => AsyncIterable<ExportEventsResponse>;
 const ids: string[] = [];
 const keysAsked: string[] = [];
 beforeAll(async () => {
   edge = await startUsageEdge({
-    exportEvents: (real) => (request, options) => between(real(request, options)),
+    exportEvents: (real) => (request, options) => between(real(request, options), options?.signal),
     describeKeys: async ({ keyIds }) => {
       keysAsked.push(...keyIds!);
       return create(DescribeKeysResponseSchema, { keys: [{ keyId, name: 'A key' }] });
@@ -97,4 +100,18 @@ test.each([0, 1])('an export whose client leaves after %i pages is read no furth
   const left = edge.getUntil(path, 'owner', leaving.signal);
   await ended.promise;
   expect(pagesRead).toBe(pagesBefore + 1);
+});
+
+test('one whose client leaves while it waits for its turn gives that up', async () => {
+  const leaving = new AbortController();
+  const given = Promise.withResolvers<AbortSignal | undefined>();
+  between = async function* (pages, signal) {
+    given.resolve(signal);
+    leaving.abort();
+    await left;
+    yield* pages;
+  };
+  const left = edge.getUntil(path, 'owner', leaving.signal);
+  await left;
+  expect((await given.promise)?.aborted).toBe(true);
 });

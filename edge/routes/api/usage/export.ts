@@ -29,7 +29,7 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
       return sendCsv(reply, {
         name: `usage_${query.start_date}_${query.end_date}.csv`,
         columns,
-        stream: usage.exportEvents(readCalls(query, UsageScope.TENANT), asCaller(request)),
+        open: (signal) => usage.exportEvents(readCalls(query, UsageScope.TENANT), { ...asCaller(request), signal }),
         rowsOf: ({ keys, events }) => {
           for (const [id, { name }] of Object.entries(keys)) names.set(id, name);
           return events.map((event) => {
