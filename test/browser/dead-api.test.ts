@@ -186,26 +186,46 @@ test('the overview says that nothing needs attention, or that there is no key, o
   await close();
 });
 
-test('a session survives a refresh that is not answered, answered too late or refused for a while, and an answer that breaks off', async () => {
+test('a session survives refreshes that take eight seconds, are not answered or refused for a while, and an answer that breaks off', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
+  await page.clock.install();
   const tooMany = { ...outOfOrder, status: 429 };
   const brokenOff = { status: 200, contentType: 'application/json', body: '{"first_na' };
+  const eightSeconds = Promise.withResolvers<void>();
   let refreshes = 0;
   let profiles = 0;
-  await page.route('**/api/v1/auth/refresh', (route) => {
+  await page.route('**/api/v1/auth/refresh', async (route) => {
     refreshes += 1;
-    if (refreshes === 1) return; // never answered
-    return refreshes === 2 ? route.fulfill(tooMany) : route.continue();
+    const response = refreshes === 1 ? await route.fetch() : null;
+    if (response !== null) await eightSeconds.promise.then(() => route.fulfill({ response }));
+    else if (refreshes === 4) await route.fulfill(tooMany);
+    // The others are never answered.
+    else if (refreshes === 5) await route.continue();
   });
+  const refreshed = (times: number) => expect.poll(() => refreshes).toBe(times);
+  await page.goto(portal.url);
+  await refreshed(1);
+  await page.clock.runFor(5_000);
+  await refreshed(2);
+  await page.clock.runFor(3_000);
+  eightSeconds.resolve();
+  await page.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+  await page.getByText('The gateway cannot be reached').waitFor({ state: 'detached' });
+
   await page.route('**/api/v1/profile', (route) => {
     profiles += 1;
     return profiles === 1 ? route.fulfill(brokenOff) : route.continue();
   });
-  await page.goto(portal.url);
+  await page.reload();
+  await refreshed(3);
+  await page.clock.runFor(5_000);
   await page.getByRole('heading', { name: 'The gateway cannot be reached' }).waitFor();
+  await page.clock.runFor(4_000);
+  await expect.poll(() => profiles).toBe(1);
+  await page.clock.runFor(4_000);
   await page.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
-  expect({ refreshes, profiles }).toEqual({ refreshes: 3, profiles: 2 });
+  expect({ refreshes, profiles }).toEqual({ refreshes: 5, profiles: 2 });
   await close();
 });
 

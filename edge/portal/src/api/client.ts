@@ -52,10 +52,10 @@ type LoginResult = { access_token: string; expires_in: number };
 const refreshAheadMs = 30_000;
 
 /**
- * A refresh without an answer is given up after this time, and repeated while the gateway still answers a repeat of the spent token with
- * the same pair, for 10 s (decisions.md, Auth). Later the session would end as if its token had been stolen.
+ * A refresh without an answer is repeated after this time, while the gateway still answers a repeat of the spent token with the same pair,
+ * for 10 s (decisions.md, Auth). Later the session would end as if its token had been stolen. An answer to the first one may still come.
  */
-const refreshTimeoutMs = 5_000;
+const repeatRefreshMs = 5_000;
 
 /** The gateway takes less than this for nearly any read or change: the answer is lost, and a browser by itself would wait for minutes. */
 const answerTimeoutMs = 30_000;
@@ -139,12 +139,22 @@ export function createApi(): Api {
     return Promise.resolve();
   };
 
+  /** The answer to a refresh, or to its repeat: whichever comes first. */
+  const refreshAnswer = async (): Promise<Response> => {
+    const ask = () => send('/api/v1/auth/refresh', timely({ method: 'POST' }), null);
+    const first = ask();
+    const late = new Promise<null>((pass) => setTimeout(pass, repeatRefreshMs, null));
+    const answer = await Promise.race([first, late]);
+    if (answer !== null) return answer;
+    setReached(false);
+    return Promise.any([first, ask()]).catch(() => Promise.reject(unreachable()));
+  };
+
   /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
     refreshing ??= (async () => {
       const before = session;
-      const signal = AbortSignal.timeout(refreshTimeoutMs);
-      const response = await send('/api/v1/auth/refresh', { method: 'POST', signal }, null);
+      const response = await refreshAnswer();
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
       // Another tab has ended it meanwhile.
