@@ -15,7 +15,7 @@ export type KeyRefreshes = {
   /** Records, in the transaction of a change, that Keys must hear of it. */
   record(em: SqlEntityManager, refresh: { kind: 'user' | 'tenant'; subjectId: string; version: bigint }): Promise<void>;
   /** Tells Keys everything recorded; resolves once its edges know. Fails when Keys is out of reach: then it is tried again later. */
-  deliver(): Promise<void>;
+  deliver(signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -31,7 +31,7 @@ export function createKeyRefreshes(deps: {
 }): KeyRefreshes {
   const { database, keys, logger } = deps;
 
-  const deliver = async (): Promise<void> => {
+  const deliver = async (signal?: AbortSignal): Promise<void> => {
     for (;;) {
       const { rows } = await database.query<Pending>({
         name: 'auth-key-refreshes',
@@ -39,7 +39,7 @@ export function createKeyRefreshes(deps: {
         values: [],
       });
       if (rows.length === 0) return;
-      await keys.refreshPrincipals(await stateOf(rows), asService('auth'));
+      await keys.refreshPrincipals(await stateOf(rows), { ...asService('auth'), signal });
       await database.query({
         text: 'delete from key_refreshes where version = any($1::bigint[])',
         values: [rows.map(({ version }) => version)],
