@@ -18,13 +18,8 @@ import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
 import { headProblem, newRequestId } from './headers.ts';
 import { oneAtATime } from './pipelining.ts';
-import {
-  answerUnparsable,
-  endUnlessRead,
-  refuseConnect,
-  refuseExpectation,
-  resetWhatIsCutOff,
-} from './socket-errors.ts';
+import { endUnlessRead } from './slow-clients.ts';
+import { answerUnparsable, refuseConnect, refuseExpectation, resetWhatIsCutOff } from './socket-errors.ts';
 
 /*
  * What Fastify and Node would refuse in shapes of their own gets an answer in the documented shape. A server needs all three of these, and

@@ -157,6 +157,18 @@ test.each(['/long', '/stream'])('a client that reads nothing of its answer is cu
   expect(stalled.bytesRead).toBeLessThan(long.length);
 });
 
+test('a client that reads nothing of what its WebSocket brings is cut off, also if what it sends is not read meanwhile', async () => {
+  const open = await start();
+  open.server.on('upgrade', (_request, socket) =>
+    socket
+      .on('error', () => {})
+      .pause()
+      .write(long),
+  );
+  open('GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n').pause();
+  await waitFor(() => accepted[0]?.destroyed, { description: 'the connection to be closed', timeoutMs: 5_000 });
+});
+
 test('a client that reads its answer slowly gets all of it, and its connection is then kept for the next request', async () => {
   const open = await start();
   const slow = open(get('/long'));

@@ -83,6 +83,14 @@ export function attendSlowClients(
   sparing(app.server, () => [...seen.keys()].filter(({ writableLength }) => writableLength > 0));
 }
 
+/** Ends a connection that was silent for too long, unless what came while the process stood still has yet to be read. */
+export function endUnlessRead(socket: Socket): void {
+  const { bytesRead } = socket;
+  setImmediate(() => {
+    if (socket.bytesRead === bytesRead) socket.destroy();
+  });
+}
+
 /**
  * Makes Node cut off a connection with bytes to send of which none are taken: otherwise an answer of up to 256 MiB would be held for as
  * long as its client pleases. A connection with nothing to send may be silent, since its next answer may be long in coming.
@@ -91,6 +99,8 @@ function attendStalled(socket: Socket, stalledMs: number): void {
   const isAttended = socket.timeout === stalledMs;
   if (socket.writableLength > 0) {
     if (!isAttended) socket.setTimeout(stalledMs);
+    // Node lets go of a connection that becomes a WebSocket.
+    if (socket.listenerCount('timeout') === 0) socket.on('timeout', () => endUnlessRead(socket));
   } else if (isAttended) socket.setTimeout(0);
 }
 

@@ -38,14 +38,6 @@ function refuseUnlessRead(socket: Socket): void {
   });
 }
 
-/** Ends a connection that was silent for too long, unless what came while the process stood still has yet to be read. */
-export function endUnlessRead(socket: Socket): void {
-  const { bytesRead } = socket;
-  setImmediate(() => {
-    if (socket.bytesRead === bytesRead) socket.destroy();
-  });
-}
-
 /** A client that counts its body in characters sends more bytes than it announced; the rest is taken for the next request. */
 const notRequest = 'The request is not valid HTTP, or the body before it is longer than its Content-Length.';
 
