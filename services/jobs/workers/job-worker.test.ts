@@ -392,6 +392,24 @@ test('a model that briefly had no room gets more and more calls at a time afterw
   expect(most).toBeGreaterThanOrEqual(8);
 });
 
+test('a job whose model is full makes no attempt and waits in the queue, even if its turn cannot be returned', async () => {
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  let refusals = 0;
+  const deps = workerDeps(database, () => {
+    refusals += 1;
+    throw gatewayError(ErrorReason.NO_CAPACITY, 'full');
+  });
+  const query: typeof database.query = async (statement) => {
+    if (statement.name === 'jobs-return-turn') throw gatewayError(ErrorReason.OVERLOADED, 'a lock was not obtained');
+    return database.query(statement);
+  };
+  const worker = new JobWorker({ ...deps, database: { ...database, query } }, workerDefaults);
+  await waitFor(() => refusals > 0 && worker.running === 0, { description: 'the end of the run' });
+  await worker.close(1_000);
+  const { rows } = await database.pool.query('select status, attempts from jobs');
+  expect(rows).toEqual([{ status: JobStatus.QUEUED, attempts: 0 }]);
+});
+
 test('a job starts with the first call that its model has room for, not when it is refused one', async () => {
   await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
   const seen = async () => (await database.pool.query('select status, created_at, started_at from jobs')).rows[0]!;

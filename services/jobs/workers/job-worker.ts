@@ -239,7 +239,7 @@ export class JobWorker {
   }
 
   async #conclude(job: TakenJob, outcome: RunOutcome): Promise<void> {
-    const { database, metrics } = this.#deps;
+    const { database, metrics, logger } = this.#deps;
     switch (outcome.kind) {
       case 'ended': {
         const wasEnded = await this.#ends.end(job, outcome.ending);
@@ -255,7 +255,10 @@ export class JobWorker {
         return;
       }
       case 'refused':
-        await returnTurn(database, job.tenantId);
+        // Without its turn, its organization waits a little longer.
+        await returnTurn(database, job.tenantId).catch((err) =>
+          logger.debug({ err, job: job.id }, 'the turn of a job that did not run could not be returned'),
+        );
         await this.#requeue(job, { ...atOnce, hasStarted: job.hasStartedBefore });
         return;
       case 'left':
