@@ -1,5 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { KeyDigest } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { as, sessionOf, startTestKeys, type TestKeys, testPeppers } from '../../../test/support/keys.ts';
@@ -7,7 +8,7 @@ import { createTestDatabase, type TestDatabase } from '../../../test/support/pos
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { KeyPrincipal } from '../../principal.ts';
-import { digestsOf } from './key-loads.ts';
+import { digestName, digestsOf } from './key-loads.ts';
 import { Revocations } from './revocations.ts';
 
 let database: TestDatabase;
@@ -87,6 +88,29 @@ test('Keys is asked about a connection until it has answered, however often it c
   await waitFor(() => told.length > 0, { description: 'the end of a key' });
   await revocations.close();
   expect(told).toEqual(['ended']);
+});
+
+test('Keys is asked no more about a connection that closed while it could not answer', async () => {
+  const asked: string[] = [];
+  const answer = Promise.withResolvers<never>();
+  const away: Pick<TestKeys['keys'], 'authenticate'> = {
+    authenticate({ digests }) {
+      asked.push(digestName(digests![0] as KeyDigest));
+      return answer.promise;
+    },
+  };
+  const revocations = new Revocations({ keys: away, clock: systemClock, logger: silentLogger });
+  const listen = (digest: string) =>
+    revocations.listen({ keyId: 'of a session', digests: [digest] as readonly string[] } as KeyPrincipal, () => {});
+  const [closed, open] = ['1:Y2xvc2Vk', '1:b3Blbg=='];
+  const stop = listen(closed);
+  await waitFor(() => asked.length > 0, { description: 'Keys to be asked' });
+  stop();
+  answer.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.'));
+  listen(open);
+  await waitFor(() => asked.includes(open), { description: 'Keys to be asked again' });
+  await revocations.close();
+  expect(asked).toEqual([closed, open]);
 });
 
 test('connections are told what their key may do now if that was missed, and nothing older', async () => {

@@ -97,7 +97,8 @@ export class Revocations {
       await Promise.all(
         asked.map((listener) =>
           this.#ask(listener).catch((error) => {
-            this.#doubtful.add(listener);
+            // Unless its connection has closed meanwhile.
+            if (this.#listeners.has(listener)) this.#doubtful.add(listener);
             failure = error;
           }),
         ),
