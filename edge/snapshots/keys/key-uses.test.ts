@@ -88,3 +88,22 @@ test('last uses that do not arrive are logged', async () => {
   await closed;
   expect(lines).toMatchObject([{ msg: expect.stringContaining('not recorded'), err: { message: 'out of reach' } }]);
 });
+
+test('while nothing is recorded, entries made for one request each are not kept: their uses are one sum for each key', async () => {
+  const { keys, reports, answers } = slowKeys();
+  const uses = new KeyUses(keys, logger);
+  uses.count(usedKey('a key'), 0);
+  const refused = uses.report();
+  for (let count = 1; count <= 10_001; count += 1) uses.count(usedKey('a key'), count);
+  uses.report();
+  answers[0]!.refuse();
+  await refused;
+
+  const reported = uses.report();
+  for (const at of [1, 2]) {
+    await expect.poll(() => answers.length).toBeGreaterThan(at);
+    answers[at]!.give();
+  }
+  await reported;
+  expect(reports.map(({ counts }) => counts)).toEqual([[1n], [1n], [10_001n]]);
+});

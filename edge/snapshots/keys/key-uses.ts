@@ -11,13 +11,21 @@ import type { CachedKey } from './key-cache.ts';
 const usesMax = 10_000;
 const timeoutMs = 5_000;
 
+type Sum = { tenantId: string; keyId: string; count: number; lastUsedMs: number };
+
 type Batch = { batchId: string; uses: MessageInitShape<typeof KeyUseSchema>[] };
 
 /** Counts uses of keys in memory and reports the sums at intervals, so that no request writes. */
 export class KeyUses {
   readonly #keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>;
   readonly #failures: RepeatedFailures;
+  /** Since the last call of `report`. */
   #used: CachedKey[] = [];
+  /**
+   * What is in no batch yet, by key: while the feed is silent each request brings an entry of its own, and none is held for as long as Keys
+   * records nothing.
+   */
+  readonly #sums = new Map<string, Sum>();
   /** Sent, but not known to have arrived. Sent again unchanged, so that Keys can recognise a repeat. */
   #unconfirmed: Batch | null = null;
   #reporting: Promise<void> | null = null;
@@ -35,6 +43,7 @@ export class KeyUses {
 
   /** Reports what was counted so far. Never rejects: what does not arrive is sent again with the next report. */
   report(): Promise<void> {
+    this.#sumUp();
     this.#reporting ??= this.#reportAll().finally(() => {
       this.#reporting = null;
     });
@@ -51,7 +60,7 @@ export class KeyUses {
 
   async #reportAll(): Promise<void> {
     // Uses counted meanwhile wait for the next report: on a busy edge this one would never end.
-    let left = (this.#unconfirmed === null ? 0 : 1) + Math.ceil(this.#used.length / usesMax);
+    let left = (this.#unconfirmed === null ? 0 : 1) + Math.ceil(this.#sums.size / usesMax);
     try {
       for (; left > 0; left -= 1) {
         const batch = this.#nextBatch();
@@ -67,25 +76,27 @@ export class KeyUses {
 
   #nextBatch(): Batch {
     if (this.#unconfirmed !== null) return this.#unconfirmed;
-    const entries = this.#used.splice(0, usesMax);
-    return { batchId: uuidv7(), uses: sumByKey(entries) };
+    const sums = [...this.#sums.values().take(usesMax)];
+    for (const { keyId } of sums) this.#sums.delete(keyId);
+    return { batchId: uuidv7(), uses: sums.map(useMessage) };
+  }
+
+  /** One sum per key, since a key may have several secrets; resets the entries' counts. */
+  #sumUp(): void {
+    for (const entry of this.#used) {
+      const { tenantId, keyId } = entry.principal;
+      const sum = this.#sums.get(keyId) ?? { tenantId, keyId, count: 0, lastUsedMs: 0 };
+      sum.count += entry.uses;
+      sum.lastUsedMs = Math.max(sum.lastUsedMs, entry.lastUsedMs);
+      this.#sums.set(keyId, sum);
+      entry.uses = 0;
+    }
+    this.#used = [];
   }
 }
 
-/** One sum per key, since a key may have several secrets; resets the entries' counts. */
-function sumByKey(entries: readonly CachedKey[]): Batch['uses'] {
-  const sums = new Map<string, { tenantId: string; keyId: string; count: number; lastUsedMs: number }>();
-  for (const entry of entries) {
-    const { tenantId, keyId } = entry.principal;
-    const sum = sums.get(keyId) ?? { tenantId, keyId, count: 0, lastUsedMs: 0 };
-    sum.count += entry.uses;
-    sum.lastUsedMs = Math.max(sum.lastUsedMs, entry.lastUsedMs);
-    sums.set(keyId, sum);
-    entry.uses = 0;
-  }
-  return [...sums.values()].map(({ count, lastUsedMs, ...key }) => ({
-    ...key,
-    count: BigInt(count),
-    lastUsedAt: timestampFromMs(lastUsedMs),
-  }));
-}
+const useMessage = ({ count, lastUsedMs, ...key }: Sum): Batch['uses'][number] => ({
+  ...key,
+  count: BigInt(count),
+  lastUsedAt: timestampFromMs(lastUsedMs),
+});
