@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -60,10 +60,13 @@ const start = async (path = dataDir): Promise<EmbeddedPostgres> => {
 };
 
 /** Starts a gateway process; without setpriv Postgres survives its death, as on macOS. */
-async function startGateway(options: { setpriv: boolean }): Promise<{ url: string; postgresPid: number }> {
+async function startGateway(options: {
+  setpriv: boolean;
+  stderr?: 'pipe';
+}): Promise<{ url: string; postgresPid: number }> {
   gateway = spawn(process.execPath, [program, dataDir], {
     env: options.setpriv ? process.env : { ...process.env, PATH: '/nonexistent' },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', options.stderr ?? 'inherit'],
   });
   for await (const line of createInterface({ input: gateway.stdout! })) return JSON.parse(line);
   throw new Error('The gateway ended instead of starting');
@@ -241,6 +244,19 @@ test('a killed Postgres that cannot be restarted yet is retried until it can', a
   }
   await vi.waitFor(async () => expect(await keptRows(running!.url)).toEqual([{ text: 'first start' }]), patience);
 });
+
+test.runIf(process.platform === 'linux')(
+  'a killed Postgres comes back once there are descriptors for it again, and its gateway lives on without any',
+  async () => {
+    const { url, postgresPid } = await startGateway({ setpriv: true, stderr: 'pipe' });
+    const limitFiles = (soft: number) => execFileSync('prlimit', [`--pid=${gateway!.pid}`, `--nofile=${soft}:`]);
+    limitFiles(3);
+    process.kill(postgresPid, 'SIGKILL');
+    for await (const line of createInterface({ input: gateway!.stderr! })) if (line.includes('EMFILE')) break;
+    limitFiles(1_000);
+    await vi.waitFor(async () => expect(await keptRows(url)).toEqual([{ text: 'first start' }]), patience);
+  },
+);
 
 test('a first start killed half-way is done again', async () => {
   const path = join(folder, 'half-way');

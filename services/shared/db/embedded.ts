@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -166,17 +167,18 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
   let ready = false;
   const none = 'no message';
   let complaint = none;
-  const lines = createInterface({ input: child.stderr! }).on('line', (line) => {
+  child.once('error', (error) => {
+    failure = error;
+    complaint = error.message;
+  });
+  // Without a free descriptor there is no pipe to it either.
+  const lines = createInterface({ input: child.stderr ?? Readable.from([]) }).on('line', (line) => {
     // The error alone reports what kept it from starting.
     if (!ready && /^(FATAL|PANIC):|^\S*setpriv:/.test(line)) complaint = line;
     else if (!ready && complaint !== none && line.startsWith('DETAIL:')) complaint += ` ${line}`;
     else logLine(line, logger, signal.aborted);
   });
   const saidAll = once(lines, 'close');
-  child.once('error', (error) => {
-    failure = error;
-    complaint = error.message;
-  });
 
   for (;;) {
     const file = readPostmasterFile(pgData);
