@@ -31,11 +31,18 @@ async function startMailServer({ endless: isEndless = false } = {}) {
   return { url: `smtp://127.0.0.1:${port}`, texts, [Symbol.dispose]: () => void server.close() };
 }
 
+/** Of a gateway that does not stop. */
+const going = new AbortController().signal;
+
 test('a mail server whose answer never ends is given up, and takes the next mail', async () => {
   using server = await startMailServer({ endless: true });
   const smtp = createSmtp(server.url, 'gateway@example.com', 2_000);
   const send = (messageId: string) =>
-    smtp.send({ toEmail: 'reader@example.com', subject: 'A model retires', messageId }, { text: 'Soon.', html: '' });
+    smtp.send(
+      { toEmail: 'reader@example.com', subject: 'A model retires', messageId },
+      { text: 'Soon.', html: '' },
+      going,
+    );
   await expect(send('first')).rejects.toThrow('The mail server did not take the mail within 2 s.');
   await send('second');
   smtp.close();
@@ -45,7 +52,7 @@ test('no name in a subject is decoded to another one', async () => {
   using server = await startMailServer();
   const smtp = createSmtp(server.url, 'gateway@example.com');
   const subject = 'You are invited to =?utf-8?Q?=48ello?=';
-  await smtp.send({ toEmail: 'reader@example.com', subject, messageId: 'named' }, { text: 'Soon.', html: '' });
+  await smtp.send({ toEmail: 'reader@example.com', subject, messageId: 'named' }, { text: 'Soon.', html: '' }, going);
   smtp.close();
   const folded = /^Subject: (.*(?:\r\n .*)*)/m.exec(server.texts[0]!)![1]!;
   const words = folded.replaceAll('\r\n', '').replace(/=\?UTF-8\?Q\?(.*?)\?=\s*/g, '$1');

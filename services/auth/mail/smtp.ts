@@ -5,7 +5,7 @@ import type { MailBody } from './outbox.ts';
 /** Hands mails to the mail server. */
 type Smtp = {
   /** Gives up once `stopping` aborts. @throws SendingError */
-  send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody, stopping?: AbortSignal): Promise<void>;
+  send(mail: Pick<MailRow, 'toEmail' | 'subject' | 'messageId'>, body: MailBody, stopping: AbortSignal): Promise<void>;
   close(): void;
 };
 
@@ -15,8 +15,6 @@ export const connectionsMax = 2;
 const timeoutMs = 15_000;
 /** How long it may take to take a mail, whatever it says meanwhile, in milliseconds: an answer may have lines without end. */
 export const sendingMsMax = 240_000;
-
-const never = new AbortController().signal;
 
 /** `url` is SMTP_URL; `from` the sender's address, unless the URL has another one in `?from=`. */
 export function createSmtp(url: string, from: string, wholeMsMax: number = sendingMsMax): Smtp {
@@ -33,7 +31,7 @@ export function createSmtp(url: string, from: string, wholeMsMax: number = sendi
   });
   const sender = new URL(url).searchParams.get('from') ?? from;
   return {
-    async send({ toEmail, subject, messageId }, { text, html }, stopping = never) {
+    async send({ toEmail, subject, messageId }, { text, html }, stopping) {
       const tooLong = AbortSignal.timeout(wholeMsMax);
       const sending = transport.sendMail({
         signal: AbortSignal.any([tooLong, stopping]),

@@ -7,6 +7,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
+import { lockWaiters } from '../../../test/support/people.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
@@ -467,8 +468,7 @@ test('an invoice is due by the terms of the plan at its end, though that was mad
   await busy.query('begin');
   await busy.query('select from billing.accounts where tenant_id = $1 for update', [first.tenantId]);
   const finalizing = finalizeInvoices(deps);
-  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-  await waitFor(async () => (await busy.query(waiting)).rowCount === 1, {
+  await waitFor(async () => (await lockWaiters({ database })) === 1, {
     description: 'the busy organization to be waited for',
   });
   const plan = { code: 'patient', name: 'Patient', paygEnabled: true, paymentTermsDays: 45 };

@@ -42,8 +42,8 @@ type ServiceDatabaseOptions = {
   statementTimeoutMs?: number;
 };
 
-/** Numbers that pg-types knows, but has no names for. */
 type TypeId = typeof pg.types.builtins.INT8;
+/** Numbers that pg-types knows, but has no names for. */
 const int8Array = 1016 as TypeId;
 const textArray = 1009 as TypeId;
 

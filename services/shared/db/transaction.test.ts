@@ -2,6 +2,7 @@ import { defineEntity, IsolationLevel, LockMode } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
+import { lockWaiters } from '../../../test/support/people.ts';
 import { createEmptyDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
@@ -74,10 +75,7 @@ test('two transactions that deadlock both succeed in the end, in plain SQL', asy
 });
 
 test('a statement that deadlocks with a transaction succeeds in the end, as the transaction does', async () => {
-  const isWaiting = async (): Promise<boolean> => {
-    const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    return (await rowsOf(testDatabase.url, waiting)).length === 1;
-  };
+  const isWaiting = async () => (await lockWaiters({ database: testDatabase })) === 1;
   let statement: Promise<unknown> | undefined;
   await sqlTransaction(database, async (client) => {
     await client.query('update accounts set balance_nano_usd = balance_nano_usd - 10 where id = 2');

@@ -147,7 +147,9 @@ export function createApi(): Api {
     const answer = await Promise.race([first, late]);
     if (answer !== null) return answer;
     setReached(false);
-    return Promise.any([first, ask()]).catch(() => Promise.reject(unreachable()));
+    return Promise.any([first, ask()]).catch(() => {
+      throw unreachable();
+    });
   };
 
   /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
