@@ -68,6 +68,8 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const reloading = startRecurringWork({
     name: 'reading the signing keys',
     everyMs: signingKeysEveryMs,
+    // They were just read, and the feed begins with its snapshot.
+    firstAfterMs: signingKeysEveryMs,
     round: () => signingKeys.reload(),
     logger,
   });

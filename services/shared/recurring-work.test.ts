@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { startRecurringWork } from './recurring-work.ts';
+import { startRecurringWork, startRecurringWorks } from './recurring-work.ts';
 
 const logger = () => ({ debug: vi.fn(), info: vi.fn(), warn: vi.fn() });
 const hourMs = 3_600_000;
@@ -115,5 +115,29 @@ test('waking the work at the very moment a round ends causes another one', async
     });
     held[1]!.resolve();
     await work.close();
+  }
+});
+
+test('first rounds of several works begin one after another, and their close waits for all', async () => {
+  vi.useFakeTimers();
+  try {
+    const works = [heldRounds(), heldRounds()];
+    const running = startRecurringWorks(
+      works.map(({ round }, index) => ({ name: `work ${index}`, everyMs: hourMs, round, logger: logger() })),
+    );
+    await vi.advanceTimersToNextTimerAsync();
+    expect(works.map(({ held }) => held.length)).toEqual([1, 0]);
+    await vi.advanceTimersToNextTimerAsync();
+    expect(works.map(({ held }) => held.length)).toEqual([1, 1]);
+    const ended = vi.fn();
+    const closed = running.close().then(ended);
+    works[1]!.held[0]!.resolve();
+    await vi.advanceTimersByTimeAsync(hourMs);
+    expect(ended).not.toHaveBeenCalled();
+    works[0]!.held[0]!.resolve();
+    await closed;
+    expect(works.map(({ held }) => held.length)).toEqual([1, 1]);
+  } finally {
+    vi.useRealTimers();
   }
 });

@@ -7,15 +7,13 @@ export type RecurringWork = {
   close(): Promise<void>;
 };
 
+/** How far apart the first rounds of several works begin, in milliseconds: all at once would open a database connection for each. */
+const apartMs = 100;
+
 /** Work may come once a day: after a failure it does not wait for that, in milliseconds. */
 const retryMsMax = 60_000;
 
-/**
- * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
- * two rounds of a process run at the same time. A failed round is repeated within a minute, and logged if the next one fails too.
- * Keeps no process alive.
- */
-export function startRecurringWork(work: {
+type Work = {
   /** Its name for the log, e.g. `the housekeeping of Keys`. */
   name: string;
   everyMs: number;
@@ -24,7 +22,14 @@ export function startRecurringWork(work: {
   /** `signal` aborts when the work is closed: long work should then end. */
   round(signal: AbortSignal): Promise<unknown>;
   logger: FailureLogger;
-}): RecurringWork {
+};
+
+/**
+ * Does a piece of work at once, or after `firstAfterMs`, and then repeatedly, `everyMs` milliseconds after the end of each round, so that no
+ * two rounds of a process run at the same time. A failed round is repeated within a minute, and logged if the next one fails too.
+ * Keeps no process alive.
+ */
+export function startRecurringWork(work: Work): RecurringWork {
   const { name, everyMs, firstAfterMs, round, logger } = work;
   const failures = new RepeatedFailures(name, logger);
   const closing = new AbortController();
@@ -70,6 +75,16 @@ export function startRecurringWork(work: {
       closing.abort();
       clearTimeout(timer);
       await running;
+    },
+  };
+}
+
+/** Starts several pieces of work, which then do not wait for each other; `close` waits for the running rounds. */
+export function startRecurringWorks(works: readonly Omit<Work, 'firstAfterMs'>[]): Pick<RecurringWork, 'close'> {
+  const running = works.map((work, index) => startRecurringWork({ ...work, firstAfterMs: index * apartMs }));
+  return {
+    close: async () => {
+      await Promise.all(running.map((work) => work.close()));
     },
   };
 }

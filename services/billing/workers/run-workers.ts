@@ -1,4 +1,4 @@
-import { startRecurringWork } from '#shared/recurring-work.ts';
+import { startRecurringWorks } from '#shared/recurring-work.ts';
 import type { BillingMetrics } from '../metrics.ts';
 import type { WorkerDeps } from './each-organization.ts';
 import { expireCredit } from './expire-credit.ts';
@@ -26,17 +26,12 @@ const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promis
 
 /** Starts Billing's recurring work; `close` waits for the running round. */
 export function runWorkers(deps: Deps): { close(): Promise<void> } {
-  const running = workers.map(({ name, everyMs, run }) =>
-    startRecurringWork({
+  return startRecurringWorks(
+    workers.map(({ name, everyMs, run }) => ({
       name: `Billing's worker \`${name}\``,
       everyMs,
       round: (signal) => run({ ...deps, signal }),
       logger: deps.logger,
-    }),
+    })),
   );
-  return {
-    close: async () => {
-      await Promise.all(running.map((work) => work.close()));
-    },
-  };
 }

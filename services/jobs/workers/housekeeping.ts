@@ -3,7 +3,7 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
-import { startRecurringWork } from '#shared/recurring-work.ts';
+import { startRecurringWorks } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { returnHold } from '../budget/return-hold.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
@@ -25,31 +25,11 @@ const renewLeftMs = holdMs - 600_000;
  */
 export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
   const { logger } = deps;
-  const works = [
-    startRecurringWork({
-      name: 'the removal of expired jobs',
-      everyMs,
-      round: (signal) => removeExpired(deps, signal),
-      logger,
-    }),
-    startRecurringWork({
-      name: "the renewal of waiting jobs' room",
-      everyMs,
-      round: (signal) => renewHolds(deps, signal),
-      logger,
-    }),
-    startRecurringWork({
-      name: "the return of ended jobs' room",
-      everyMs,
-      round: (signal) => returnHolds(deps, signal),
-      logger,
-    }),
-  ];
-  return {
-    close: async () => {
-      await Promise.all(works.map((work) => work.close()));
-    },
-  };
+  return startRecurringWorks([
+    { name: 'the removal of expired jobs', everyMs, round: (signal) => removeExpired(deps, signal), logger },
+    { name: "the renewal of waiting jobs' room", everyMs, round: (signal) => renewHolds(deps, signal), logger },
+    { name: "the return of ended jobs' room", everyMs, round: (signal) => returnHolds(deps, signal), logger },
+  ]);
 }
 
 /** Removes jobs whose 24 hours are over, with their results, and the remembered keys of deleted ones. */
