@@ -69,6 +69,8 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   const orm = await MikroORM.init({
     driverOptions: () => ormDialect(pool),
     dbName: databaseOf(connection),
+    // The migrations have shown that it exists.
+    ensureDatabase: false,
     schema: service,
     entities,
     discovery: { warnWhenNoEntities: false },
