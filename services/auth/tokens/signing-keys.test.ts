@@ -36,7 +36,7 @@ test('a start with another SERVICE_SECRET says so, one with the same or with bot
   expect(await toldAt('another secret, long enough')).toEqual([]);
 });
 
-test('a replica that has not heard of a rotation looks the new key up for all who come with it at once, and for who repeats a refresh', async () => {
+test('a replica that has not heard of a rotation looks the new key up for all who come with it at once, for who repeats a refresh, and for who comes right after an invented one', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   const secret = 'a secret that both replicas have';
   await using here = await startTestAuth({ clock, serviceSecrets: [secret] });
@@ -62,6 +62,12 @@ test('a replica that has not heard of a rotation looks the new key up for all wh
   const { kid } = decodeProtectedHeader(await signIn());
   const found = await Promise.all([signingKeys.verifier(kid!), signingKeys.verifier(kid!)]);
   expect(found).toEqual([expect.anything(), expect.anything()]);
+
+  clock.advance(1_000);
+  expect(await signingKeys.verifier('invented')).toBeNull();
+  await here.auth.rotateSigningKey({}, operatorOf(here));
+  const { kid: justMade } = decodeProtectedHeader(await signIn());
+  expect(await signingKeys.verifier(justMade!)).not.toBeNull();
 
   clock.advance(1_000);
   await asTableOwner(

@@ -1,4 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -24,8 +25,8 @@ export type SigningKeys = {
   /** The private half of any key that still verifies; null when it is gone or not stored here. Looked up as by `verifier`. */
   signer(kid: string): Promise<Signer | null>;
   /**
-   * The public half of a key whose tokens are accepted; an unknown one is looked up in the database, but not often. Rejects when it could
-   * not be, which says nothing about the key.
+   * The public half of a key whose tokens are accepted; an unknown one is looked up in the database, which may have to wait for its turn.
+   * Rejects when it could not be, which says nothing about the key.
    */
   verifier(kid: string): Promise<KeyObject | null>;
   reload(): Promise<void>;
@@ -41,7 +42,7 @@ type Deps = {
   jwtPrivateKey: string | undefined;
 };
 
-/** In milliseconds: unknown kids cause at most one query in this time, so that invented ones cost nothing. */
+/** In milliseconds: unknown kids cause at most one query in this time, so that invented ones cost next to nothing. */
 const lookupIntervalMs = 1_000;
 
 /** Loads the keys; at the first start, or when JWT_PRIVATE_KEY is new, makes one the active key. */
@@ -54,7 +55,8 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   let privateKeys = new Map<string, KeyObject>();
   let publicKeys = new Map<string, KeyObject>();
   let lastLookupMs = Number.NEGATIVE_INFINITY;
-  let lookup = Promise.resolve();
+  let lookup: Promise<void> | null = null;
+  let nextLookup: Promise<void> | null = null;
 
   let begun = 0;
   let taken = 0;
@@ -82,14 +84,21 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
     const privateKey = privateKeys.get(kid);
     return privateKey === undefined ? null : { kid, privateKey };
   };
-  /** Whoever comes during a look-up, or soon after it, goes by its outcome. */
-  const lookUpIfUnknown = async (kid: string): Promise<void> => {
-    if (publicKeys.has(kid)) return;
-    if (clock.monotonic() - lastLookupMs >= lookupIntervalMs) {
-      lastLookupMs = clock.monotonic();
-      lookup = reload();
-    }
+  const lookUpNext = async (): Promise<void> => {
+    await delay(Math.max(0, lastLookupMs + lookupIntervalMs - clock.monotonic()));
+    nextLookup = null;
+    lastLookupMs = clock.monotonic();
+    lookup = reload().finally(() => {
+      lookup = null;
+    });
     await lookup;
+  };
+  /** A look-up that began before its caller came may have missed the key: then the next one, which all who wait share, is waited for. */
+  const lookUpIfUnknown = async (kid: string): Promise<void> => {
+    if (!publicKeys.has(kid)) await lookup;
+    if (publicKeys.has(kid)) return;
+    nextLookup ??= lookUpNext();
+    await nextLookup;
   };
   return {
     configured: configured !== null,
