@@ -139,6 +139,24 @@ test('events left in the outbox cause no warning at the next start, although Aut
   expect(warnings).toEqual([]);
 });
 
+test('a stop waits for no answer of an Auth that has gone silent', async () => {
+  await record([event()]);
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  const auth = {
+    recordAuditEvents: (_: unknown, { signal }: { signal?: AbortSignal }) =>
+      new Promise((_answer, fail) => {
+        signal?.addEventListener('abort', () => fail(signal.reason));
+        ask();
+      }),
+  } as unknown as AuditRelayDeps['auth'];
+  const relay = startAuditRelay({ database, auth, logger: silentLogger, registry: new Registry() });
+  relay.wake();
+  await asked;
+  await relay.close();
+  expect(await waiting()).toHaveLength(1);
+  await relayAuditEvents({ database, auth: unreliableAuth().auth, logger: silentLogger });
+});
+
 test('an event that Auth refuses permanently is set aside and counted on /metrics, and the others go on', async () => {
   const { auth, stored } = unreliableAuth();
   const events = Array.from({ length: 3 }, () => event());

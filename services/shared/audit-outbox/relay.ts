@@ -60,7 +60,7 @@ async function auditEventsWaiting(database: AuditRelayDeps['database']): Promise
 /**
  * Hands waiting events to Auth, oldest first. An event leaves the outbox only when Auth has stored it; if the answer is lost it is sent
  * again, and Auth records each id once. Rejects when Auth or the database is out of reach; nothing is lost. An event that Auth will never
- * accept is set aside, so that it does not hold up others. Ends between two calls once `signal` aborts.
+ * accept is set aside, so that it does not hold up others. Gives up once `signal` aborts.
  */
 export async function relayAuditEvents(deps: AuditRelayDeps, signal?: AbortSignal): Promise<void> {
   while (signal?.aborted !== true) {
@@ -76,18 +76,18 @@ export async function relayAuditEvents(deps: AuditRelayDeps, signal?: AbortSigna
     });
     if (rows.length === 0) return;
     try {
-      await handOn(deps, rows);
+      await handOn(deps, rows, signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      for (const row of rows) await handOnAlone(deps, row);
+      for (const row of rows) await handOnAlone(deps, row, signal);
     }
   }
 }
 
-async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Row[]): Promise<void> {
+async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Row[], signal?: AbortSignal): Promise<void> {
   await auth.recordAuditEvents(
     { records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) },
-    { ...asService(database.service), timeoutMs },
+    { ...asService(database.service), timeoutMs, signal },
   );
   await database.query({
     name: 'audit-outbox-done',
@@ -96,9 +96,9 @@ async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Row[]):
   });
 }
 
-async function handOnAlone(deps: AuditRelayDeps, row: Row): Promise<void> {
+async function handOnAlone(deps: AuditRelayDeps, row: Row, signal?: AbortSignal): Promise<void> {
   try {
-    await handOn(deps, [row]);
+    await handOn(deps, [row], signal);
   } catch (err) {
     if (!isRefusal(err)) throw err;
     deps.logger.error(
