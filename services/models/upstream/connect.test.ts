@@ -183,6 +183,18 @@ test('a socket stays open whose upstream answered while the process stood still,
   await elsewhere.terminate();
 });
 
+test('a server that stalls in the middle of its answer to a probe has given no sign of life', async () => {
+  const server = createServer((_request, response) => void response.write('{"data":[')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const settings = create(DeploymentSettingsSchema, { baseUrl });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => undefined })(settings);
+  await expect(upstream.probe(AbortSignal.timeout(200))).rejects.toThrow(/timeout/);
+  await upstream.close();
+  server.closeAllConnections();
+  server.close();
+});
+
 test('everything that an upstream over TLS is asked goes through the proxy', async () => {
   await using proxy = await startForwardProxy();
   const certificate = selfSignedCertificate();

@@ -84,7 +84,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 
     async probe(signal) {
       const { statusCode, body } = await getModels(signal);
-      await body.dump();
+      await body.dump({ signal });
       // Not every server lists its models; a 404 is a sign of life too. A server that refuses the credential here refuses all calls.
       if (statusCode >= 500 || statusCode === 401 || statusCode === 403) {
         throw new Error(`GET ${basePath}/models answered ${statusCode}`);
