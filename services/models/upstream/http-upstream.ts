@@ -24,6 +24,8 @@ type HttpUpstreamOptions = {
 
 /** The longest model list that is read, in MiB; those of the largest hosts, with descriptions, have one or two. */
 const listMibMax = 4;
+/** The longest one that a probe reads for the sake of its connection, which is closed otherwise. */
+const dumpedBytesMax = 128 * 1024;
 
 /**
  * An OpenAI-compatible server over HTTP: calls go through our own client, the rest through undici. Redirects are not followed: a 3xx is an
@@ -84,7 +86,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 
     async probe(signal) {
       const { statusCode, body } = await getModels(signal);
-      await body.dump({ signal });
+      await body.dump({ limit: dumpedBytesMax, signal });
       // Not every server lists its models; a 404 is a sign of life too. A server that refuses the credential here refuses all calls.
       if (statusCode >= 500 || statusCode === 401 || statusCode === 403) {
         throw new Error(`GET ${basePath}/models answered ${statusCode}`);
