@@ -392,15 +392,20 @@ test('a model that briefly had no room gets more and more calls at a time afterw
   expect(most).toBeGreaterThanOrEqual(8);
 });
 
-test('a job whose model is full makes no attempt and waits in the queue, even if its turn cannot be returned', async () => {
+test('a job whose model is full makes no attempt and waits in the queue, even if its turn cannot be returned and the database is away for a moment', async () => {
   await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
   let refusals = 0;
   const deps = workerDeps(database, () => {
     refusals += 1;
     throw gatewayError(ErrorReason.NO_CAPACITY, 'full');
   });
+  let isAway = true;
   const query: typeof database.query = async (statement) => {
     if (statement.name === 'jobs-return-turn') throw gatewayError(ErrorReason.OVERLOADED, 'a lock was not obtained');
+    if (statement.name === 'jobs-requeue' && isAway) {
+      isAway = false;
+      throw gatewayError(ErrorReason.OVERLOADED, 'the database is out of reach');
+    }
     return database.query(statement);
   };
   const worker = new JobWorker({ ...deps, database: { ...database, query } }, workerDefaults);

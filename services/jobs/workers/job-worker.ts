@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { RepeatedFailures } from '#shared/repeated-failures.ts';
@@ -38,6 +39,8 @@ export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { per
 
 /** How a job goes back that has made no attempt. */
 const atOnce = { delayMs: 0, countsAsAttempt: false } as const;
+
+const requeueRetryMs = 500;
 
 /** The least time between two looks into the queue: everything that arrives or ends in between is handled together. */
 const gatherMs = 20;
@@ -227,7 +230,8 @@ export class JobWorker {
     }
   }
 
-  async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {
+  async #run(run: Run, inputs: JobInputs): Promise<void> {
+    const { job, leave } = run;
     const outcome = await runJob(this.#deps, job, inputs, leave.signal);
     if (outcome.kind === 'refused') this.#room.refused(job.model, performance.now());
     // Otherwise nothing was called.
@@ -235,11 +239,12 @@ export class JobWorker {
       this.#room.passed(job.model);
       if (!job.hasStartedBefore) this.#deps.metrics.started(job.startedMs - job.createdMs);
     }
-    await this.#conclude(job, outcome);
+    await this.#conclude(run, outcome);
   }
 
-  async #conclude(job: TakenJob, outcome: RunOutcome): Promise<void> {
+  async #conclude(run: Run, outcome: RunOutcome): Promise<void> {
     const { database, metrics, logger } = this.#deps;
+    const { job } = run;
     switch (outcome.kind) {
       case 'ended': {
         const wasEnded = await this.#ends.end(job, outcome.ending);
@@ -251,7 +256,7 @@ export class JobWorker {
       case 'again': {
         if (outcome.countsAsAttempt) metrics.retried();
         const hasStarted = outcome.countsAsAttempt || job.hasStartedBefore;
-        await this.#requeue(job, { ...outcome, hasStarted });
+        await this.#requeue(run, { ...outcome, hasStarted });
         return;
       }
       case 'refused':
@@ -259,18 +264,26 @@ export class JobWorker {
         await returnTurn(database, job.tenantId).catch((err) =>
           logger.debug({ err, job: job.id }, 'the turn of a job that did not run could not be returned'),
         );
-        await this.#requeue(job, { ...atOnce, hasStarted: job.hasStartedBefore });
+        await this.#requeue(run, { ...atOnce, hasStarted: job.hasStartedBefore });
         return;
       case 'left':
         // The process ends: another worker may continue at once. Jobs that this worker no longer holds are not changed.
-        if (this.#closing) await this.#requeue(job, { ...atOnce, hasStarted: true });
+        if (this.#closing) await this.#requeue(run, { ...atOnce, hasStarted: true });
         return;
       default:
         outcome satisfies never;
     }
   }
 
-  #requeue(job: TakenJob, next: Parameters<typeof requeueJob>[2]): Promise<void> {
-    return requeueJob(this.#deps.database, job, next, this.#shiftMs());
+  /** Repeated while the database is away, until the run is left: with its lease alone the job would wait for longer, and lose an attempt. */
+  async #requeue({ job, leave: { signal } }: Run, next: Parameters<typeof requeueJob>[2]): Promise<void> {
+    for (;;) {
+      try {
+        return await requeueJob(this.#deps.database, job, next, this.#shiftMs());
+      } catch (error) {
+        if (signal.aborted || !hasReason(error, ErrorReason.OVERLOADED)) throw error;
+        await delay(requeueRetryMs, undefined, { signal }).catch(() => {});
+      }
+    }
   }
 }
