@@ -193,6 +193,17 @@ describe('a batch of mails that Auth refuses is handed over one by one:', () => 
       [waiting, tried],
     ]);
   });
+
+  test('what a slow Auth has taken counts, and the rest goes with the next batch: a transaction waits no more than ten seconds', async () => {
+    const { rows } = await handOver((userId) => {
+      if (userId === waiting) throw gatewayError(ErrorReason.OVERLOADED, 'Auth is away.');
+      clock.advance(3_000);
+    });
+    expect(rows).toEqual([
+      [reached, { status: SENT, attempts: 1, last_error: '' }],
+      [waiting, { status: PENDING, attempts: 1, last_error: 'Auth is away.' }],
+    ]);
+  });
 });
 
 test('all pages of users who were told of a retirement hear once that it was withdrawn, though two processes send and Auth is lost meanwhile', async () => {

@@ -37,7 +37,7 @@ export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
 
 /** Mails per hand-over; each hand-over is a transaction. */
 const batch = 200;
-/** In milliseconds; shorter than a transaction may idle, and than anybody who moves a date is willing to wait. */
+/** In milliseconds; shorter than anybody who moves a date is willing to wait, and three times that is shorter than a transaction may idle. */
 const sendTimeoutMs = 3_000;
 
 /** The beginning of the keys by which Auth takes each mail only once; all mails of a retirement share it. */
@@ -142,8 +142,7 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
       const { model, schedule, visibility } = due;
       const isPublic = visibility === Visibility.PUBLIC;
       const mail = reminderMail({ model, isPublic, schedule, point, publicUrl: deps.publicUrl });
-      const refused = await send(deps, due, mail, taken);
-      const accepted = taken.filter(({ id }) => !refused.has(id)).map(({ id }) => id);
+      const { accepted, refused } = await send(deps, due, mail, taken);
       await settleReminders(client, accepted, { status: ReminderStatus.SENT, at: now, ...mail });
       for (const [id, error] of refused) {
         await settleReminders(client, [id], { status: ReminderStatus.FAILED, at: now, ...mail, error });
@@ -159,13 +158,16 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
   }
 }
 
-/** Puts mails into Auth's outbox; returns which of them it will never accept, by reminder, and why. */
+/**
+ * Puts mails into Auth's outbox, in time for the transaction: if they have to go one by one, perhaps only the first of them. Returns the
+ * reminders that it accepted, and those that it never will, with the reasons.
+ */
 async function send(
-  { auth }: ReminderDeps,
+  { auth, clock }: ReminderDeps,
   due: DuePoint,
   mail: { subject: string; text: string; html: string },
   reminders: readonly PendingReminder[],
-): Promise<ReadonlyMap<string, string>> {
+): Promise<{ accepted: readonly string[]; refused: ReadonlyMap<string, string> }> {
   const options: CallOptions = { ...asService('models'), timeoutMs: sendTimeoutMs };
   const expiresAt = timestampFromMs(expiresAtMs(due));
   const mails = reminders.map(({ userId, email }) => ({
@@ -176,22 +178,27 @@ async function send(
     ...mail,
     expiresAt,
   }));
+  const accepted: string[] = [];
   const refused = new Map<string, string>();
   try {
     await auth.sendMail({ mails }, options);
+    return { accepted: reminders.map(({ id }) => id), refused };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    // One bad address must not hold up the others.
-    for (const [index, one] of mails.entries()) {
-      try {
-        await auth.sendMail({ mails: [one] }, options);
-      } catch (reason) {
-        if (!isRefusal(reason)) throw reason;
-        refused.set(reminders[index]!.id, reason.message);
-      }
+  }
+  const untilMs = clock.monotonic() + sendTimeoutMs;
+  // One bad address must not hold up the others.
+  for (const [index, { id }] of reminders.entries()) {
+    if (index > 0 && clock.monotonic() >= untilMs) break;
+    try {
+      await auth.sendMail({ mails: [mails[index]!] }, options);
+      accepted.push(id);
+    } catch (reason) {
+      if (!isRefusal(reason)) throw reason;
+      refused.set(id, reason.message);
     }
   }
-  return refused;
+  return { accepted, refused };
 }
 
 const isRefusal = (error: unknown): error is GatewayError => hasReason(error, ErrorReason.INVALID_REQUEST);
