@@ -3,7 +3,7 @@ import { durationMs } from '@bufbuild/protobuf/wkt';
 import pLimit from 'p-limit';
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { isLockTimeout, isUniqueViolation } from '#shared/db/errors.ts';
+import { databaseError, isLockTimeout, isUniqueViolation } from '#shared/db/errors.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
@@ -88,7 +88,7 @@ export function createRoomBatches(deps: Deps): RoomBatches {
       }
       // The lease was given up while it was being written: asking again will show that.
       const isGivenUp = isUniqueViolation(error, 'leases_by_id');
-      const isFinal = batch.length === 1 ? !isGivenUp : hasReason(error, ErrorReason.OVERLOADED);
+      const isFinal = batch.length === 1 ? !isGivenUp : hasReason(databaseError(error), ErrorReason.OVERLOADED);
       if (isFinal) for (const { reject } of batch) reject(error);
       else for (const one of batch) await answer([one], lockTimeoutMs);
     }
