@@ -1,5 +1,6 @@
 import type { LeaseSettlement } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { isLockTimeout } from '#shared/db/errors.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -14,8 +15,17 @@ import { addPosted, SpendSums, textOfKey } from './spend.ts';
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
 type Settled = Map<string, LeaseRow>;
+/** Runs work in a transaction that locks an account; null: the account was busy, and nothing was done. */
+type OnAccount = <T>(work: (sql: Sql) => Promise<T>) => Promise<T | null>;
 
-/** Records what holders report about their leases. A lease that is no longer held moves no room. */
+/** How long a settlement waits for all busy accounts, and the least time for one, in milliseconds: its holder waits a second. */
+const waitMsMax = 300;
+const waitMsMin = 10;
+
+/**
+ * Records what holders report about their leases. A lease that is no longer held moves no room. One whose account stays busy holds up none
+ * of the others: it stays held as it was, until its holder reports again.
+ */
 export async function settleLeases(
   database: Database,
   holderId: string,
@@ -23,18 +33,33 @@ export async function settleLeases(
   times: SettlementTimes,
 ): Promise<Settled> {
   const settled: Settled = new Map();
+  const onAccount = onAccountsInTime(database);
   const kept = byLeaseId(settlements.filter(({ keep }) => keep));
   if (kept.size > 0) {
     const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
     for (const lease of known) if (lease.state === LeaseState.CLOSED) settled.set(lease.id, lease);
     const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
-    const wanted = await takeRoomBack(database, moves, times);
+    const wanted = await takeRoomBack(database, moves, times, onAccount);
     const told = moves.map(({ after }) => after);
     for (const lease of await keepLeases(database, told, wanted, times)) settled.set(lease.id, lease);
   }
   const given = byLeaseId(settlements.filter(({ keep }) => !keep));
-  for (const lease of await closeLeases(database, holderId, given, times.nowMs)) settled.set(lease.id, lease);
+  for (const lease of await closeLeases(database, holderId, given, times.nowMs, onAccount))
+    settled.set(lease.id, lease);
   return settled;
+}
+
+function onAccountsInTime(database: Database): OnAccount {
+  const untilMs = performance.now() + waitMsMax;
+  return async (work) => {
+    const lockTimeoutMs = Math.max(waitMsMin, Math.ceil(untilMs - performance.now()));
+    try {
+      return await sqlTransaction(database, work, { settings: { lock_timeout: lockTimeoutMs } });
+    } catch (error) {
+      if (isLockTimeout(error)) return null;
+      throw error;
+    }
+  };
 }
 
 const byLeaseId = (settlements: readonly LeaseSettlement[]): Map<string, LeaseSettlement> =>
@@ -100,21 +125,25 @@ async function keepLeases(
 }
 
 /**
- * Takes the room that holders no longer need, and returns how much each should keep of those whose budgets have come near their limits.
- * That room stays theirs until they confirm: they may have admitted calls under it meanwhile.
+ * Takes the room that holders no longer need, and returns how much each should keep of those whose budgets have come near their limits, or
+ * are busy. That room stays theirs until they confirm: they may have admitted calls under it meanwhile.
  */
 async function takeRoomBack(
   database: Database,
   moves: readonly Move[],
   times: SettlementTimes,
+  onAccount: OnAccount,
 ): Promise<Map<string, bigint>> {
   const wanted = new Map<string, bigint>();
   const free = moves.filter(({ after }) => !after.central && freeIn(after) > 0n);
   const near = new Set(await nearTheirLimits(database.pool, free, times));
   const due = moves.filter((move) => isSmaller(move) || near.has(move));
   for (const ofBudget of Map.groupBy(due, ({ after }) => textOfKey(after)).values()) {
-    const rooms = await sqlTransaction(database, (sql) => takeRoomOf(sql, ofBudget, times));
-    for (const [id, roomNanoUsd] of rooms) wanted.set(id, roomNanoUsd);
+    const take = (sql: Sql) => takeRoomOf(sql, ofBudget, times);
+    const isOfAccount = ofBudget[0]!.after.kind === BudgetKind.ORGANIZATION;
+    const rooms = await (isOfAccount ? onAccount(take) : sqlTransaction(database, take));
+    const busy = () => ofBudget.map(({ after }) => [after.id, after.roomNanoUsd] as const);
+    for (const [id, roomNanoUsd] of rooms ?? busy()) wanted.set(id, roomNanoUsd);
   }
   return wanted;
 }
@@ -175,11 +204,12 @@ const isSmaller = ({ before, after }: Move): boolean => after.roomNanoUsd < befo
 const freeIn = (lease: LeaseRow): bigint => lease.roomNanoUsd - lease.usedNanoUsd - lease.inFlightNanoUsd;
 
 /** Leases that are given back: what was used, or may still be, stays held until it is charged. */
-async function closeLeases(
+export async function closeLeases(
   database: Database,
   holderId: string,
   settlements: ReadonlyMap<string, LeaseSettlement>,
   nowMs: number,
+  onAccount: OnAccount = (work) => sqlTransaction(database, work),
 ): Promise<LeaseRow[]> {
   if (settlements.size === 0) return [];
   const known = (await readLeases(database.pool, [...settlements.keys()])).filter((row) => row.holderId === holderId);
@@ -187,12 +217,11 @@ async function closeLeases(
   const ofAccounts = known.filter(({ kind }) => kind === BudgetKind.ORGANIZATION);
   const ofSpend = known.filter(({ kind }) => kind !== BudgetKind.ORGANIZATION);
   for (const leases of Map.groupBy(ofAccounts, textOfKey).values()) {
-    after.push(
-      ...(await sqlTransaction(database, async (sql) => {
-        await lockAccount(sql, leases[0]!.tenantId);
-        return close(sql, leases, settlements, nowMs);
-      })),
-    );
+    const closed = await onAccount(async (sql) => {
+      await lockAccount(sql, leases[0]!.tenantId);
+      return close(sql, leases, settlements, nowMs);
+    });
+    after.push(...(closed ?? leases));
   }
   // All keys and users at once: a process may hold leases for ten thousand.
   if (ofSpend.length > 0) {

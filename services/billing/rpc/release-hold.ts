@@ -3,7 +3,7 @@ import { LeaseSettlementSchema, LeaseState } from '#gen/modelgateway/billing/v1/
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { forbidLeases, readLeases } from '../leasing/lease-row.ts';
-import { settleLeases } from '../leasing/settle-leases.ts';
+import { closeLeases } from '../leasing/settle-leases.ts';
 
 /**
  * Gives leases back unused. A holder that has given up waiting for a lease may call this before it is granted, here or by another process:
@@ -23,6 +23,6 @@ export const releaseHold =
         lease.holderId === holderId && lease.state === LeaseState.HELD && lease.fencingToken === tokens.get(lease.id),
     );
     const unused = held.map(({ id, fencingToken }) => create(LeaseSettlementSchema, { leaseId: id, fencingToken }));
-    await settleLeases(database, holderId, unused, { nowMs, expiresAtMs: nowMs });
+    await closeLeases(database, holderId, new Map(unused.map((told) => [told.leaseId, told])), nowMs);
     return { released: held.length };
   };

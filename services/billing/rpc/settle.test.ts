@@ -185,6 +185,45 @@ test('slices far from their limits are settled while the accounts and budgets ar
   );
 });
 
+test('while the accounts of some organizations stay busy, the leases of all others are settled within the second that a holder waits', async () => {
+  const { billing } = started;
+  const holderId = uuidv7();
+  const newLease = async (sliceNanoUsd: bigint) => {
+    const owner = person();
+    const { tenantId, userId } = owner;
+    await billing.setPaygSpendCap({ limitNanoUsd: 1_000_000n }, as(owner));
+    const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7(), sliceNanoUsd }];
+    const { leases } = await billing.lease({ holderId, tenantId, userId, costMaxNanoUsd: 1_000n, demands }, patient);
+    return { tenantId, leaseId: leases[0]!.id };
+  };
+  const busy = [await newLease(99_000n), await newLease(99_000n), await newLease(0n)] as const;
+  const free = await newLease(0n);
+  const settlements = [
+    { leaseId: busy[0].leaseId, keep: true, roomNanoUsd: 50_000n },
+    { leaseId: busy[1].leaseId, keep: true, roomNanoUsd: 50_000n },
+    { leaseId: busy[2].leaseId, keep: false },
+    { leaseId: free.leaseId, keep: false },
+  ].map((told) => ({ fencingToken: 1n, ...told }));
+  const settle = async () => {
+    const { leases } = await billing.settle({ holderId, settlements }, { ...service, timeoutMs: 1_000 });
+    return leases.map(({ state, lease }) => [state, lease?.heldNanoUsd]);
+  };
+  const tenantIds = busy.map(({ tenantId }) => tenantId);
+  const text = 'select sum(held_nano_usd)::bigint as held from spend where tenant_id = any($1)';
+  const held = async () => (await started.deps.database.pool.query(text, [tenantIds])).rows[0].held;
+  await other.query('begin');
+  await other.query('select from billing.accounts where tenant_id = any($1) for update', [tenantIds]);
+  const [kept, closed] = [
+    [LeaseState.HELD, 50_000n],
+    [LeaseState.CLOSED, undefined],
+  ];
+  const settled = await settle().finally(() => other.query('rollback'));
+  expect(settled).toEqual([kept, kept, [LeaseState.HELD, 1_000n], closed]);
+  expect(await held()).toBe(201_000n);
+  expect(await settle()).toEqual([kept, kept, closed, closed]);
+  expect(await held()).toBe(100_000n);
+});
+
 test('leases are granted, settled and given back while a later version adds a column to them', async () => {
   const settledWhole = async () => {
     const { report } = await newSlice();

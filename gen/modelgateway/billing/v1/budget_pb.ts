@@ -225,7 +225,7 @@ export type LeaseSettlement = Message<"modelgateway.billing.v1.LeaseSettlement">
 
   /**
    * Whether the holder keeps the lease. Otherwise the room beyond used and in-flight is free at
-   * once, and the rest as the calls' events are charged.
+   * once, and the rest as the calls' events are charged; if it is still held then, its budget was busy: tell again.
    *
    * @generated from field: bool keep = 5;
    */
