@@ -27,6 +27,9 @@ const timeoutMs = 10_000;
 /** How long events gather before they are handed on: charging many costs little more than charging one. */
 const gatherMs = 250;
 
+/** How long Billing may take for the last events once the process is to stop, in milliseconds. */
+const lastChargingMs = 3_000;
+
 /** How often failed calls are repeated, and batches left by a dead process are looked for. */
 const lookMs = 1_000;
 /** Younger batches are in the memory of the process that stored them. */
@@ -37,8 +40,12 @@ const leftBehindAfterMs = 5_000;
  * budgets and wallets count only what is charged. A batch leaves the outbox only when Billing has answered for it; if the
  * answer is lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
-export function startChargeWorker({ database, billing, metrics, logger }: ChargeDeps): ChargeWorker {
-  const options = { ...asService('usage'), timeoutMs };
+export function startChargeWorker(
+  { database, billing, metrics, logger }: ChargeDeps,
+  lastMsMax = lastChargingMs,
+): ChargeWorker {
+  const givingUp = new AbortController();
+  const options = { ...asService('usage'), timeoutMs, signal: givingUp.signal };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
   /** Whether new events may wake a round: not while one runs, which then looks for them itself, nor from a failed one to the next success. */
@@ -124,13 +131,16 @@ export function startChargeWorker({ database, billing, metrics, logger }: Charge
       wakeSoon();
     },
     async close() {
+      const late = setTimeout(() => givingUp.abort(), lastMsMax);
       await work.close();
       clearTimeout(gathering);
-      if (!isReady) return;
-      isReady = false;
-      await chargeWaiting().catch((err) => {
-        logger.warn({ err }, 'the last usage events could not be passed to Billing; they wait in the outbox');
-      });
+      if (isReady) {
+        isReady = false;
+        await chargeWaiting().catch((err) => {
+          logger.warn({ err }, 'the last usage events could not be passed to Billing; they wait in the outbox');
+        });
+      }
+      clearTimeout(late);
     },
   };
 }
