@@ -25,6 +25,8 @@ export const quota =
     return sqlTransaction(database, async (client) => {
       // One at a time: nobody's buckets are granted from twice.
       await takeTurn(client, 'reports of rate limits');
+      // Who gave up waiting reports the same again.
+      context.signal.throwIfAborted();
       const replicas = await reportReplica(client, replicaId);
       const buckets = await readBuckets(client, subjectIds);
       const others = await concurrentOfOthers(client, replicaId, subjectIds);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -160,6 +161,28 @@ test('a clock of the database that goes back refuses nobody, and dead replicas d
   const { shares, replicas } = await usage.client.quota({ replicaId: second, demands: [ask] }, asService());
   expect(replicas).toBe(1);
   expect(shares[0]).toMatchObject({ requests: 400, tokens: 40_000n, concurrentRequests: 46 });
+});
+
+test('a report that its replica gave up while others had their turn counts nothing: the replica reports the same again', async () => {
+  await using database = await openUsage();
+  const { pool } = database;
+  const reported = { kind: RateLimitSubjectKind.API_KEY, id: testId(68) };
+  const ask = (timeoutMs: number) => {
+    const demands = [{ subject: reported, limits, requests: 300, requestsSettled: 100n, concurrentRequests: 2 }];
+    return usage.client.quota({ replicaId: first, demands }, { ...asService(), timeoutMs });
+  };
+  const blocked = async () => {
+    const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
+    return (await pool.query(waiting)).rows.length > 0;
+  };
+  await pool.query('begin');
+  await takeTurn(pool, 'reports of rate limits');
+  const answer = ask(200);
+  await waitFor(blocked, { description: 'the report to wait' });
+  await expect(answer).rejects.toMatchObject({ reason: ErrorReason.DEADLINE_EXCEEDED });
+  await pool.query('commit');
+  const { shares } = await ask(5_000);
+  expect(shares[0]).toMatchObject({ requests: 300, requestsFill: 0.4 });
 });
 
 test('only services may ask for grants', async () => {
