@@ -33,7 +33,8 @@ export function createRecalls(): Recalls {
   return {
     async wait({ tenantId, kind, subjectId }, sinceMs, oldestSettlementMs) {
       const key = `${tenantId} ${kind} ${subjectId}`;
-      for (let waitedMs = 0; waitedMs < waitMsMax; waitedMs += lookMs) {
+      const untilMs = performance.now() + waitMsMax;
+      while (performance.now() < untilMs) {
         if ((await nextLook(key, oldestSettlementMs)) > sinceMs) return;
       }
     },
