@@ -27,7 +27,7 @@ export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
     listHistory: inTurn(listHistory(deps)),
     getSummary: inTurn(getSummary(deps)),
     getReport: inTurn(getReport(deps)),
-    getTenantBreakdown: inTurn(getTenantBreakdown(deps)),
+    getTenantBreakdown: getTenantBreakdown({ ...deps, reads }),
     getKeyAnalytics: inTurn(getKeyAnalytics(deps)),
     exportEvents: exportEvents({ ...deps, reads }),
 

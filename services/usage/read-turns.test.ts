@@ -71,3 +71,23 @@ test('exports that have begun, however many, are never broken off because too ma
   );
   expect(rest).toEqual(first.map((count) => 120 - count));
 });
+
+test('while Auth is silent about who used what in some organizations, reports of others are answered', async () => {
+  const silence = Promise.withResolvers<never>();
+  let asked = 0;
+  const getUsers = () => {
+    asked += 1;
+    return silence.promise;
+  };
+  await using usage = await startTestUsage({ auth: { getUsers } });
+  const { client } = usage;
+  const busy = [testId(201), testId(201), testId(202)];
+  await client.record({ events: busy.map((of) => testEvent(testNowMs, { tenantId: of })) }, asService());
+  const breakdowns = Promise.allSettled(
+    busy.map((of) => client.getTenantBreakdown({}, asPerson({ tenantId: of, userId, role: Role.ADMIN }))),
+  );
+  await waitFor(() => asked === busy.length, { description: 'Auth to be asked' });
+  await client.getCurrent({}, { ...asPerson({ tenantId, userId }), timeoutMs: 2_000 });
+  silence.resolve({ users: [] } as never);
+  expect(await breakdowns).toMatchObject(busy.map(() => ({ status: 'fulfilled' })));
+});

@@ -1,5 +1,6 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { asService, callerOf } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { slicesOf } from '#shared/slices.ts';
 import { groupedSums } from '../db/grouped-sums.ts';
 import { byCost, measuresMessage } from '../db/sums.ts';
@@ -12,8 +13,10 @@ import { rangeMessage } from './report-messages.ts';
 /** The most users that Auth looks up at once. */
 const usersPerLookUp = 1_000;
 
+type Deps = Pick<UsageDeps, 'database' | 'auth' | 'clock'> & { reads: ReadTurns };
+
 export const getTenantBreakdown =
-  ({ database, auth, clock }: Pick<UsageDeps, 'database' | 'auth' | 'clock'>): UsageRpc<'getTenantBreakdown'> =>
+  ({ database, auth, clock, reads }: Deps): UsageRpc<'getTenantBreakdown'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), UsageScope.TENANT);
     const { startDate = '', endDate = '', timezone = '' } = request.range ?? {};
@@ -22,7 +25,9 @@ export const getTenantBreakdown =
         ? currentMonth(timezone, clock.now())
         : resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()),
     );
-    const { user_id: users } = await groupedSums(database, { subject, range, dimensions: ['user_id'] });
+    const sums = () => groupedSums(database, { subject, range, dimensions: ['user_id'] });
+    const { user_id: users } = await reads(context, sums);
+    // A silent Auth must not keep the turns for which the reads of all organizations wait.
     const emails = await emailsOf(
       auth,
       users.map(({ name }) => name),
