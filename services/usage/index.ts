@@ -25,10 +25,10 @@ export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
 
     getCurrent: inTurn(getCurrent(deps)),
     listHistory: inTurn(listHistory(deps)),
-    getSummary: inTurn(getSummary(deps)),
+    getSummary: getSummary({ ...deps, reads }),
     getReport: inTurn(getReport(deps)),
     getTenantBreakdown: getTenantBreakdown({ ...deps, reads }),
-    getKeyAnalytics: inTurn(getKeyAnalytics(deps)),
+    getKeyAnalytics: getKeyAnalytics({ ...deps, reads }),
     exportEvents: exportEvents({ ...deps, reads }),
 
     adminFindCalls: adminFindCalls(deps),

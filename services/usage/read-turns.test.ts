@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { tenantId, testEvent, testId, userId } from './fixtures/test-events.ts';
-import { asPerson, asService, startTestUsage, testNowMs } from './fixtures/test-usage.ts';
+import { keyId, tenantId, testEvent, testId, userId } from './fixtures/test-events.ts';
+import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from './fixtures/test-usage.ts';
 
 test('one organization’s reads, however many and slow, leave connections for storing, grants and others’ reads', async () => {
   await using usage = await startTestUsage();
@@ -72,22 +72,33 @@ test('exports that have begun, however many, are never broken off because too ma
   expect(rest).toEqual(first.map((count) => 120 - count));
 });
 
-test('while Auth is silent about who used what in some organizations, reports of others are answered', async () => {
-  const silence = Promise.withResolvers<never>();
-  let asked = 0;
-  const getUsers = () => {
-    asked += 1;
-    return silence.promise;
-  };
-  await using usage = await startTestUsage({ auth: { getUsers } });
-  const { client } = usage;
-  const busy = [testId(201), testId(201), testId(202)];
-  await client.record({ events: busy.map((of) => testEvent(testNowMs, { tenantId: of })) }, asService());
-  const breakdowns = Promise.allSettled(
-    busy.map((of) => client.getTenantBreakdown({}, asPerson({ tenantId: of, userId, role: Role.ADMIN }))),
-  );
-  await waitFor(() => asked === busy.length, { description: 'Auth to be asked' });
-  await client.getCurrent({}, { ...asPerson({ tenantId, userId }), timeoutMs: 2_000 });
-  silence.resolve({ users: [] } as never);
-  expect(await breakdowns).toMatchObject(busy.map(() => ({ status: 'fulfilled' })));
-});
+const range = { startDate: '2026-07-15', endDate: '2026-07-15' };
+type Call = (client: TestUsage['client'], by: ReturnType<typeof asPerson>) => Promise<unknown>;
+const named: readonly [what: string, asked: string, call: Call][] = [
+  ['Auth', 'who used what', (client, by) => client.getTenantBreakdown({ range }, by)],
+  ['Keys', 'the names in a summary', (client, by) => client.getSummary({ range }, by)],
+  ['Keys', 'a key’s name', (client, by) => client.getKeyAnalytics({ keyId, range }, by)],
+];
+
+test.each(named)(
+  'while %s is silent about %s in some organizations, reports of others are answered',
+  async (...[, , call]) => {
+    const silence = Promise.withResolvers<never>();
+    let asked = 0;
+    const silent = () => {
+      asked += 1;
+      return silence.promise;
+    };
+    await using usage = await startTestUsage({ auth: { getUsers: silent }, keys: { describeKeys: silent } });
+    const { client } = usage;
+    const busy = [testId(201), testId(201), testId(202)];
+    await client.record({ events: busy.map((of) => testEvent(testNowMs, { tenantId: of })) }, asService());
+    const answers = Promise.allSettled(
+      busy.map((of) => call(client, asPerson({ tenantId: of, userId, role: Role.ADMIN }))),
+    );
+    await waitFor(() => asked === busy.length, { description: 'it to be asked' });
+    await client.getCurrent({}, { ...asPerson({ tenantId, userId }), timeoutMs: 2_000 });
+    silence.resolve({ users: [], keys: [] } as never);
+    expect(await answers).toMatchObject(busy.map(() => ({ status: 'fulfilled' })));
+  },
+);

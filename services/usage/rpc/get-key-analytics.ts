@@ -1,6 +1,8 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { isUuid } from '#shared/ids.ts';
 import { callerOf, Role } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import {
   type KeySubject,
   latenciesOfKey,
@@ -24,8 +26,10 @@ const performanceDaysMax = 31;
 /** The default range: the last 7 days (decisions.md, Usage). */
 const defaultDays = 7;
 
+type Deps = Pick<UsageDeps, 'database' | 'keys' | 'clock'> & { reads: ReadTurns };
+
 export const getKeyAnalytics =
-  ({ database, keys, clock }: Pick<UsageDeps, 'database' | 'keys' | 'clock'>): UsageRpc<'getKeyAnalytics'> =>
+  ({ database, keys, clock, reads }: Deps): UsageRpc<'getKeyAnalytics'> =>
   async (request, context) => {
     const caller = callerOf(context);
     // Owners and admins may read any key of the organization, others only their own.
@@ -41,10 +45,10 @@ export const getKeyAnalytics =
     const range = instantsOf(days);
     const startsMs = bucketStartsMs(days, width);
     const hasPerformance = daysIn(days) <= performanceDaysMax;
-    // Looked up while the calls are summed.
+    // Looked up while the calls are summed, and awaited without a turn, for which the reads of all organizations wait.
     const label = labelOf(keys, subject);
 
-    const { sums, latencies, recent } = await onOneSnapshot(database, async (client) => {
+    const sumUpCalls = async (client: Sql) => {
       const fromMs = instantsOf(rangeBefore(days)).startMs;
       const rows = await volumesOfKey(client, { subject, fromMs, startsMs, endMs: range.endMs });
       const sums = sumUp(rows, startsMs.length, modelName);
@@ -54,7 +58,8 @@ export const getKeyAnalytics =
         latencies: hasPerformance ? await latenciesOfKey(client, { subject, range, slices, model: modelName }) : null,
         recent: await latestEventsOfKey(client, { subject, range }),
       };
-    });
+    };
+    const { sums, latencies, recent } = await reads(context, () => onOneSnapshot(database, sumUpCalls));
     return {
       analytics: {
         keyId,
