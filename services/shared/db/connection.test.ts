@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StartError } from '#shared/start-error.ts';
 import { selfSignedCertificate } from '../../../test/support/certificate.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
 import { checkReachable, clientConfig } from './connection.ts';
+import { migrateAll } from './migrate.ts';
+import { openServiceDatabase } from './orm.ts';
 
 const own = selfSignedCertificate();
 let folder: string;
@@ -79,6 +82,23 @@ test.each([
   if (works) expect(outcome).toBeTypeOf('string');
   else expect(outcome).toBeInstanceOf(StartError);
   expect(warnings).toEqual([]);
+});
+
+test('while the file of sslrootcert cannot be read, connections are made with what it said last', async () => {
+  const file = join(folder, 'replaced.pem');
+  copyFileSync(join(folder, 'own.pem'), file);
+  const url = urlWith(`sslmode=verify-ca&sslrootcert=${file}`);
+  await migrateAll(database.url, [], logger);
+  const opened = await openServiceDatabase({ service: 'public', connection: url, entities: [], logger });
+  try {
+    await opened.query({ text: 'select 1' });
+    rmSync(file);
+    // One is idle; the other is made after both have asked, where nobody would catch what is thrown.
+    const both = [1, 2].map(() => opened.query({ text: 'select pg_sleep(0.05)' }));
+    await expect(Promise.all(both)).resolves.toHaveLength(2);
+  } finally {
+    await opened.close();
+  }
 });
 
 test('options in DATABASE_URL apply to what the gateway does not set itself', async () => {

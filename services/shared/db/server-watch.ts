@@ -1,6 +1,8 @@
 import { finished, type Writable } from 'node:stream';
 import pg from 'pg';
+import { parse } from 'pg-connection-string';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
 import { readOnlyState, sqlState } from './errors.ts';
 
@@ -21,6 +23,7 @@ type Watched = pg.Client & { connection: { stream: { destroy(error: Error): void
  * Silence is counted in ticks of the event loop, so that a process that was itself suspended blames nobody.
  */
 export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.Client {
+  const read = urlReader(url, logger);
   const waiting = new Map<Watched, number>();
   let silentTicks = 0;
   let ticker: NodeJS.Timeout | undefined;
@@ -28,7 +31,7 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
   const tick = (): void => {
     silentTicks += 1;
     if (silentTicks === ticksUntilDoubt) {
-      probe(url, () => {
+      probe(read(clientConfig(url, { applicationName: 'probe' })), () => {
         silentTicks = 0;
       });
     }
@@ -57,8 +60,8 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
   };
 
   return class WatchedClient extends pg.Client {
-    constructor(config?: string | pg.ClientConfig) {
-      super(config);
+    constructor(config: pg.ClientConfig) {
+      super(read(config));
       const query = this.query.bind(this) as (...args: unknown[]) => unknown;
       const self = this as unknown as Watched;
       const watchedQuery = (...args: unknown[]): unknown => {
@@ -99,9 +102,29 @@ function closeIfReadOnly(client: pg.Client, error: unknown): void {
   if (sqlState(error) === readOnlyState) client.end().catch(() => {});
 }
 
+/**
+ * Reads the URL of a connection, and the files that it names, such as that of `sslrootcert`. A pool makes connections where nobody catches
+ * what pg throws when it cannot read one of them, which would end the process; so what was read last is used then.
+ */
+function urlReader(url: DatabaseUrl, logger: Logger): (config: pg.ClientConfig) => pg.ClientConfig {
+  const { connectionString } = clientConfig(url, { applicationName: 'any' });
+  const failures = new RepeatedFailures('a file that DATABASE_URL names', logger, 0);
+  let last = parse(connectionString!);
+  return (config) => {
+    try {
+      last = parse(connectionString!);
+      failures.succeeded();
+    } catch (err) {
+      failures.failed(err, 'cannot be read; connections are made with what it said last');
+    }
+    const { connectionString: _, ...rest } = config;
+    return { ...rest, ...(last as pg.ClientConfig) };
+  };
+}
+
 /** Calls back if the server says anything at all, even that it has no room. */
-function probe(url: DatabaseUrl, onSign: () => void): void {
-  const client = new pg.Client(clientConfig(url, { applicationName: 'probe' }));
+function probe(config: pg.ClientConfig, onSign: () => void): void {
+  const client = new pg.Client(config);
   client.on('error', () => {});
   client
     .connect()
