@@ -1,3 +1,4 @@
+import type { Route } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { users } from './support/portal.ts';
@@ -160,6 +161,44 @@ test('an edit leaves alone what someone else has changed since its dialog was op
   await dialog(page).waitFor({ state: 'detached' });
   expect((await model()).deployments).toMatchObject([{ weight: 7, enabled: false, priority: 3 }]);
   await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: true, priority: 0 });
+  await close();
+});
+
+test('what is typed while an answer is waited for is neither taken for what was sent, nor lost', async () => {
+  const { page, close } = await openPage(browser);
+  const path = `/organizations/${portal.world.otherOrganizationId}`;
+  await signIn(page, portal.url, users.operator, `/operator${path}`);
+  const answers: (() => void)[] = [];
+  const held = (route: Route) => {
+    if (route.request().method() === 'GET') return route.continue();
+    return new Promise<void>((resolve) => answers.push(() => resolve(route.continue())));
+  };
+  await page.route(`**/api/v1/admin${path}`, held);
+  const name = page.getByLabel('Name', { exact: true });
+  const before = await name.inputValue();
+  await name.fill('Acme Saved');
+  await name.press('Enter');
+  await expect.poll(() => answers.length).toBe(1);
+  await name.fill('Acme Typed');
+  answers.pop()!();
+  await page.getByText('Settings saved.').first().waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Acme Saved' }).waitFor();
+  expect(await name.inputValue()).toBe('Acme Typed');
+  await name.fill(before);
+  await name.press('Enter');
+  await expect.poll(() => answers.length).toBe(1);
+  answers.pop()!();
+  await page.getByRole('heading', { level: 1, name: before }).waitFor();
+
+  await goWithin(page, '/organization');
+  await page.route('**/api/v1/invitations', held);
+  await page.getByRole('button', { name: 'Invite' }).first().click();
+  await dialog(page).getByLabel('Email').fill('asked@example.com');
+  await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
+  await expect.poll(() => answers.length).toBe(1);
+  await dialog(page).getByLabel('Email').fill('typed@example.com');
+  answers.pop()!();
+  await page.getByText('asked@example.com was invited by email.').first().waitFor();
   await close();
 });
 

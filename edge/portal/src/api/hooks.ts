@@ -161,14 +161,14 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
     };
   }, []);
   const idempotencyKey = useRef<string | null>(null);
-  const readAgain = () => {
-    const stale = options.stale ?? [];
+  const readAgain = (stale: readonly string[] = []) => {
     void queries.invalidateQueries({
       predicate: ({ queryKey }) => stale.some((path) => String(queryKey[0]).startsWith(path)),
     });
   };
-  const mutation = useMutation<Answer, ApiError, Change>({
-    mutationFn: ({ method, path, body, timeoutMs }) => {
+  // Whoever waits for the answer may type on: what it is taken for is what was asked, not what the fields say by then.
+  const mutation = useMutation<Answer, ApiError, { change: Change; asked: ActionOptions<Answer> }>({
+    mutationFn: ({ change: { method, path, body, timeoutMs } }) => {
       if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body, timeoutMs });
       idempotencyKey.current ??= api.onTheirWay.get(path) ?? randomKey();
       api.onTheirWay.set(path, idempotencyKey.current);
@@ -177,23 +177,23 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
         throw isReused(error) ? carriedOut(error) : error;
       });
     },
-    onSuccess: (answer) => {
+    onSuccess: (answer, { asked }) => {
       idempotencyKey.current = null;
-      options.onSuccess?.(answer);
-      if (place.current.isThere) options.onDone?.(answer);
-      else place.current.next = () => options.onDone?.(answer);
-      readAgain();
+      asked.onSuccess?.(answer);
+      if (place.current.isThere) asked.onDone?.(answer);
+      else place.current.next = () => asked.onDone?.(answer);
+      readAgain(asked.stale);
     },
-    onError: (error) => {
+    onError: (error, { asked }) => {
       // After a refusal the next try is another request. Without an answer, or with one from a proxy that got none, it may have worked, so
       // the key stays.
       if (!isTransient(error)) idempotencyKey.current = null;
-      options.onError?.(error);
+      asked.onError?.(error);
       const isGone = !place.current.isThere && api.session().status === 'signed-in';
-      if (options.complains || isGone) complain(error);
-      if (error.status === 404 || isTransient(error) || isReused(error)) readAgain();
+      if (asked.complains || isGone) complain(error);
+      if (error.status === 404 || isTransient(error) || isReused(error)) readAgain(asked.stale);
     },
-    onSettled: (_answer, _error, { path }) => {
+    onSettled: (_answer, _error, { change: { path } }) => {
       running.current = false;
       api.onTheirWay.delete(path);
     },
@@ -202,7 +202,7 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
     run: (change: Change) => {
       if (running.current) return;
       running.current = true;
-      mutation.mutate(change);
+      mutation.mutate({ change, asked: options });
     },
     pending: mutation.isPending,
     error: mutation.error,

@@ -9,8 +9,8 @@ import { AuthFrame, authLink } from './auth-frame.tsx';
 
 export function ForgotPassword() {
   const [email, setEmail] = useState('');
-  const [asked, setAsked] = useState(false);
-  const ask = useAction({ onSuccess: () => setAsked(true) });
+  const [askedFor, setAskedFor] = useState<string | null>(null);
+  const ask = useAction({ onSuccess: () => setAskedFor(email.trim()) });
   return (
     <AuthFrame
       title="Forgot your password?"
@@ -21,9 +21,9 @@ export function ForgotPassword() {
         </Link>
       }
     >
-      {asked ? (
+      {askedFor !== null ? (
         <Notice tone="good" role="status">
-          If there is an account for {email}, an email is on its way. Its link works once.
+          If there is an account for {askedFor}, an email is on its way. Its link works once.
         </Notice>
       ) : (
         <Form

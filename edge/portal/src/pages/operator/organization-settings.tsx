@@ -22,7 +22,6 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   const read = textsOf(organization);
   // Fields in which nothing was typed follow what is read, so that no change of somebody else is undone.
   const [typed, setTyped] = useState<Partial<Texts>>({});
-  const [sent, setSent] = useState<Partial<Texts>>({});
   const texts = { ...read, ...typed };
   const type = (given: Partial<Texts>) => setTyped({ ...typed, ...given });
   const planNamed = (code: string) => plans.data?.find((plan) => plan.code === code);
@@ -31,12 +30,11 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     stale: ['/admin/organizations'],
     onSuccess: (saved) => {
       queries.setQueryData([path], saved);
-      setTyped((now) => changedFields(sent, now));
+      setTyped((now) => changedFields(typed, now));
       toast.say('Settings saved.');
     },
   });
   const submit = () => {
-    setSent(typed);
     const { name, key_quota, plan }: Partial<Texts> = changedFields(read, typed);
     const quota = key_quota?.trim().toLowerCase();
     const rate_limits = changedLimits(read, texts);
