@@ -151,18 +151,40 @@ test('signing out ends the session in every tab', async () => {
 
 test('whoever signs in while it is still unknown whether they are stays so when a late answer says that they were not', async () => {
   const { page, close } = await openPage(browser);
+  const signInHere = async () => {
+    await page.getByLabel('Email').fill(users.member.email);
+    await page.getByLabel('Password').fill(users.member.password);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+  };
   const asked = Promise.withResolvers<Route>();
   await page.route('**/api/v1/auth/refresh', (route) => asked.resolve(route), { times: 1 });
   await page.goto(`${portal.url}/sign-in`);
   const late = await asked.promise;
-  await page.getByLabel('Email').fill(users.member.email);
-  await page.getByLabel('Password').fill(users.member.password);
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await signInHere();
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   await late.fulfill({ status: 401, json: {} });
   await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
   await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
   expect(await page.getByRole('button', { name: /Mia Member/ }).count()).toBe(1);
+
+  // The same while the page asks whether a session goes on that another tab ends.
+  const other = await page.context().newPage();
+  await other.goto(portal.url);
+  await other.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  const again = Promise.withResolvers<Route>();
+  await page.route('**/api/v1/auth/refresh', (route) => again.resolve(route), { times: 1 });
+  await page.route('**/api/v1/models?*', (route) => route.fulfill({ status: 401, json: {} }), { times: 1 });
+  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+  const later = await again.promise;
+  await other.getByRole('button', { name: /Mia Member/ }).click();
+  await other.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out.').waitFor();
+  await signInHere();
+  await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
+  await later.fulfill({ status: 401, json: {} });
+  await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+  expect(await page.getByRole('heading', { name: 'Sign in' }).count()).toBe(0);
   await close();
 });
 

@@ -113,6 +113,9 @@ export function createApi(): Api {
       throw unreachable();
     }
   };
+  /** Whether a session has ended meanwhile, as by another tab, and perhaps another one begun, about which an answer to the former says nothing. */
+  const isOver = (before: SessionState) =>
+    session !== before && (session.status === 'signed-out' || session.status === 'signed-in');
   /** Records that the session is over; returns the error to throw. */
   const end = (): ApiError => {
     setSession('claims' in session ? { status: 'ended', claims: session.claims } : signedOut());
@@ -159,8 +162,7 @@ export function createApi(): Api {
       const response = await refreshAnswer();
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
-      // Another tab has ended it meanwhile.
-      if (session !== before && session.status === 'signed-out') throw sessionEnded();
+      if (isOver(before)) throw sessionEnded();
       await accept(result);
     })().finally(() => {
       refreshing = null;
@@ -168,10 +170,12 @@ export function createApi(): Api {
     return refreshing;
   };
   const refreshOrSignOut = async () => {
+    const before = session;
     try {
       await refresh();
     } catch (error) {
-      throw isTransient(error) ? error : end();
+      if (isTransient(error)) throw error;
+      throw isOver(before) ? sessionEnded() : end();
     }
   };
 
