@@ -107,6 +107,35 @@ test('a price set for later leaves the rates as they are by then, not as they ar
   await close();
 });
 
+test('a date that was not typed to its end is none to a form: it says so and sends nothing until the date is completed or cleared', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.operator;
+  const model = 'acme/half-dated';
+  await call('POST', '/api/v1/admin/models', token, { name: model, operations: ['chat_completions'] });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  await page.getByRole('button', { name: 'Set price' }).click();
+  const from = dialog(page).getByLabel('In force from');
+  await dialog(page).getByLabel('Million input tokens').fill('3');
+  await from.focus();
+  // Without its time of day.
+  await page.keyboard.type('12012031');
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  await dialog(page).getByText('Complete this, or clear it.').waitFor();
+  expect(await from.evaluate((field) => field === field.ownerDocument.activeElement)).toBe(true);
+  for (const _ of ['month', 'day', 'year']) {
+    await page.keyboard.press('Backspace');
+    await page.keyboard.press('ArrowRight');
+  }
+  await dialog(page).getByLabel('Request').focus();
+  await dialog(page).getByText('Complete this, or clear it.').waitFor({ state: 'detached' });
+  await from.fill('2031-12-01T00:00');
+  const sent = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/admin/prices'));
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  expect((await sent).postDataJSON()).toHaveProperty('effective_from');
+  await close();
+});
+
 test('no form says that it saved a field which was emptied, and kept it as it was', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;

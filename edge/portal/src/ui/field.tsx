@@ -90,19 +90,27 @@ type TextFieldProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & 
 /** With a last day a browser's field takes four digits for a year. Otherwise six, most of which are no date to a program. */
 const lastDays: Readonly<Record<string, string>> = { date: '9999-12-31', 'datetime-local': '9999-12-31T23:59' };
 
+/** What a form lacks in this field; null if nothing. Of a date that is not typed to its end the value is empty, as of none. */
+export const lackOf = ({ validity }: HTMLInputElement): string | null => {
+  if (validity.badInput) return 'Complete this, or clear it.';
+  return validity.valueMissing ? 'Fill this in.' : null;
+};
+
 export function TextField({ label, hint, error, button, onChange, className, ...rest }: TextFieldProps) {
-  const [missing, setMissing] = useState(false);
+  const [lack, setLack] = useState<string | null>(null);
   return (
-    <Field label={label} hint={hint} error={missing ? 'Fill this in.' : error}>
+    <Field label={label} hint={hint} error={lack ?? error}>
       {(ids) => (
         <div className="relative">
           <input
             max={lastDays[rest.type ?? '']}
             {...rest}
             {...ids}
-            onInvalid={() => setMissing(true)}
+            onInvalid={({ currentTarget }) => setLack(lackOf(currentTarget))}
+            // A date that was never complete is cleared without a change of its value.
+            onBlur={({ currentTarget }) => lackOf(currentTarget) === null && setLack(null)}
             onChange={(event) => {
-              setMissing(false);
+              setLack(null);
               onChange(event.target.value);
             }}
             className={classNames(control, 'h-9', className)}

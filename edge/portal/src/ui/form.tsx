@@ -1,5 +1,6 @@
 import { type FormEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { ApiError } from '../api/error.ts';
+import { lackOf } from './field.tsx';
 import { Notice } from './notice.tsx';
 
 type FormProps = {
@@ -10,15 +11,15 @@ type FormProps = {
   label?: string;
 };
 
-/** A form that is sent once its required fields are filled in; the rest is for the API to judge. */
+/** A form that is sent once its required fields are filled in, and no date is half typed; the rest is for the API to judge. */
 export function Form({ onSubmit, children, className = 'grid grid-cols-[minmax(0,1fr)] gap-4', label }: FormProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const missing = [...event.currentTarget.querySelectorAll('input')].filter(({ validity }) => validity.valueMissing);
+    const lacking = [...event.currentTarget.querySelectorAll('input')].filter((field) => lackOf(field) !== null);
     // Each such field then says so itself.
-    for (const field of missing) field.checkValidity();
-    if (missing[0] === undefined) onSubmit();
-    else missing[0].focus();
+    for (const field of lacking) field.checkValidity();
+    if (lacking[0] === undefined) onSubmit();
+    else lacking[0].focus();
   };
   return (
     <form noValidate aria-label={label} onSubmit={submit} className={className}>
