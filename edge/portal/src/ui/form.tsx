@@ -1,5 +1,6 @@
 import { type FormEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { ApiError } from '../api/error.ts';
+import { changedFields } from '../api/hooks.ts';
 import { lackOf } from './field.tsx';
 import { Notice } from './notice.tsx';
 
@@ -28,10 +29,26 @@ export function Form({ onSubmit, children, className = 'grid grid-cols-[minmax(0
   );
 }
 
-/** The text of a field that edits a value read from the API. When another value is read, the field starts over with it. */
+/** The text of a field that edits a value read from the API. It follows what is read, unless something else was typed. */
 export function useDraft(read: string): [string, (text: string) => void] {
-  const [draft, setDraft] = useState({ read, text: read });
-  return [draft.read === read ? draft.text : read, (text) => setDraft({ read, text })];
+  const [typed, setTyped] = useState<string | null>(null);
+  // It was saved.
+  if (typed === read) setTyped(null);
+  return [typed ?? read, setTyped];
+}
+
+/** The fields of a form that stays once it was sent. Those in `cleared` then get these values, unless something was typed in them since. */
+export function useSentFields<Fields extends object>(initial: Fields, cleared: Partial<Fields>) {
+  const [fields, setFields] = useState(initial);
+  const [sent, setSent] = useState(initial);
+  return {
+    fields,
+    type: (given: Partial<Fields>) => setFields({ ...fields, ...given }),
+    /** As they were when they were last sent. */
+    sent,
+    send: () => setSent(fields),
+    clear: () => setFields((now) => ({ ...now, ...cleared, ...changedFields(sent, now) })),
+  };
 }
 
 /**

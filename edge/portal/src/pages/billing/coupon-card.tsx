@@ -1,38 +1,40 @@
-import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useSentFields } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
 export function CouponCard() {
-  const [code, setCode] = useState('');
+  const { fields, type, send, clear } = useSentFields({ code: '' }, { code: '' });
+  const code = fields.code.trim();
   const toast = useToast();
   const redeem = useAction({
     stale: ['/billing'],
     onSuccess: () => {
-      setCode('');
+      clear();
       toast.say('Coupon redeemed: its credit is in the wallet.');
     },
   });
+  const submit = () => {
+    send();
+    redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code } });
+  };
   return (
     <Card title="Coupon" description="Each coupon works once per organization.">
-      <Form
-        onSubmit={() => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code: code.trim() } })}
-      >
+      <Form onSubmit={submit}>
         <FormError error={redeem.error} />
         <TextField
           label="Code"
           autoComplete="off"
           spellCheck={false}
           className="font-mono uppercase"
-          value={code}
-          onChange={setCode}
+          value={fields.code}
+          onChange={(code) => type({ code })}
           error={fieldError(redeem.error, 'code')}
         />
         <div>
-          <Button type="submit" pending={redeem.pending} disabled={code.trim() === ''}>
+          <Button type="submit" pending={redeem.pending} disabled={code === ''}>
             Redeem
           </Button>
         </div>

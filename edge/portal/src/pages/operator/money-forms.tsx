@@ -1,4 +1,3 @@
-import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { utcToday } from '../../api/server-clock.ts';
 import { numberOrText } from '../../format/number.ts';
@@ -6,34 +5,33 @@ import { addDays } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useSentFields } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { PaymentField } from './payment-field.tsx';
+
+const noCredit = { amount: '', description: '', payment: '', mayOwe: false };
 
 const stale = ['/admin/organizations', '/billing'];
 
 /** Grants credit, or corrects the balance: a correction may be negative and needs a reason. */
 export function CreditForm({ path }: { path: string }) {
   const toast = useToast();
-  const [amount, setAmount] = useState('');
-  const [source, setSource] = useState('promotion');
-  const [expires, setExpires] = useState('');
-  const [description, setDescription] = useState('');
-  const [payment, setPayment] = useState('');
-  const [mayOwe, setMayOwe] = useState(false);
+  const { fields, type, sent, send, clear } = useSentFields(
+    { source: 'promotion', expires: '', ...noCredit },
+    noCredit,
+  );
+  const { amount, source, expires, description, payment, mayOwe } = fields;
   const grant = useAction({
     stale,
     onSuccess: () => {
-      toast.say(source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
-      setAmount('');
-      setDescription('');
-      setPayment('');
-      setMayOwe(false);
+      toast.say(sent.source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
+      clear();
     },
   });
   const isAdjustment = source === 'adjustment';
   const paymentId = source === 'purchase' ? payment.trim() : '';
-  const submit = () =>
+  const submit = () => {
+    send();
     grant.run({
       method: 'POST',
       path: `${path}/${isAdjustment ? 'adjustments' : 'credits'}`,
@@ -45,6 +43,7 @@ export function CreditForm({ path }: { path: string }) {
         ...(paymentId === '' ? {} : { payment_id: paymentId }),
       },
     });
+  };
   return (
     <Card title="Grant credit">
       <Form onSubmit={submit}>
@@ -55,13 +54,13 @@ export function CreditForm({ path }: { path: string }) {
             inputMode="decimal"
             hint={isAdjustment ? 'Below 0 to deduct.' : undefined}
             value={amount}
-            onChange={setAmount}
+            onChange={(amount) => type({ amount })}
             error={fieldError(grant.error, 'amount_usd')}
           />
           <SelectField
             label="Source"
             value={source}
-            onChange={setSource}
+            onChange={(source) => type({ source })}
             error={fieldError(grant.error, 'source')}
             choices={[
               { value: 'promotion', label: 'Promotion' },
@@ -70,7 +69,9 @@ export function CreditForm({ path }: { path: string }) {
             ]}
           />
         </div>
-        {source === 'purchase' && <PaymentField value={payment} onChange={setPayment} error={grant.error} />}
+        {source === 'purchase' && (
+          <PaymentField value={payment} onChange={(payment) => type({ payment })} error={grant.error} />
+        )}
         {!isAdjustment && (
           <TextField
             label="Expires (UTC)"
@@ -78,14 +79,14 @@ export function CreditForm({ path }: { path: string }) {
             min={addDays(utcToday(), 1)}
             hint="At the start of this day. Leave empty for never."
             value={expires}
-            onChange={setExpires}
+            onChange={(expires) => type({ expires })}
             error={fieldError(grant.error, 'expires_at')}
           />
         )}
         <TextField
           label="Description"
           value={description}
-          onChange={setDescription}
+          onChange={(description) => type({ description })}
           error={fieldError(grant.error, 'description')}
         />
         {isAdjustment && (
@@ -93,7 +94,7 @@ export function CreditForm({ path }: { path: string }) {
             label="Allow a negative balance"
             hint="Deducts credit that was spent too, as after a lost dispute. Later credit pays that first."
             checked={mayOwe}
-            onChange={setMayOwe}
+            onChange={(mayOwe) => type({ mayOwe })}
           />
         )}
         <div>
@@ -109,33 +110,35 @@ export function CreditForm({ path }: { path: string }) {
 export function CommitmentForm({ path }: { path: string }) {
   const toast = useToast();
   const today = utcToday();
-  const [amount, setAmount] = useState('');
-  const [start, setStart] = useState(today);
-  const [end, setEnd] = useState(addDays(today, 365));
+  const { fields, type, send, clear } = useSentFields(
+    { amount: '', start: today, end: addDays(today, 365) },
+    { amount: '' },
+  );
+  const { amount, start, end } = fields;
   const create = useAction({
     stale,
     onSuccess: () => {
       toast.say('Commitment recorded.');
-      setAmount('');
+      clear();
     },
   });
+  const submit = () => {
+    send();
+    create.run({
+      method: 'POST',
+      path,
+      body: { amount_usd: numberOrText(amount), period_start: start, period_end: end },
+    });
+  };
   return (
     <Card title="Record a commitment" description="Usage is paid from it before credit.">
-      <Form
-        onSubmit={() =>
-          create.run({
-            method: 'POST',
-            path,
-            body: { amount_usd: numberOrText(amount), period_start: start, period_end: end },
-          })
-        }
-      >
+      <Form onSubmit={submit}>
         <FormError error={create.error} />
         <TextField
           label="Amount in USD"
           inputMode="decimal"
           value={amount}
-          onChange={setAmount}
+          onChange={(amount) => type({ amount })}
           error={fieldError(create.error, 'amount_usd')}
         />
         <div className="grid gap-3 sm:grid-cols-2">
@@ -143,14 +146,14 @@ export function CommitmentForm({ path }: { path: string }) {
             label="From (UTC)"
             type="date"
             value={start}
-            onChange={setStart}
+            onChange={(start) => type({ start })}
             error={fieldError(create.error, 'period_start')}
           />
           <TextField
             label="Until (not included)"
             type="date"
             value={end}
-            onChange={setEnd}
+            onChange={(end) => type({ end })}
             error={fieldError(create.error, 'period_end')}
           />
         </div>
