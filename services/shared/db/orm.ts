@@ -123,9 +123,11 @@ export function ormDialect(pool: pg.Pool): PostgresDialect {
   });
 }
 
+const boundsTransaction = /^(begin|start transaction|rollback)\b(?! to)/;
+
 /**
  * Kysely, below the ORM, keeps a connection forever when its BEGIN or ROLLBACK fails, as both do once the connection is lost; after
- * `poolMax` such losses none would be left. So a lost connection returns itself to the pool. Kysely also keeps the connection that it
+ * `poolMax` of them none would be left. So a connection that is lost, or fails at these, leaves the pool by itself. Kysely also keeps the connection that it
  * waited for while it was being closed, and the pool's end would wait for that one.
  */
 async function ormClient(pool: pg.Pool, types: pg.CustomTypesConfig): Promise<PostgresPoolClient> {
@@ -143,7 +145,14 @@ async function ormClient(pool: pg.Pool, types: pg.CustomTypesConfig): Promise<Po
     release(true);
     throw new Error('The database was closed');
   }
-  const query = (text: string, values: unknown[]) => client.query({ text, values, types });
+  const query = async (text: string, values: unknown[]) => {
+    try {
+      return await client.query({ text, values, types });
+    } catch (error) {
+      if (boundsTransaction.test(text)) release(true);
+      throw error;
+    }
+  };
   return { query, release: () => release(false) } as unknown as PostgresPoolClient;
 }
 

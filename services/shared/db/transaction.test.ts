@@ -199,6 +199,29 @@ test('if the server cuts connections in mid-transaction, callers are told to try
   }
 });
 
+test('a connection on which the server refuses to begin a transaction is replaced, not lost to the pool for good', async () => {
+  const small = await openServiceDatabase({
+    service: 'bank',
+    connection: testDatabase.url,
+    entities: [],
+    logger,
+    poolMax: 1,
+  });
+  const inOrm = () => transaction(small, (em) => em.execute('select 1 as one'));
+  try {
+    await inOrm();
+    // A BEGIN is refused, for one, while a failed transaction has not been undone.
+    const client = await small.pool.connect();
+    await client.query('begin');
+    await expect(client.query('select 1 / 0')).rejects.toThrow();
+    client.release();
+    await expect(inOrm()).rejects.toMatchObject({ code: '25P02' });
+    await expect(inOrm()).resolves.toEqual([{ one: 1 }]);
+  } finally {
+    await small.close();
+  }
+});
+
 test('a database closes although a transaction was still waiting for its connection, which then fails', async () => {
   await using proxy = await startPostgresProxy(testDatabase.url);
   const closing = await openServiceDatabase({ service: 'bank', connection: proxy.url, entities: [], logger });
