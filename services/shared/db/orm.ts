@@ -127,8 +127,8 @@ const boundsTransaction = /^(begin|start transaction|rollback)\b(?! to)/;
 
 /**
  * Kysely, below the ORM, keeps a connection forever when its BEGIN or ROLLBACK fails, as both do once the connection is lost; after
- * `poolMax` of them none would be left. So a connection that is lost, or fails at these, leaves the pool by itself. Kysely also keeps the connection that it
- * waited for while it was being closed, and the pool's end would wait for that one.
+ * `poolMax` of them none would be left. So a connection that is lost, or fails at these, leaves the pool by itself. Kysely also keeps the
+ * connection that it waited for while it was being closed, and the pool's end would wait for that one.
  */
 async function ormClient(pool: pg.Pool, types: pg.CustomTypesConfig): Promise<PostgresPoolClient> {
   const client = await pool.connect();
