@@ -1,5 +1,6 @@
 import { NIL } from 'uuid';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { plainArray, type Sql } from '#shared/db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
@@ -167,10 +168,10 @@ export async function heldBefore(
  * without a budget, so that a grant about to be written collides with their ids. Waits for a grant that is being written.
  */
 export async function forbidLeases(
-  sql: Sql,
+  database: Pick<ServiceDatabase, 'query'>,
   { holderId, ids, nowMs }: { holderId: string; ids: readonly string[]; nowMs: number },
 ): Promise<void> {
-  await sql.query({
+  await database.query({
     name: 'forbid-leases',
     text: `
       insert into leases (tenant_id, id, kind, subject_id, period_start, holder_id, central, room_nano_usd, state,

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { NIL } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
@@ -124,6 +125,24 @@ test.each(['before', 'after'])(
     await rowsOf(asked.database.url, 'drop function billing.pause cascade');
   },
 );
+
+test('leases are given up even if that met others that are being written in another order', async () => {
+  const question = newQuestion();
+  const [first, second] = question.demands.map(({ leaseId }) => leaseId);
+  const write = (id: string) =>
+    other.query(
+      `insert into billing.leases (tenant_id, id, kind, subject_id, period_start, holder_id, central, room_nano_usd, state, settled_at, expires_at)
+        values ($1, $2, 1, $1, now(), $1, true, 0, ${LeaseState.CLOSED}, now(), now())`,
+      [NIL, id],
+    );
+  await other.query('begin');
+  await write(second!);
+  const released = giveUp(question);
+  await waitFor(async () => (await waiters()) === 1, { description: 'the release to wait' });
+  await write(first!);
+  await other.query('rollback');
+  expect(await released).toMatchObject({ released: 0 });
+});
 
 test('a request repeated after its lease was returned does not reopen it, and what was used stays held', async () => {
   const question = newQuestion();

@@ -17,7 +17,7 @@ export const releaseHold =
     const tokens = new Map(request.leases.map((lease) => [lease.leaseId.toLowerCase(), lease.fencingToken]));
     const ids = [...tokens.keys()];
     const nowMs = await databaseNow(database.pool);
-    await forbidLeases(database.pool, { holderId, ids, nowMs });
+    await forbidLeases(database, { holderId, ids, nowMs });
     const held = (await readLeases(database.pool, ids)).filter(
       (lease) =>
         lease.holderId === holderId && lease.state === LeaseState.HELD && lease.fencingToken === tokens.get(lease.id),
