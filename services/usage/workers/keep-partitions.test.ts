@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { tenantId, testEvent, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
 import { startUsage } from '../start.ts';
@@ -88,6 +89,23 @@ test('a month whose events are yet to be charged is kept', async () => {
   expect(await partitions()).toContain(
     `usage.events_${new Date(monthsAgo(2)).toISOString().slice(0, 7).replace('-', '_')}`,
   );
+});
+
+test('a month is kept if an event that is yet to be charged is stored while its removal waits for that', async () => {
+  await database.query({ text: 'delete from charge_batches' });
+  const before = await partitions();
+  await owner.query('begin; lock table usage.events in row exclusive mode');
+  const { id } = testEvent(monthsAgo(2));
+  await owner.query(
+    'insert into usage.charge_batches (id, first_event_id, tenant_ids, event_ids) values (gen_random_uuid(), $1, array[$2]::uuid[], array[$1]::uuid[])',
+    [id, tenantId],
+  );
+  const kept = keepPartitions({ database, monthsKept: 0, logger });
+  const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
+  await waitFor(async () => (await owner.query(waiting)).rowCount === 1, { description: 'the removal to wait' });
+  await owner.query('commit');
+  await kept;
+  expect(await partitions()).toEqual(before);
 });
 
 test('the service’s role can neither change an event nor drop a partition', async () => {

@@ -11,6 +11,7 @@ import { DropMonthsByName } from './0009-drop-months-by-name.ts';
 import { FindFailedEvents } from './0010-find-failed-events.ts';
 import { NoteFilledLimits } from './0011-note-filled-limits.ts';
 import { FindRequests } from './0012-find-requests.ts';
+import { LockBeforeDropping } from './0013-lock-before-dropping.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -26,4 +27,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0010-find-failed-events', class: FindFailedEvents },
   { name: '0011-note-filled-limits', class: NoteFilledLimits },
   { name: '0012-find-requests', class: FindRequests },
+  { name: '0013-lock-before-dropping', class: LockBeforeDropping },
 ];
