@@ -40,14 +40,11 @@ export function useDraft(read: string): [string, (text: string) => void] {
 /** The fields of a form that stays once it was sent. Those in `cleared` then get these values, unless something was typed in them since. */
 export function useSentFields<Fields extends object>(initial: Fields, cleared: Partial<Fields>) {
   const [fields, setFields] = useState(initial);
-  const [sent, setSent] = useState(initial);
   return {
     fields,
     type: (given: Partial<Fields>) => setFields({ ...fields, ...given }),
-    /** As they were when they were last sent. */
-    sent,
-    send: () => setSent(fields),
-    clear: () => setFields((now) => ({ ...now, ...cleared, ...changedFields(sent, now) })),
+    /** Called by the action that sent these fields, which may have others by then. */
+    clear: () => setFields((now) => ({ ...now, ...cleared, ...changedFields(fields, now) })),
   };
 }
 

@@ -6,7 +6,7 @@ import { Form, FormError, useSentFields } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
 export function CouponCard() {
-  const { fields, type, send, clear } = useSentFields({ code: '' }, { code: '' });
+  const { fields, type, clear } = useSentFields({ code: '' }, { code: '' });
   const code = fields.code.trim();
   const toast = useToast();
   const redeem = useAction({
@@ -16,13 +16,9 @@ export function CouponCard() {
       toast.say('Coupon redeemed: its credit is in the wallet.');
     },
   });
-  const submit = () => {
-    send();
-    redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code } });
-  };
   return (
     <Card title="Coupon" description="Each coupon works once per organization.">
-      <Form onSubmit={submit}>
+      <Form onSubmit={() => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code } })}>
         <FormError error={redeem.error} />
         <TextField
           label="Code"

@@ -16,22 +16,18 @@ const stale = ['/admin/organizations', '/billing'];
 /** Grants credit, or corrects the balance: a correction may be negative and needs a reason. */
 export function CreditForm({ path }: { path: string }) {
   const toast = useToast();
-  const { fields, type, sent, send, clear } = useSentFields(
-    { source: 'promotion', expires: '', ...noCredit },
-    noCredit,
-  );
+  const { fields, type, clear } = useSentFields({ source: 'promotion', expires: '', ...noCredit }, noCredit);
   const { amount, source, expires, description, payment, mayOwe } = fields;
   const grant = useAction({
     stale,
     onSuccess: () => {
-      toast.say(sent.source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
+      toast.say(source === 'adjustment' ? 'Balance adjusted.' : 'Credit granted.');
       clear();
     },
   });
   const isAdjustment = source === 'adjustment';
   const paymentId = source === 'purchase' ? payment.trim() : '';
-  const submit = () => {
-    send();
+  const submit = () =>
     grant.run({
       method: 'POST',
       path: `${path}/${isAdjustment ? 'adjustments' : 'credits'}`,
@@ -43,7 +39,6 @@ export function CreditForm({ path }: { path: string }) {
         ...(paymentId === '' ? {} : { payment_id: paymentId }),
       },
     });
-  };
   return (
     <Card title="Grant credit">
       <Form onSubmit={submit}>
@@ -110,10 +105,7 @@ export function CreditForm({ path }: { path: string }) {
 export function CommitmentForm({ path }: { path: string }) {
   const toast = useToast();
   const today = utcToday();
-  const { fields, type, send, clear } = useSentFields(
-    { amount: '', start: today, end: addDays(today, 365) },
-    { amount: '' },
-  );
+  const { fields, type, clear } = useSentFields({ amount: '', start: today, end: addDays(today, 365) }, { amount: '' });
   const { amount, start, end } = fields;
   const create = useAction({
     stale,
@@ -122,14 +114,12 @@ export function CommitmentForm({ path }: { path: string }) {
       clear();
     },
   });
-  const submit = () => {
-    send();
+  const submit = () =>
     create.run({
       method: 'POST',
       path,
       body: { amount_usd: numberOrText(amount), period_start: start, period_end: end },
     });
-  };
   return (
     <Card title="Record a commitment" description="Usage is paid from it before credit.">
       <Form onSubmit={submit}>
