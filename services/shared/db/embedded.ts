@@ -104,7 +104,7 @@ async function keepRunning(
       } catch (err) {
         if (stopping.signal.aborted) return;
         logger.error({ err }, 'the embedded Postgres did not come back; trying again');
-        await delay(waitMs);
+        await delay(waitMs, undefined, { signal: stopping.signal }).catch(() => {});
       }
     }
   };
@@ -182,7 +182,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
 
   for (;;) {
     const file = readPostmasterFile(pgData);
-    if (file?.ready && file.pid === child.pid) {
+    if (file?.ready && file.pid === child.pid && !hasEnded(child)) {
       ready = true;
       return child;
     }

@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { basename, join, resolve } from 'node:path';
+import type { Readable } from 'node:stream';
 import { makeFolder } from '#shared/make-folder.ts';
 import { inDataDir, StartError, unwritable } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
@@ -143,13 +144,14 @@ function runInitdb(
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     let errors = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    // Without a free descriptor there is no pipe to it either.
+    (child.stderr as Readable | null)?.setEncoding('utf8').on('data', (text: string) => {
       errors += text;
     });
-    const failed = (cause?: unknown): void =>
+    const failed = (cause?: Error): void =>
       fail(
         new StartError(
-          `The embedded Postgres could not be set up in ${pgData} (${complaintIn(errors)}): fix the cause, or set DATABASE_URL.`,
+          `The embedded Postgres could not be set up in ${pgData} (${cause?.message ?? complaintIn(errors)}): fix the cause, or set DATABASE_URL.`,
           { cause },
         ),
       );
