@@ -149,6 +149,34 @@ test('signing out ends the session in every tab', async () => {
   await close();
 });
 
+test('a change that was not answered before its user signed out is not made by whoever signs in next', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member);
+  await page.goto(`${portal.url}/settings`);
+  const asked = Promise.withResolvers<Route>();
+  let changes = 0;
+  await page.route('**/api/v1/profile', (route) => {
+    if (route.request().method() !== 'PATCH') return route.continue();
+    changes += 1;
+    if (changes > 1) return route.abort();
+    return asked.resolve(route);
+  });
+  await page.getByLabel('First name').fill('Maria');
+  await page.getByRole('button', { name: 'Save profile' }).click();
+  const late = await asked.promise;
+  await page.getByRole('button', { name: /Mia Member/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByLabel('Email').fill(users.admin.email);
+  await page.getByLabel('Password').fill(users.admin.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: /^Hello/ }).waitFor();
+  await late.fulfill({ status: 401, json: {} });
+  await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+  expect(changes).toBe(1);
+  await close();
+});
+
 test('whoever signs in while it is still unknown whether they are stays so when a late answer says that they were not', async () => {
   const { page, close } = await openPage(browser);
   const signInHere = async () => {

@@ -180,10 +180,13 @@ export function createApi(): Api {
   };
 
   const authorizedFetch = async (path: string, options: RequestOptions = {}): Promise<Response> => {
+    const askedBy = 'claims' in session ? session.claims.userId : null;
     const endsSoon = accessToken !== null && performance.now() > accessTokenEndsAt - refreshAheadMs;
     if (endsSoon) await refreshOrSignOut();
     let response = await send(path, options, accessToken);
     if (response.status === 401 && accessToken !== null) {
+      // Nobody repeats what somebody else has asked for.
+      if (askedBy !== null && isAnother(askedBy)) throw sessionEnded();
       await refreshOrSignOut();
       response = await send(path, options, accessToken);
       if (response.status === 401) throw end();
