@@ -299,6 +299,13 @@ test('what is typed into a form while its answer is on its way stays, and the an
   answer();
   await page.getByText('of $50.00').waitFor();
   expect(await limit.inputValue()).toBe('55');
+
+  await page.unroute(/\/(credits|cost-limit)$/);
+  await limit.fill('60.00');
+  await page.getByRole('button', { name: 'Save limit' }).first().click();
+  await page.getByText('of $60.00').waitFor();
   await page.getByRole('button', { name: 'Remove limit' }).click();
+  await page.getByText('Limit removed.').first().waitFor();
+  await expect.poll(() => limit.inputValue()).toBe('');
   await close();
 });

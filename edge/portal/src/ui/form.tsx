@@ -29,21 +29,30 @@ export function Form({ onSubmit, children, className = 'grid grid-cols-[minmax(0
   );
 }
 
-/** The text of a field that edits a value read from the API. It follows what is read, unless something else was typed. */
-export function useDraft(read: string): [string, (text: string) => void] {
-  const [typed, setTyped] = useState<string | null>(null);
-  // It was saved.
-  if (typed === read) setTyped(null);
-  return [typed ?? read, setTyped];
+/**
+ * The text of a field that edits a value read from the API. It follows what is read, unless something else was typed; `saved` says that what
+ * was typed by then was saved, perhaps in another form, such as 5 for 5.00.
+ */
+export function useDraft(read: string): [text: string, type: (text: string) => void, saved: () => void] {
+  const [typed, setTyped] = useState<{ text: string; savedOver?: string } | null>(null);
+  const isRead = typed !== null && (typed.text === read || (typed.savedOver ?? read) !== read);
+  if (isRead) setTyped(null);
+  return [
+    typed === null || isRead ? read : typed.text,
+    (text) => setTyped({ text }),
+    () => setTyped((now) => (now !== null && now === typed ? { ...now, savedOver: read } : now)),
+  ];
 }
 
-/** The fields of a form that stays once it was sent. Those in `cleared` then get these values, unless something was typed in them since. */
+/**
+ * The fields of a form that stays once it was sent. An action that sent them may then `clear` those in `cleared`, which gives them these values,
+ * unless something was typed in them since.
+ */
 export function useSentFields<Fields extends object>(initial: Fields, cleared: Partial<Fields>) {
   const [fields, setFields] = useState(initial);
   return {
     fields,
     type: (given: Partial<Fields>) => setFields({ ...fields, ...given }),
-    /** Called by the action that sent these fields, which may have others by then. */
     clear: () => setFields((now) => ({ ...now, ...cleared, ...changedFields(fields, now) })),
   };
 }

@@ -31,8 +31,14 @@ type BudgetViewProps = { title: string; budget: Budget; path: string; editable: 
 
 function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   const toast = useToast();
-  const [text, setText] = useDraft(budget.limit_usd === null ? '' : plainNumber(budget.limit_usd));
-  const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('Limit saved.') });
+  const [text, setText, saved] = useDraft(budget.limit_usd === null ? '' : plainNumber(budget.limit_usd));
+  const save = useAction<Budget>({
+    stale: [path],
+    onSuccess: () => {
+      saved();
+      toast.say('Limit saved.');
+    },
+  });
   const remove = useAction({ stale: [path], onSuccess: () => toast.say('Limit removed.') });
   // What is done now takes the place of a complaint about what was tried before.
   const submit = () => {

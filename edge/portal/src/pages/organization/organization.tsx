@@ -51,10 +51,13 @@ export function OrganizationPage() {
 
 function Rename({ organization }: { organization: Organization | undefined }) {
   const toast = useToast();
-  const [name, setName] = useDraft(organization?.name ?? '');
+  const [name, setName, saved] = useDraft(organization?.name ?? '');
   const save = useAction<Organization>({
     stale: ['/organization', '/profile'],
-    onSuccess: () => toast.say('Name saved.'),
+    onSuccess: () => {
+      saved();
+      toast.say('Name saved.');
+    },
   });
   return (
     <Card title="Name" className="max-w-lg">

@@ -84,11 +84,17 @@ export function Settings() {
 function ProfileCard({ profile }: { profile: Profile }) {
   const toast = useToast();
   const read = { first_name: profile.first_name ?? '', last_name: profile.last_name ?? '', phone: profile.phone ?? '' };
-  const [firstName, setFirstName] = useDraft(read.first_name);
-  const [lastName, setLastName] = useDraft(read.last_name);
-  const [phone, setPhone] = useDraft(read.phone);
+  const [firstName, setFirstName, firstNameSaved] = useDraft(read.first_name);
+  const [lastName, setLastName, lastNameSaved] = useDraft(read.last_name);
+  const [phone, setPhone, phoneSaved] = useDraft(read.phone);
   const body = { first_name: firstName, last_name: lastName, phone };
-  const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Profile saved.') });
+  const save = useAction<Profile>({
+    stale: ['/profile'],
+    onSuccess: () => {
+      for (const saved of [firstNameSaved, lastNameSaved, phoneSaved]) saved();
+      toast.say('Profile saved.');
+    },
+  });
   return (
     <Card title="Profile">
       <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: changedFields(read, body) })}>
