@@ -210,6 +210,28 @@ describe('an outage of Usage', () => {
     expect(readdirSync(folder.path)).toEqual([]);
   });
 
+  test('a file that cannot be read for a while costs none of the events that were read before it', async () => {
+    using folder = journalFolder();
+    const journal = openTestJournal(folder.path, { eventsInMemoryMax: 1, segmentBytes: 500 });
+    for (let number = 0; number < 50; number += 1) await written(journal, event(number));
+    const third = join(folder.path, journal.name, 'segment-3');
+    fs.renameSync(third, `${third}-away`);
+    const seen: string[] = [];
+    const readAll = async () => {
+      for (let batch = await next(); batch !== null; batch = await next()) {
+        seen.push(...ids(batch.events));
+        journal.acknowledge(batch);
+      }
+    };
+    const next = () => journal.nextBatch(AbortSignal.abort());
+    await expect(readAll()).rejects.toThrow('ENOENT');
+    fs.renameSync(`${third}-away`, third);
+    await readAll();
+    expect(seen).toEqual(Array.from({ length: 50 }, (_, number) => `event-${number}`));
+    expect(journal.stats().pendingEvents).toBe(0);
+    await journal.close();
+  });
+
   test('the lag is the age of the oldest event that is not stored', async () => {
     using folder = journalFolder();
     const clock = { now: () => 0, monotonic: vi.fn(() => 1000) };

@@ -199,7 +199,13 @@ export class Journal<Event, Progress> implements EventSource<Event> {
         break;
       }
       if (segment === lastSegment && offset >= this.#log.writtenEnd.offset) break;
-      const part = this.#writtenOf(segment, await readSegment(segmentPath(this.#folder, segment), offset));
+      const read = await readSegment(segmentPath(this.#folder, segment), offset).catch((error) => {
+        // What was read before has been left behind, so it goes out by itself; the next call fails.
+        if (events.length === 0) throw error;
+        return null;
+      });
+      if (read === null) break;
+      const part = this.#writtenOf(segment, read);
       const taken = this.#decodeEnds(part, eventsPerBatchMax - events.length);
       events.push(...taken.events);
       this.#readFrom = { segment, offset: taken.end };
