@@ -177,7 +177,7 @@ export class DeploymentRuntime implements RoutableDeployment {
         this.#seen.breaker.answered(nowMs, startedMs);
       },
       end: (verdict) => {
-        if (isTrial) this.#seen.breaker.endTrial();
+        if (isTrial) this.#seen.breaker.endTrial(startedMs);
         this.#judge(verdict, startedMs);
         this.#metrics.ended(verdict.kind);
         this.#load.inFlight--;

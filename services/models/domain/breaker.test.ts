@@ -22,7 +22,7 @@ test('once it has been open for a while it lets exactly one trial through', () =
   expect(breaker.admits(1_000)).toBe(true);
   expect(breaker.begin(1_000)).toBe(true);
   expect(breaker.admits(1_000)).toBe(false);
-  breaker.endTrial();
+  breaker.endTrial(1_000);
   expect(breaker.admits(1_000)).toBe(true);
 });
 
@@ -37,13 +37,13 @@ test('a good trial closes it, a bad one opens it for longer, but never for more 
     nowMs += waitedMs;
     breaker.begin(nowMs);
     breaker.fail(nowMs);
-    breaker.endTrial();
+    breaker.endTrial(nowMs);
   }
   expect(openMs).toEqual([1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
   nowMs += 15_000;
   breaker.begin(nowMs);
   breaker.succeed(nowMs);
-  breaker.endTrial();
+  breaker.endTrial(nowMs);
   expect(breaker.state(nowMs)).toBe('closed');
   expect(breaker.begin(nowMs)).toBe(false);
 });
@@ -54,14 +54,27 @@ test('a trial whose answer has begun lets others through, until one fails before
   breaker.answered(1_000);
   expect(breaker.begin(1_000)).toBe(false);
   breaker.fail(1_000);
-  breaker.endTrial();
+  breaker.endTrial(1_000);
   expect([breaker.admits(2_999), breaker.admits(3_000)]).toEqual([false, true]);
   breaker.begin(3_000);
   breaker.answered(3_000);
   breaker.succeed(3_000);
-  breaker.endTrial();
+  breaker.endTrial(3_000);
   breaker.fail(3_000);
   expect(breaker.admits(3_000)).toBe(true);
+});
+
+test('a trial whose answer goes on keeps no other away once the breaker has opened anew', () => {
+  const breaker = failing(5);
+  breaker.begin(1_000);
+  breaker.answered(1_100);
+  breaker.fail(1_200, 1_150);
+  expect([breaker.admits(3_199), breaker.admits(3_200)]).toEqual([false, true]);
+  breaker.begin(3_200);
+  breaker.endTrial(1_000);
+  expect(breaker.admits(3_200)).toBe(false);
+  breaker.endTrial(3_200);
+  expect(breaker.admits(3_200)).toBe(true);
 });
 
 test('failures of calls that began before it opened neither keep it open nor open it again for longer', () => {
@@ -74,7 +87,7 @@ test('failures of calls that began before it opened neither keep it open nor ope
   breaker.fail(1_700, 400);
   expect(breaker.admits(1_700)).toBe(true);
   breaker.fail(1_800, 1_500);
-  breaker.endTrial();
+  breaker.endTrial(1_500);
   expect([breaker.admits(3_799), breaker.admits(3_800)]).toEqual([false, true]);
 });
 

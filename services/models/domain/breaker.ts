@@ -15,7 +15,8 @@ export class Breaker {
   #openedMs = Number.NEGATIVE_INFINITY;
   #openUntilMs: number | null = null;
   #openMs = openMsMin;
-  #trialRuns = false;
+  /** When the trial that runs began; null: none does. */
+  #trialMs: number | null = null;
   /** Closed because of a successful head alone; the body may still bring an error. */
   #isUnproven = false;
 
@@ -27,18 +28,19 @@ export class Breaker {
   /** Whether a call may begin now. */
   admits(nowMs: number): boolean {
     if (this.#openUntilMs === null) return true;
-    return nowMs >= this.#openUntilMs && !this.#trialRuns;
+    return nowMs >= this.#openUntilMs && this.#trialMs === null;
   }
 
   /** A call begins; true when it is the trial. A trial must end with `endTrial`, however it goes. */
   begin(nowMs: number): boolean {
     if (this.state(nowMs) !== 'half-open') return false;
-    this.#trialRuns = true;
+    this.#trialMs = nowMs;
     return true;
   }
 
-  endTrial(): void {
-    this.#trialRuns = false;
+  /** The trial that began at `startedMs` has ended. */
+  endTrial(startedMs: number): void {
+    if (this.#trialMs === startedMs) this.#trialMs = null;
   }
 
   /**
@@ -62,6 +64,8 @@ export class Breaker {
 
   #close(startedMs: number): void {
     this.#openUntilMs = null;
+    // Should it open anew, one that is still being answered is no trial any longer.
+    this.#trialMs = null;
     // A call that began before it opened is believed: then the failures of the others of that time are, too.
     if (startedMs < this.#openedMs) this.#openedMs = Number.NEGATIVE_INFINITY;
   }
