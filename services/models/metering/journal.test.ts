@@ -144,6 +144,27 @@ test("the copy of a long request's begin record is on disk before the segment wi
   await journal.close();
 });
 
+test('copies of begin records that fill a segment are kept with it', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1 });
+  const long = [event(-1), event(-2)];
+  for (const request of long) journal.begin(request.id, request);
+  for (let number = 0; number < 10; number += 1) await written(journal, event(number));
+  const batch = await journal.nextBatch(AbortSignal.abort());
+  // As in a turn that copies thousands, what has been copied is written before the rest.
+  let nowMs = 1_000;
+  using now = vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 25));
+  journal.acknowledge(batch!);
+  now.mockRestore();
+  await until(() => expect(listSegments(join(folder.path, journal.name))[0]).toBeGreaterThan(10));
+  await written(journal, event(10));
+  await drain(journal);
+  await journal.close();
+  const [orphan] = adopt(folder.path);
+  const interrupted = (await drainToTheEnd(orphan!)).filter((one) => one.interrupted);
+  expect(ids(interrupted)).toEqual(ids(long));
+});
+
 test('a journal is released only when no segment is being deleted, so that its adopter finds what it lists', async () => {
   using folder = journalFolder();
   const order: string[] = [];

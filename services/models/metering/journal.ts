@@ -280,13 +280,17 @@ export class Journal<Event, Progress> implements EventSource<Event> {
 
   /** Repeats the records of long requests at the end of the journal, so that the segments in which they began can go. */
   #carryOver(requests: OpenRequest[], bound: number): void {
-    const records = requests.flatMap(({ begin, progress }) => (progress === null ? [begin] : [begin, progress]));
     this.#carrying = true;
-    this.#log.appendDurably(records, () => {
+    for (const request of requests) {
+      this.#log.append(request.begin);
+      // Each its own: so many may be written meanwhile that a segment is full.
+      request.segment = this.#log.segment;
+      if (request.progress !== null) this.#log.append(request.progress);
+    }
+    this.#log.whenDurable(() => {
       this.#carrying = false;
       this.#log.removeBefore(bound);
     });
-    for (const request of requests) request.segment = this.#log.segment;
   }
 
   stats(): JournalStats {

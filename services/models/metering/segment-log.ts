@@ -129,9 +129,8 @@ export class SegmentLog {
     if (onWritten !== undefined) this.#onWritten.push(onWritten);
   }
 
-  /** Appends records; `onDurable` is called only when all of them are on the disk, however long that takes. */
-  appendDurably(records: readonly RecordText[], onDurable: () => void): void {
-    for (const record of records) this.append(record);
+  /** Call it after `append`: `onDurable` is called only when all that was appended is on the disk, however long that takes. */
+  whenDurable(onDurable: () => void): void {
     this.#onDurable.push(onDurable);
   }
 
