@@ -77,11 +77,18 @@ test('an edit sends what changed, a rotation gives a new secret, and a deletion 
   await close();
 });
 
-test('an edit shows at once, and is undone if the gateway refuses it', async () => {
+test('an edit shows at once, and is undone if the gateway refuses it, but not what was changed elsewhere meanwhile', async () => {
+  const cap = (usd: number) =>
+    portal.gateway.call('PATCH', `/api/v1/api-keys/${portal.world.keyId}`, portal.world.people.owner.token, {
+      spend_cap_usd: usd,
+    });
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByRole('link', { name: 'Checkout production' }).click();
   await page.getByRole('button', { name: 'Edit' }).click();
+  expect((await cap(30)).status).toBe(200);
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  await page.getByText('$30.00 a day').waitFor();
   const answer = Promise.withResolvers<void>();
   await page.route('**/api-keys/*', async (route) => {
     if (route.request().method() === 'PATCH') await answer.promise;
@@ -96,8 +103,10 @@ test('an edit shows at once, and is undone if the gateway refuses it', async () 
     .getByText(/must have at least 2 characters/)
     .waitFor();
   await page.locator('h1').getByText('Checkout production', { exact: true }).waitFor();
+  expect(await page.getByText(/ a day$/).textContent()).toBe('$30.00 a day');
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
+  await cap(25);
   await close();
 });
 

@@ -25,9 +25,15 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
   const [texts, setTexts] = useState(() => constraintTexts(apiKey));
   const save = useAction<ApiKey>({
     stale: ['/api-keys'],
-    onSuccess: () => toast.say(`${name.trim()} was saved.`),
+    onSuccess: (saved) =>
+      toast.say(
+        <>
+          <bdi>{saved.name}</bdi> was saved.
+        </>,
+      ),
     onDone: onClose,
-    onError: () => queries.setQueryData([path], apiKey),
+    // As it was when the edit was sent, which somebody else may have changed since the dialog opened.
+    onError: () => queries.setQueryData([path], current),
   });
   const submit = () => {
     if (expiresAt === '') return;
@@ -39,7 +45,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
     if (!sameSet(scopes, apiKey.scopes)) changes.scopes = scopes;
     if (expiresAt !== apiKey.expires_at) changes.expires_at = expiresAt;
     if (Object.keys(changes).length === 0) return onClose();
-    queries.setQueryData([path], { ...apiKey, ...changes });
+    queries.setQueryData([path], { ...current, ...changes });
     save.run({ method: 'PATCH', path, body: changes });
   };
   return (
