@@ -247,6 +247,11 @@ test('a key whose date was cleared is neither created nor saved: it would never 
 
   await page.getByRole('link', { name: 'Nightly evaluation' }).click();
   await page.getByRole('button', { name: 'Edit' }).click();
+  const { restrictedKeyId, people } = portal.world;
+  const { json } = await portal.gateway.call('GET', `/api/v1/api-keys/${restrictedKeyId}`, people.owner.token);
+  await dialog(page)
+    .getByText(`The key stops working at ${json.expires_at.slice(11, 19)} UTC on this day.`)
+    .waitFor({ timeout: 5_000 });
   await dialog(page).getByLabel('Date').fill('');
   await dialog(page).getByRole('button', { name: 'Save changes' }).click();
   await dialog(page).getByText('Enter a full date').waitFor();

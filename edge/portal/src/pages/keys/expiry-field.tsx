@@ -7,7 +7,7 @@ import { SelectField, TextField } from '../../ui/field.tsx';
 const presetDays: Readonly<Record<string, number>> = { '30': 30, '90': 90, '365': 365 };
 
 type ExpiryFieldProps = {
-  /** A date means 00:00 UTC on that day; null means never; an empty string is an incomplete date, with which no form may be sent. */
+  /** A moment, or a date for 00:00 UTC on that day; null means never; an empty string is an incomplete date, with which no form is sent. */
   value: string | null;
   onChange: (value: string | null) => void;
   error: string | null;
@@ -49,7 +49,7 @@ export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
           value={value?.slice(0, 10) ?? ''}
           onChange={onChange}
           error={value === '' ? 'Enter a full date, or choose Never.' : error}
-          hint="The key stops working at 00:00 UTC on this day."
+          hint={`The key stops working at ${value?.slice(11, 19) || '00:00'} UTC on this day.`}
         />
       )}
     </div>
