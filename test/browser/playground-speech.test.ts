@@ -313,6 +313,33 @@ test('a session that is refused for a rate limit is told which', async () => {
   await close();
 });
 
+test('a model that one may no longer use leaves the choice once a session is refused, and the next file goes to another', async () => {
+  const { call } = portal.gateway;
+  const { operator, member } = portal.world.people;
+  const model = 'sandbox-transcribe-mini';
+  const show = (visibility: string) => call('PATCH', `/api/v1/admin/models/${model}`, operator.token, { visibility });
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, `/playground?mode=transcribe&model=${model}`);
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect((await show('private')).status).toBe(200);
+  await waitFor(async () => (await call('GET', `/api/v1/models/${model}`, member.token)).status === 404, {
+    description: 'the model to be gone',
+  });
+  const file = { name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) };
+  await page.getByLabel('Audio file').setInputFiles(file);
+  await page
+    .getByRole('alert')
+    .getByText(/does not exist/)
+    .waitFor();
+  await page
+    .getByText(`You cannot use a model called ${model} here. Another one is selected.`)
+    .waitFor({ timeout: 5_000 });
+  await page.getByLabel('Audio file').setInputFiles(file);
+  await page.getByRole('log', { name: 'Transcript' }).getByText(heard).waitFor();
+  await show('public');
+  await close();
+});
+
 const bytesOf = (sent: readonly { type: string; audio?: string }[]): number =>
   sent
     .filter(({ type }) => type === 'input_audio_buffer.append')

@@ -48,6 +48,7 @@ export function Playground() {
   const chosen = known.find((model) => model.id === asked && fits(model, kind)) ?? modelToTry(models.data?.data ?? []);
   // The one in use is offered whatever is searched for.
   const choices = chosen === undefined || listed.some(({ id }) => id === chosen.id) ? listed : [chosen, ...listed];
+  const readAgain = () => void Promise.all([models, found, named].map((list) => list.refetch()));
   const isGone = asked !== undefined && askedModel === undefined && !named.isPlaceholderData;
   return (
     <Page
@@ -89,12 +90,9 @@ export function Playground() {
                 title={kind === 'chat' ? 'No chat model available' : 'No transcription model available'}
               />
             ) : kind === 'chat' ? (
-              <Chat
-                model={chosen.id}
-                onModelGone={() => void Promise.all([models, found, named].map((list) => list.refetch()))}
-              />
+              <Chat model={chosen.id} onModelGone={readAgain} />
             ) : (
-              <Transcribe model={chosen.id} />
+              <Transcribe model={chosen.id} onRefused={readAgain} />
             )}
           </>
         )}

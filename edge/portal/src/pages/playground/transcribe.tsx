@@ -26,7 +26,13 @@ function withoutCrumb(length: number): number {
   return isCrumb ? length - left : length;
 }
 
-export function Transcribe({ model }: { model: string }) {
+type TranscribeProps = {
+  model: string;
+  /** Something was refused: perhaps because the model is no longer there. */
+  onRefused: () => void;
+};
+
+export function Transcribe({ model, onRefused }: TranscribeProps) {
   const api = useApi();
   const [lines, setLines] = useKeptState<readonly Line[]>('transcript', []);
   const [error, setError] = useState<string | null>(null);
@@ -43,6 +49,7 @@ export function Transcribe({ model }: { model: string }) {
       onLines: setLines,
       onError: (message, of) => {
         setError(message);
+        onRefused();
         // Of a file, nothing was heard; the microphone goes on until it is stopped.
         if (of === 'session' && !detectSpeech) finish();
       },
@@ -51,7 +58,10 @@ export function Transcribe({ model }: { model: string }) {
         finish();
       },
       onClose: (reason) => {
-        if (reason !== null) setError(reason);
+        if (reason !== null) {
+          setError(reason);
+          onRefused();
+        }
         finish();
       },
     });
