@@ -16,7 +16,6 @@ export function CouponCard() {
       toast.say('Coupon redeemed: its credit is in the wallet.');
     },
   });
-  const submit = () => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code } });
   return (
     <Card title="Coupon" description="Each coupon works once per organization.">
       <Form onSubmit={() => redeem.run({ method: 'POST', path: '/billing/coupons/redeem', body: { code } })}>
