@@ -206,8 +206,8 @@ test('the models offered for a restriction are those whose names contain what is
   await close();
 });
 
-test('expiry has the presets, and a custom date says when the key stops', async () => {
-  const { page, close } = await openPage(browser);
+test('expiry has the presets, which end as the list will say, and a custom date says when the key stops', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'Pacific/Auckland' });
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   const expires = dialog(page).getByLabel('Expires');
   await expires.waitFor();
@@ -218,6 +218,14 @@ test('expiry has the presets, and a custom date says when the key stops', async 
     'On a date…',
     'Never',
   ]);
+  await expires.selectOption('365');
+  const day = new Date(Date.now() + 365 * 86_400_000).toLocaleDateString('en-US', {
+    ...{ year: 'numeric', month: 'short', day: 'numeric' },
+    timeZone: 'Pacific/Auckland',
+  });
+  await dialog(page)
+    .getByText(new RegExp(`^Until ${day}, \\d\\d:\\d\\d$`))
+    .waitFor({ timeout: 5_000 });
   await expires.selectOption('custom');
   await dialog(page).getByText('The key stops working at 00:00 UTC on this day.').waitFor();
   await dialog(page).getByLabel('Date').fill('2031-05-06');

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { currentMs, utcToday } from '../../api/server-clock.ts';
-import { addDays, dayMs, formatUtcDay } from '../../format/time.ts';
+import { addDays, dayMs, formatDateTime } from '../../format/time.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';
 
 /** The presets of service.md (Expiry options at creation), in days. */
@@ -37,9 +37,7 @@ export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
           { value: 'never', label: 'Never' },
         ]}
         error={kind === 'custom' ? null : error}
-        hint={
-          presetDays[kind] !== undefined && value !== null ? `Until ${formatUtcDay(value.slice(0, 10))}` : undefined
-        }
+        hint={presetDays[kind] !== undefined && value !== null ? `Until ${formatDateTime(value)}` : undefined}
       />
       {kind === 'custom' && (
         <TextField
