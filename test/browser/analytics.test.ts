@@ -154,6 +154,24 @@ test.each(['Pacific/Auckland', 'America/Los_Angeles'])('days and months are thos
   await close();
 });
 
+test('a range that ends today still does when its days become those of UTC, though there it is another day', async () => {
+  // Where the day is another one than in UTC at any hour of this test.
+  const timezoneId = new Date().getUTCHours() < 10 ? 'Pacific/Pago_Pago' : 'Pacific/Kiritimati';
+  const { page, close } = await openPage(browser, { timezoneId });
+  await signIn(page, portal.url, users.owner, '/usage');
+  const range = page.getByRole('group', { name: 'Range' });
+  await range.getByRole('button', { name: '7 days' }).click();
+  await page.getByRole('button', { name: 'use UTC, as invoices do' }).click();
+  await page.getByText('Days in UTC').waitFor();
+  expect(await page.getByLabel('To', { exact: true }).inputValue()).toBe(new Date().toISOString().slice(0, 10));
+  expect(await range.getByRole('button', { name: '7 days' }).getAttribute('aria-pressed')).toBe('true');
+  await page.goto(`${portal.url}/usage?start=2026-03-01&end=2026-03-31`);
+  await page.getByRole('button', { name: 'use UTC, as invoices do' }).click();
+  await page.getByText('Days in UTC').waitFor();
+  expect(await page.getByLabel('To', { exact: true }).inputValue()).toBe('2026-03-31');
+  await close();
+});
+
 test('the axis of a chart counts in whole steps, and shows the amounts of the smallest and largest bills whole', async () => {
   const { page, close } = await openPage(browser);
   let usage = { requests: 1, cost_usd: 0.0000044 };

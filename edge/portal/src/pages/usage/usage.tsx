@@ -2,7 +2,7 @@ import { useMemo } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import { localToday, utcToday } from '../../api/server-clock.ts';
 import type { UsageReport } from '../../api/types.ts';
-import { addDays, isDay, localTimeZone } from '../../format/time.ts';
+import { addDays, daysBetween, isDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { Chart, chartSkeleton } from '../../ui/chart.tsx';
@@ -22,7 +22,7 @@ export function Usage() {
   const { path, search } = usePlace();
   const [wanted, setGranularity] = useSearchParameter('granularity', 'daily');
   const granularity = wanted === 'weekly' || wanted === 'monthly' ? wanted : 'daily';
-  const [wantedZone, setZone] = useSearchParameter('zone', '');
+  const [wantedZone] = useSearchParameter('zone', '');
   const timezone = wantedZone === 'UTC' ? 'UTC' : localTimeZone();
   const today = timezone === 'UTC' ? utcToday() : localToday();
   const range = useMemo(() => rangeOf(search, granularity, today), [search, granularity, today]);
@@ -30,6 +30,14 @@ export function Usage() {
   const scope = isAdmin && wantedScope === 'tenant' ? 'tenant' : '';
   const setRange = ({ start, end }: DayRange) =>
     navigate(path + searchWith({ start, end, page: null }), { replace: true });
+  // A range that ends today still does where today is another day.
+  const setZone = (zone: 'UTC' | null) => {
+    const last = zone === 'UTC' ? utcToday() : localToday();
+    const isChosen = new URLSearchParams(search).has('end');
+    const moved = isChosen && (range.end >= today || range.end > last) ? daysBetween(range.end, last) - 1 : 0;
+    const days = { start: addDays(range.start, moved), end: addDays(range.end, moved) };
+    navigate(path + searchWith({ zone, page: null, ...(isChosen && days) }), { replace: true });
+  };
   return (
     <Page
       title="Usage"
@@ -79,7 +87,7 @@ export function Usage() {
             <button
               type="button"
               className="underline hover:text-ink"
-              onClick={() => setZone(timezone === 'UTC' ? '' : 'UTC')}
+              onClick={() => setZone(timezone === 'UTC' ? null : 'UTC')}
             >
               {timezone === 'UTC' ? `use ${localTimeZone()}` : 'use UTC, as invoices do'}
             </button>
