@@ -209,6 +209,17 @@ test('an operator deletes a model after a confirmation, and is told why one with
   // Back does not lead to the page of what is gone.
   await page.goBack();
   expect(new URL(page.url()).pathname).toBe('/operator/models');
+
+  // Of one that a colleague deletes while its page is open nothing more can be done.
+  expect((await call('POST', '/api/v1/admin/models', operator.token, created)).status).toBe(201);
+  await goWithin(page, `/operator/models/${encodeURIComponent('acme/brief')}`);
+  await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
+  expect(
+    (await call('DELETE', `/api/v1/admin/models/${encodeURIComponent('acme/brief')}`, operator.token)).status,
+  ).toBe(204);
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  await page.getByRole('alert').getByText('No such model.').waitFor();
+  expect(await page.getByRole('button', { name: /^(Edit|Delete)$/ }).count()).toBe(0);
   await close();
 });
 

@@ -41,17 +41,19 @@ export function OperatorModel({ parameters }: PageParameters) {
       badge={model.data === undefined ? undefined : <RetiringBadge model={model.data} />}
       description={<code className="font-mono text-sm wrap-anywhere">{id}</code>}
       actions={
-        <>
-          <Button icon="settings" disabled={model.data === undefined} onClick={() => setDialog('model')}>
-            Edit
-          </Button>
-          <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
-            Retirement
-          </ButtonLink>
-          <Button icon="trash" disabled={model.data === undefined} onClick={() => setDialog('deletion')}>
-            Delete
-          </Button>
-        </>
+        model.error?.status === 404 ? undefined : (
+          <>
+            <Button icon="settings" disabled={model.data === undefined} onClick={() => setDialog('model')}>
+              Edit
+            </Button>
+            <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
+              Retirement
+            </ButtonLink>
+            <Button icon="trash" disabled={model.data === undefined} onClick={() => setDialog('deletion')}>
+              Delete
+            </Button>
+          </>
+        )
       }
     >
       <Loaded of={model}>
