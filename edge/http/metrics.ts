@@ -44,7 +44,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const shed = new Counter({
     name: 'gateway_shed_requests_total',
-    help: 'Calls refused with 503 because the process was overloaded, by what was short: time or memory.',
+    help: 'Calls refused with 503 because the process was overloaded, by what was short: time, memory or disk.',
     labelNames: ['cause'],
     registers: [registry],
   });

@@ -11,6 +11,7 @@ import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
 import { inDataDir } from '#shared/start-error.ts';
 import type { EdgeApp } from '../app.ts';
+import { freeBytesAt, UploadRoom } from '../guards/upload-room.ts';
 
 /** A form on its way through the gateway; its body is in a file. */
 export type Upload = {
@@ -27,14 +28,30 @@ declare module 'fastify' {
   }
 }
 
+type SpoolOptions = {
+  /** Called for an upload that is refused for lack of room on the disk. */
+  onNoRoom?: () => void;
+  /** How many bytes are free on the disk of a folder. */
+  freeBytes?: (folder: string) => Promise<number>;
+};
+
 /**
  * Spools multipart bodies to files, since clients send the file before the fields that say where it goes (openai-contract.md section 4). A
  * file lives as long as its exchange; those left by dead processes are removed at the next start.
  */
-export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<void> {
+export async function spooledForms(
+  app: EdgeApp,
+  uploadsDir: string,
+  { onNoRoom, freeBytes = freeBytesAt }: SpoolOptions = {},
+): Promise<void> {
   let folder = inDataDir(dirname(uploadsDir), () => lockNewFolder(uploadsDir));
   removeOrphans(uploadsDir);
   app.addHook('onClose', async () => folder.lock.removeFolder());
+  const room = new UploadRoom();
+
+  const remove = async (path: string): Promise<void> => {
+    await rm(path, { force: true }).finally(() => room.giveBack(path));
+  };
 
   /** A file in this process's folder, which is made anew if somebody has deleted it. */
   const newFile = async (): Promise<{ path: string; file: FileHandle }> => {
@@ -57,7 +74,7 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   app.addHook('onRequest', (request, reply, done) => {
     reply.raw.once('close', () => {
       if (request.spooledTo === null) return;
-      rm(request.spooledTo, { force: true }).catch((err) =>
+      remove(request.spooledTo).catch((err) =>
         request.log.error({ err, requestId: request.id }, 'the file of an upload could not be removed'),
       );
     });
@@ -67,43 +84,57 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest, payload: IncomingMessage) => {
     if (Number(request.headers['content-length'] ?? 0) > formBytesMax) throw fileTooLarge();
-    const spooling = onDisk(newFile()).then(({ path, file }) => {
+    const spooling = onDisk(newFile()).then(async ({ path, file }) => {
       request.spooledTo = path;
-      return spool(payload, request.headers['content-type']!, path, file);
+      const write = async (bytes: Buffer): Promise<void> => {
+        room.take(path, request.principal?.userId ?? '', bytes.length, await onDisk(freeBytes(dirname(path))));
+        await onDisk(file.appendFile(bytes));
+      };
+      try {
+        return { path, ...(await spool(payload, request.headers['content-type']!, write)) };
+      } catch (error) {
+        await remove(path);
+        throw error;
+      } finally {
+        await file.close();
+      }
     });
     const upload = await spooling.catch((error: unknown) => {
+      if (!hasReason(error, ErrorReason.OVERLOADED)) throw error;
       // Other 503s pass without anybody's help; for this one operators have to make room.
-      if (hasReason(error, ErrorReason.OVERLOADED))
+      if (error.cause !== undefined)
         request.log.error(
           { err: error.cause, requestId: request.id },
           'an upload could not be written to DATA_DIR; its call is refused',
         );
+      else onNoRoom?.();
       throw error;
     });
     // The client may have gone before there was a file to remove.
-    if (request.raw.socket.destroyed) await rm(upload.path, { force: true });
+    if (request.raw.socket.destroyed) await remove(upload.path);
     return upload;
   });
 }
 
-/** Writes a form to a file while checking it; a refused one leaves no file. */
-async function spool(body: Readable, contentType: string, path: string, file: FileHandle): Promise<Upload> {
+/** Writes a form while checking it. */
+async function spool(
+  body: Readable,
+  contentType: string,
+  write: (bytes: Buffer) => Promise<void>,
+): Promise<Omit<Upload, 'path'>> {
   try {
     const scanner = new FormScanner(contentType);
     for await (const bytes of arrivals(body)) {
       scanner.push(bytes);
       // Waiting for the disk holds back a fast sender.
-      await onDisk(file.appendFile(bytes));
+      await write(bytes);
     }
     const model = formField(scanner.end(), 'model');
-    return { path, contentType, model: model === undefined || model.length > 255 ? null : model };
+    return { contentType, model: model === undefined || model.length > 255 ? null : model };
   } catch (error) {
-    await rm(path, { force: true });
     throw (error as NodeJS.ErrnoException).code === 'ECONNRESET'
       ? invalidRequest(undefined, 'The request ended before its body was complete.')
       : error;
-  } finally {
-    await file.close();
   }
 }
 

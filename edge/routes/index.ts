@@ -47,7 +47,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
   });
 
   await app.register(async (uploads: EdgeApp) => {
-    await spooledForms(uploads, deps.uploadsDir);
+    await spooledForms(uploads, deps.uploadsDir, { onNoRoom: () => deps.metrics.shed('disk') });
     announceRetirementOnErrors(uploads, deps);
     transcriptionRoutes(uploads, deps);
     translationRoutes(uploads, deps);

@@ -1,5 +1,15 @@
 import { once } from 'node:events';
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { open as openFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,7 +20,9 @@ import { fastify } from 'fastify';
 import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { EdgeApp } from '../../edge/app.ts';
+import { installErrors } from '../../edge/http/errors.ts';
 import { spooledForms } from '../../edge/http/uploads.ts';
+import type { Principal } from '../../edge/principal.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { filesOfUploads } from '../support/uploads.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -454,6 +466,56 @@ describe('limits', () => {
     upload.on('error', () => {});
     upload.end(form);
     expect(existsSync((await spooledTo)!)).toBe(false);
+    await edge.close();
+  });
+
+  test('uploads take a quarter of the free disk at most, of which each user leaves some to others: one without room is a 503, leaves no file, and finds room once others are gone', async () => {
+    const mebibyte = 1024 * 1024;
+    const dataDir = join(directory, 'shared');
+    const uploads = join(dataDir, 'uploads');
+    const edge = fastify();
+    installErrors(edge as unknown as EdgeApp);
+    edge.decorateRequest('principal', null);
+    edge.addHook('onRequest', async (request) => {
+      request.principal = { userId: request.headers.user } as Principal;
+    });
+    let refused = 0;
+    await spooledForms(edge as unknown as EdgeApp, uploads, {
+      onNoRoom: () => {
+        refused += 1;
+      },
+      freeBytes: async () => 8 * mebibyte,
+    });
+    edge.post('/', async () => 'taken');
+    const url = await edge.listen({ port: 0 });
+    const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
+    const headers = (user: string) => ({ user, 'content-type': 'multipart/form-data; boundary=b' });
+    const statusOf = async (user: string, bytes: number): Promise<number> => {
+      const body = `${head}${'x'.repeat(bytes)}\r\n--b--\r\n`;
+      return (await fetch(url, { method: 'POST', headers: headers(user), body })).status;
+    };
+    const begun = () => filesOfUploads(dataDir);
+    const nobodyUploads = () => waitFor(() => begun().length === 0, { description: 'an empty folder of uploads' });
+
+    // The only one has room even if it is larger.
+    expect(await statusOf('one', 3 * mebibyte)).toBe(200);
+    await nobodyUploads();
+    const upload = request(url, { method: 'POST', headers: headers('one') });
+    upload.on('error', () => {});
+    upload.write(head);
+    upload.write(Buffer.alloc(1.25 * mebibyte));
+    const sizes = () =>
+      (readdirSync(uploads, { recursive: true }) as string[]).map(
+        (name) => statSync(join(uploads, name), { throwIfNoEntry: false })?.size ?? 0,
+      );
+    await waitFor(() => sizes().some((bytes) => bytes > 1.25 * mebibyte), { description: 'what was sent, on disk' });
+    expect(await statusOf('one', 0.5 * mebibyte)).toBe(503);
+    expect(refused).toBe(1);
+    expect(await statusOf('two', 0.25 * mebibyte)).toBe(200);
+    await waitFor(() => begun().length === 1, { description: 'the removal of the others' });
+    upload.destroy();
+    await waitFor(async () => (await statusOf('one', 1.25 * mebibyte)) === 200, { description: 'room again' });
+    await nobodyUploads();
     await edge.close();
   });
 
