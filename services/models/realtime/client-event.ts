@@ -22,10 +22,14 @@ const audioField = fieldSet('audio');
 /** More names or elements cannot fit into that. */
 const longEventLimits = { names: besideAudioMax, elements: besideAudioMax };
 
+const idLengthMax = 512;
+
 /** The client's own id of an event, even if the event is otherwise invalid, so that the error can name it. */
 export function eventIdOf(json: unknown): string | null {
   const { event_id: id } = (json ?? {}) as { event_id?: unknown };
-  return typeof id === 'string' ? id.slice(0, 512) : null;
+  if (typeof id !== 'string') return null;
+  // A copy: a slice would keep all of a long id in memory, for each event that waits for its answer.
+  return id.length <= idLengthMax ? id : Buffer.from(id.slice(0, idLengthMax), 'utf16le').toString('utf16le');
 }
 
 /** Parses an event. Throws INVALID_REQUEST when it is not JSON, and REQUEST_TOO_LARGE when more than its audio is long. */

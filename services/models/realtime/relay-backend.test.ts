@@ -2,9 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { memoryGrowth } from '../../../test/support/memory.ts';
 import type { DeploymentRuntime, Run } from '../catalog/deployment-runtime.ts';
 import type { SocketHandler, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
+import { parseEvent, readClientEvent } from './client-event.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { RelayBackend } from './relay-backend.ts';
 import { ServerEvents } from './server-events.ts';
@@ -24,8 +26,8 @@ async function relayThatWaits(prepared: Promise<void>) {
   const events = new ServerEvents();
   const context = { prepare: () => prepared, isRefused: false, events } as unknown as BackendContext;
   const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
-  await RelayBackend.connect(context, deployment, run, initialConfig);
-  return { say: (text: string) => handler.onText(text), ends, events };
+  const backend = (await RelayBackend.connect(context, deployment, run, initialConfig))!;
+  return { backend, say: (text: string) => handler.onText(text), ends, events };
 }
 
 const heard = async (events: ServerEvents): Promise<{ count: number; error: unknown }> => {
@@ -53,6 +55,19 @@ test('an upstream is left once 4 MiB of its events, or 10,000, wait for a budget
     prepared.resolve();
     expect((await heard(events)).error).toMatchObject({ details: { internal: 'it says more than can be relayed' } });
   }
+});
+
+test('of the events of commits that an upstream has yet to answer nothing but short ids stays in memory', async () => {
+  const { backend } = await relayThatWaits(Promise.resolve());
+  const mebibyte = 1024 ** 2;
+  const grown = await memoryGrowth(4 * mebibyte, async () => {
+    for (let sent = 0; sent < 400; sent += 1) {
+      const text = JSON.stringify({ type: 'input_audio_buffer.commit', event_id: `${sent} ${'x'.repeat(60_000)}` });
+      await backend.commit(readClientEvent(parseEvent(text)).eventId);
+    }
+  });
+  expect(backend.hasUncommitted).toBe(false);
+  expect(grown).toBeLessThan(4 * mebibyte);
 });
 
 test('any number of events are relayed to a client that keeps up', async () => {
