@@ -126,7 +126,6 @@ export class Connection {
   run(exchange: Exchange): void {
     this.#exchange = exchange;
     exchange.connection = this;
-    this.#parser.reset();
     this.#socket.ref();
     this.#phase = 'ready';
     this.#mayBeStale = true;
@@ -281,6 +280,9 @@ export class Connection {
     if (head?.keepsAlive && !surplus && !unsent && idleMs > 0) {
       exchange.connection = null;
       this.#phase = 'idle';
+      // Both may have MiB, and it may be idle for minutes.
+      exchange.request.body = [];
+      this.#parser.reset();
       if (this.#paused) {
         this.#paused = false;
         this.#socket.resume();

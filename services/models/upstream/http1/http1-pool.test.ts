@@ -9,6 +9,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
 import { startForwardProxy } from '../../../../test/support/forward-proxy.ts';
+import { collectGarbage } from '../../../../test/support/memory.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../../test/support/several-addresses.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { ForwardProxy } from '../tls.ts';
@@ -100,6 +101,25 @@ function call(client: Http1Pool, options: Options = {}, onData?: (exchange: Upst
 const hello = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 5\r\n\r\nhello';
 
 describe('a connection', () => {
+  test('that is idle keeps nothing of the request before', async () => {
+    const answer = hello.replace('\r\n', '\r\nKeep-Alive: timeout=600\r\n');
+    const served = await serve((socket) => socket.write(answer));
+    const client = pool(served.url);
+    const send = async () => {
+      const body = Buffer.from(`{${' '.repeat(1_000_000)}}`);
+      await call(client, { body: [body] }).outcome;
+      return new WeakRef(body);
+    };
+    const sent = await send();
+    const isFree = () => {
+      collectGarbage();
+      return sent.deref() === undefined;
+    };
+    await waitFor(isFree, { description: 'its body to be freed', timeoutMs: 5_000 });
+    await call(client).outcome;
+    expect(served.sockets).toHaveLength(1);
+  });
+
   test('is reused, with a correct request', async () => {
     const served = await serve((socket) => socket.write(hello));
     const client = pool(served.url);
