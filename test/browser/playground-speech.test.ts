@@ -340,6 +340,23 @@ test('a model that one may no longer use leaves the choice once a session is ref
   await close();
 });
 
+test('a file is not called unreadable where it is the gateway that does not answer', async () => {
+  const { page, close } = await openPage(browser);
+  await page.clock.install();
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page.route('**/api/v1/auth/refresh', (route) =>
+    route.fulfill({ status: 503, json: { error: { message: 'Try again soon.' } } }),
+  );
+  // By then the access token has expired.
+  await page.clock.fastForward(31 * 60_000);
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
+  expect(await page.getByRole('alert').filter({ hasText: 'Try again soon.' }).innerText()).toBe('Try again soon.');
+  await close();
+});
+
 const bytesOf = (sent: readonly { type: string; audio?: string }[]): number =>
   sent
     .filter(({ type }) => type === 'input_audio_buffer.append')

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
@@ -83,7 +84,9 @@ export function Transcribe({ model, onRefused }: TranscribeProps) {
   const fail = (signal: AbortSignal, failure: unknown, text: string) => {
     // Whoever ended it knows, and may have started again.
     if (signal.aborted) return;
-    setError(failure instanceof Error && failure.message !== '' ? `${text} ${failure.message}` : text);
+    const why = failure instanceof Error ? failure.message : '';
+    // Of the gateway, which has nothing to do with the microphone or the file.
+    setError(failure instanceof ApiError ? why : `${text} ${why}`.trim());
     finish();
   };
 
