@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { create } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
@@ -10,10 +10,12 @@ import {
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { cancelled, ErrorReason, hasReason, invalidRequest } from '#shared/errors.ts';
+import { countedBytes } from '#shared/held-bytes.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
 import { asCaller, asCallerWithJob } from '../caller.ts';
+import { overloaded } from '../guards/load-shedder.ts';
 import { goneSignal } from '../http/client-gone.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
@@ -21,7 +23,10 @@ import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { resultBytesMax, sendJob } from './send-job.ts';
 
 /** What answering a call needs, now or later. */
-export type InferenceDeps = Pick<RouteDeps, 'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl' | 'resultRoom'>;
+export type InferenceDeps = Pick<
+  RouteDeps,
+  'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl' | 'resultRoom' | 'bodyRoom'
+>;
 
 /** The body of a call: its bytes, or the file they were spooled to. */
 export type InvokeBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
@@ -45,11 +50,30 @@ export async function answerWithJob(
 ): Promise<FastifyReply> {
   // An upload is removed when its client leaves, at any point in between.
   const gone = call.bodyFile === '' ? undefined : goneSignal(request.raw.socket);
+  let giveBack = (): void => {};
   try {
+    if (call.bodyFile !== '') giveBack = await roomForFile(deps, call.bodyFile, request.principal!.userId);
     return await submitJob(deps, call, { request, reply, gone });
   } catch (thrown) {
     throw gone?.aborted ? cancelled(thrown as Error) : thrown;
+  } finally {
+    giveBack();
   }
+}
+
+/** Takes the room of a body for an upload, which Jobs gets as bytes; returns a function that gives it back. @throws GatewayError OVERLOADED */
+async function roomForFile(
+  { bodyRoom, metrics }: InferenceDeps,
+  bodyFile: string,
+  userId: string,
+): Promise<() => void> {
+  const bytes = countedBytes((await stat(bodyFile)).size);
+  if (bytes === 0) return () => {};
+  if (!bodyRoom.take(userId, bytes)) {
+    metrics.shed('memory');
+    throw overloaded;
+  }
+  return () => bodyRoom.giveBack(userId, bytes);
 }
 
 type Submission = { request: FastifyRequest; reply: FastifyReply; gone: AbortSignal | undefined };
