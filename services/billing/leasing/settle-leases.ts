@@ -15,41 +15,41 @@ import { addPosted, SpendSums, textOfKey } from './spend.ts';
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
 type Settled = Map<string, LeaseRow>;
-/** Runs work in a transaction that locks an account; null: the account was busy, and nothing was done. */
-type OnAccount = <T>(work: (sql: Sql) => Promise<T>) => Promise<T | null>;
+/** Runs work in a transaction; null: what it would lock was busy, and nothing was done. */
+type InTime = <T>(work: (sql: Sql) => Promise<T>) => Promise<T | null>;
 
-/** How long a settlement waits for all busy accounts, and the least time for one, in milliseconds: its holder waits a second. */
-const waitMsMax = 300;
+/** The part of its holder's patience that a settlement waits for locks in all, and the least time for one, in milliseconds. */
+const waitingPart = 0.3;
 const waitMsMin = 10;
 
 /**
- * Records what holders report about their leases. A lease that is no longer held moves no room. One whose account stays busy holds up none
- * of the others: it stays held as it was, until its holder reports again.
+ * Records what holders report about their leases, while they wait for `patienceMs`. A lease that is no longer held moves no room. One that
+ * stays locked, as its budget may, holds up none of the others: it stays held as it was, until its holder reports again.
  */
 export async function settleLeases(
   database: Database,
   holderId: string,
   settlements: readonly LeaseSettlement[],
   times: SettlementTimes,
+  patienceMs: number,
 ): Promise<Settled> {
   const settled: Settled = new Map();
-  const onAccount = onAccountsInTime(database);
+  const inTime = transactionsInTime(database, patienceMs * waitingPart);
   const kept = byLeaseId(settlements.filter(({ keep }) => keep));
   if (kept.size > 0) {
     const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
     for (const lease of known) if (lease.state === LeaseState.CLOSED) settled.set(lease.id, lease);
     const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
-    const wanted = await takeRoomBack(database, moves, times, onAccount);
+    const wanted = await takeRoomBack(database, moves, times, inTime);
     const told = moves.map(({ after }) => after);
-    for (const lease of await keepLeases(database, told, wanted, times)) settled.set(lease.id, lease);
+    for (const lease of await keepLeases(database, told, wanted, times, inTime)) settled.set(lease.id, lease);
   }
   const given = byLeaseId(settlements.filter(({ keep }) => !keep));
-  for (const lease of await closeLeases(database, holderId, given, times.nowMs, onAccount))
-    settled.set(lease.id, lease);
+  for (const lease of await closeLeases(database, holderId, given, times.nowMs, inTime)) settled.set(lease.id, lease);
   return settled;
 }
 
-function onAccountsInTime(database: Database): OnAccount {
+function transactionsInTime(database: Database, waitMsMax: number): InTime {
   const untilMs = performance.now() + waitMsMax;
   return async (work) => {
     const lockTimeoutMs = Math.max(waitMsMin, Math.ceil(untilMs - performance.now()));
@@ -82,18 +82,19 @@ function moveToldBy(lease: LeaseRow, told: LeaseSettlement): Move | null {
 
 /**
  * Keeps leases in one statement, locked by id like all leases: their room stays, so no budget changes. Those from which room is wanted do
- * not count as settled, since others are waiting for it.
+ * not count as settled, since others are waiting for it. Those that stay locked are held until when they were.
  */
 async function keepLeases(
   database: Database,
   told: readonly LeaseRow[],
   wanted: ReadonlyMap<string, bigint>,
   { nowMs, expiresAtMs }: SettlementTimes,
+  inTime: InTime,
 ): Promise<LeaseRow[]> {
   if (told.length === 0) return [];
-  const { rows } = await sqlTransaction(database, (sql) =>
+  const keep = (sql: Sql, busyOnes: '' | 'skip locked') =>
     sql.query<{ id: string }>({
-      name: 'keep-leases',
+      name: `keep-leases ${busyOnes}`,
       text: `
         with held as (
           select leases.tenant_id, leases.id, told.used, told.in_flight, told.settled
@@ -101,7 +102,7 @@ async function keepLeases(
             as told (id, fencing_token, used, in_flight, settled)
           join leases on leases.id = told.id and leases.fencing_token = told.fencing_token
           where leases.state = ${LeaseState.HELD}
-          order by leases.id for update of leases
+          order by leases.id for update of leases ${busyOnes}
         )
         update leases set used_nano_usd = held.used, in_flight_nano_usd = held.in_flight, expires_at = $6,
           settled_at = case when held.settled then $7 else leases.settled_at end
@@ -116,12 +117,27 @@ async function keepLeases(
         new Date(expiresAtMs),
         new Date(nowMs),
       ],
-    }),
-  );
-  const kept = new Set(rows.map(({ id }) => id));
+    });
+  const whole = await inTime((sql) => keep(sql, ''));
+  const { rows } = whole ?? (await sqlTransaction(database, (sql) => keep(sql, 'skip locked')));
+  const heldUntilMs = new Map(rows.map(({ id }) => [id, expiresAtMs]));
+  if (whole === null) {
+    const tokens = new Map(told.map(({ id, fencingToken }) => [id, fencingToken]));
+    const missed = await readLeases(
+      database.pool,
+      [...tokens.keys()].filter((id) => !heldUntilMs.has(id)),
+    );
+    for (const { id, state, fencingToken, expiresAtMs } of missed) {
+      if (state === LeaseState.HELD && fencingToken === tokens.get(id)) heldUntilMs.set(id, expiresAtMs);
+    }
+  }
   return told
-    .filter(({ id }) => kept.has(id))
-    .map((lease) => ({ ...lease, roomNanoUsd: wanted.get(lease.id) ?? lease.roomNanoUsd, expiresAtMs }));
+    .filter(({ id }) => heldUntilMs.has(id))
+    .map((lease) => ({
+      ...lease,
+      roomNanoUsd: wanted.get(lease.id) ?? lease.roomNanoUsd,
+      expiresAtMs: heldUntilMs.get(lease.id)!,
+    }));
 }
 
 /**
@@ -132,16 +148,14 @@ async function takeRoomBack(
   database: Database,
   moves: readonly Move[],
   times: SettlementTimes,
-  onAccount: OnAccount,
+  inTime: InTime,
 ): Promise<Map<string, bigint>> {
   const wanted = new Map<string, bigint>();
   const free = moves.filter(({ after }) => !after.central && freeIn(after) > 0n);
   const near = new Set(await nearTheirLimits(database.pool, free, times));
   const due = moves.filter((move) => isSmaller(move) || near.has(move));
   for (const ofBudget of Map.groupBy(due, ({ after }) => textOfKey(after)).values()) {
-    const take = (sql: Sql) => takeRoomOf(sql, ofBudget, times);
-    const isOfAccount = ofBudget[0]!.after.kind === BudgetKind.ORGANIZATION;
-    const rooms = await (isOfAccount ? onAccount(take) : sqlTransaction(database, take));
+    const rooms = await inTime((sql) => takeRoomOf(sql, ofBudget, times));
     const busy = () => ofBudget.map(({ after }) => [after.id, after.roomNanoUsd] as const);
     for (const [id, roomNanoUsd] of rooms ?? busy()) wanted.set(id, roomNanoUsd);
   }
@@ -209,7 +223,7 @@ export async function closeLeases(
   holderId: string,
   settlements: ReadonlyMap<string, LeaseSettlement>,
   nowMs: number,
-  onAccount: OnAccount = (work) => sqlTransaction(database, work),
+  inTime: InTime = (work) => sqlTransaction(database, work),
 ): Promise<LeaseRow[]> {
   if (settlements.size === 0) return [];
   const known = (await readLeases(database.pool, [...settlements.keys()])).filter((row) => row.holderId === holderId);
@@ -217,22 +231,25 @@ export async function closeLeases(
   const ofAccounts = known.filter(({ kind }) => kind === BudgetKind.ORGANIZATION);
   const ofSpend = known.filter(({ kind }) => kind !== BudgetKind.ORGANIZATION);
   for (const leases of Map.groupBy(ofAccounts, textOfKey).values()) {
-    const closed = await onAccount(async (sql) => {
+    const closed = await inTime(async (sql) => {
       await lockAccount(sql, leases[0]!.tenantId);
       return close(sql, leases, settlements, nowMs);
     });
     after.push(...(closed ?? leases));
   }
+  if (ofSpend.length === 0) return after;
+  const closeSpend = (leases: readonly LeaseRow[]) =>
+    inTime(async (sql) => {
+      const nothing = new SpendSums();
+      for (const lease of leases) nothing.add(lease, 0n);
+      await addPosted(sql, nothing);
+      return close(sql, leases, settlements, nowMs);
+    });
   // All keys and users at once: a process may hold leases for ten thousand.
-  if (ofSpend.length > 0) {
-    after.push(
-      ...(await sqlTransaction(database, async (sql) => {
-        const nothing = new SpendSums();
-        for (const lease of ofSpend) nothing.add(lease, 0n);
-        await addPosted(sql, nothing);
-        return close(sql, ofSpend, settlements, nowMs);
-      })),
-    );
+  const closed = await closeSpend(ofSpend);
+  if (closed !== null) return [...after, ...closed];
+  for (const leases of Map.groupBy(ofSpend, ({ tenantId }) => tenantId).values()) {
+    after.push(...((await closeSpend(leases)) ?? leases));
   }
   return after;
 }

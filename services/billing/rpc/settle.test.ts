@@ -224,6 +224,39 @@ test('while the accounts of some organizations stay busy, the leases of all othe
   expect(await held()).toBe(100_000n);
 });
 
+test('while the spend and leases of an organization stay locked, those of others are kept and given back within the second that a holder waits', async () => {
+  const { billing } = started;
+  const holderId = uuidv7();
+  const newLease = async (tenantId: string) => {
+    const demand = { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 1_000_000n, sliceNanoUsd: 99_000n };
+    const asked = { holderId, tenantId, userId: uuidv7(), apiKeyId: uuidv7(), costMaxNanoUsd: 1_000n };
+    return (await billing.lease({ ...asked, demands: [demand] }, patient)).leases[0]!.id;
+  };
+  const [busy, free] = [uuidv7(), uuidv7()];
+  const settlements = [
+    { leaseId: await newLease(busy), keep: true },
+    { leaseId: await newLease(busy), keep: true, roomNanoUsd: 50_000n },
+    { leaseId: await newLease(busy), keep: false },
+    { leaseId: await newLease(free), keep: true },
+    { leaseId: await newLease(free), keep: true, roomNanoUsd: 50_000n },
+    { leaseId: await newLease(free), keep: false },
+  ].map((told) => ({ fencingToken: 1n, ...told }));
+  const settle = async () => {
+    const { leases } = await billing.settle({ holderId, settlements }, { ...service, timeoutMs: 1_000 });
+    return leases.map(({ state, lease }) => [state, lease?.heldNanoUsd]);
+  };
+  const kept = [LeaseState.HELD, 100_000n];
+  const smaller = [LeaseState.HELD, 50_000n];
+  const closed = [LeaseState.CLOSED, undefined];
+  await other.query('begin');
+  for (const table of ['spend', 'leases']) {
+    await other.query(`select from billing.${table} where tenant_id = $1 for update`, [busy]);
+  }
+  const settled = await settle().finally(() => other.query('rollback'));
+  expect(settled).toEqual([kept, smaller, kept, kept, smaller, closed]);
+  expect(await settle()).toEqual([kept, smaller, closed, kept, smaller, closed]);
+});
+
 test('leases are granted, settled and given back while a later version adds a column to them', async () => {
   const settledWhole = async () => {
     const { report } = await newSlice();

@@ -7,13 +7,18 @@ import { timeToLiveMs } from '../leasing/room-batches.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
 import { leaseMessage } from './lease.ts';
 
+/** How long a holder that does not say waits for the answer, in milliseconds. */
+const patienceMsDefault = 1_000;
+
 export const settle =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'settle'> =>
   async ({ holderId, settlements, timeToLive }, context) => {
     requireService(callerOf(context));
     const nowMs = await databaseNow(database.pool);
     const expiresAtMs = nowMs + timeToLiveMs(timeToLive) + lateMs;
-    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, { nowMs, expiresAtMs });
+    const patienceMs = context.timeoutMs() ?? patienceMsDefault;
+    const times = { nowMs, expiresAtMs };
+    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, times, patienceMs);
     return {
       leases: settlements.map(({ leaseId, fencingToken }) => {
         const lease = settled.get(leaseId.toLowerCase());

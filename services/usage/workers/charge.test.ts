@@ -216,6 +216,7 @@ test('a close gives Billing three seconds for the call under way and all others 
     const answer = Promise.withResolvers<never>();
     answers.push(answer);
     signal?.addEventListener('abort', () => answer.reject(signal.reason));
+    if (signal?.aborted === true) answer.reject(signal.reason);
     return answer.promise;
   };
   const lastMsMax = 200;
