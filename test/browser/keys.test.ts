@@ -104,6 +104,19 @@ test('an edit shows at once, and is undone if the gateway refuses it, but not wh
     .waitFor();
   await page.locator('h1').getByText('Checkout production', { exact: true }).waitFor();
   expect(await page.getByText(/ a day$/).textContent()).toBe('$30.00 a day');
+  // What is no amount is not shown as one meanwhile.
+  await dialog(page).getByLabel('Name').fill('Checkout production');
+  await dialog(page).getByLabel('Daily spend cap in USD').fill('ten');
+  const shown: (string | null)[] = [];
+  await page.route('**/api-keys/*', async (route) => {
+    shown.push(await page.getByText(/ a day$/).textContent());
+    await route.continue();
+  });
+  await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+  await dialog(page)
+    .getByText(/^It must be/)
+    .waitFor();
+  expect(shown).toEqual(['$30.00 a day']);
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
   await cap(25);

@@ -45,7 +45,10 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
     if (!sameSet(scopes, apiKey.scopes)) changes.scopes = scopes;
     if (expiresAt !== apiKey.expires_at) changes.expires_at = expiresAt;
     if (Object.keys(changes).length === 0) return onClose();
-    queries.setQueryData([path], { ...current, ...changes });
+    // A text that is no number is sent for the gateway to refuse, and not shown as an amount.
+    const isAmount = typeof changes.spend_cap_usd !== 'string';
+    const shown = isAmount ? changes : { ...changes, spend_cap_usd: current.spend_cap_usd };
+    queries.setQueryData([path], { ...current, ...shown });
     save.run({ method: 'PATCH', path, body: changes });
   };
   return (
