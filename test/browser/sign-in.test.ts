@@ -209,8 +209,20 @@ test('whoever signs in while it is still unknown whether they are stays so when 
   await page.getByText('You are signed out.').waitFor();
   await signInHere();
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-  await later.fulfill({ status: 401, json: {} });
+  // Who is refused meanwhile waits for that same answer.
+  const jobs = /\/api\/v1\/jobs(\?|$)/;
+  let isRefused = false;
+  await page.route(jobs, (route) => {
+    if (isRefused) return route.continue();
+    isRefused = true;
+    return route.fulfill({ status: 401, json: {} });
+  });
+  const refused = page.waitForResponse(jobs);
+  const read = page.waitForResponse((answer) => jobs.test(answer.url()) && answer.ok());
   await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await refused;
+  await later.fulfill({ status: 401, json: {} });
+  await read;
   await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
   expect(await page.getByRole('heading', { name: 'Sign in' }).count()).toBe(0);
   await close();

@@ -65,6 +65,8 @@ export function createApi(): Api {
   let accessToken: string | null = null;
   let accessTokenEndsAt = 0;
   let refreshing: Promise<void> | null = null;
+  /** What the last refresh asked about. */
+  let refreshed: SessionState = session;
   let reached = true;
   const listeners = new Set<() => void>();
   // The tabs share one cookie: they tell each other who signs in, and, as null, that somebody signs out.
@@ -158,24 +160,27 @@ export function createApi(): Api {
   /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
     refreshing ??= (async () => {
-      const before = session;
+      refreshed = session;
       const response = await refreshAnswer();
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
-      if (isOver(before)) throw sessionEnded();
+      if (isOver(refreshed)) throw sessionEnded();
       await accept(result);
     })().finally(() => {
       refreshing = null;
     });
     return refreshing;
   };
+  /** Whoever has signed in again meanwhile goes on with that. */
   const refreshOrSignOut = async () => {
-    const before = session;
+    const asking = refresh();
+    const before = refreshed;
     try {
-      await refresh();
+      await asking;
     } catch (error) {
       if (isTransient(error)) throw error;
-      throw isOver(before) ? sessionEnded() : end();
+      if (!isOver(before)) throw end();
+      if (session.status !== 'signed-in') throw sessionEnded();
     }
   };
 
@@ -188,8 +193,9 @@ export function createApi(): Api {
       // Nobody repeats what somebody else has asked for.
       if (askedBy !== null && isAnother(askedBy)) throw sessionEnded();
       await refreshOrSignOut();
+      const before = session;
       response = await send(path, options, accessToken);
-      if (response.status === 401) throw end();
+      if (response.status === 401) throw isOver(before) ? sessionEnded() : end();
     }
     if (!response.ok) throw await errorOfResponse(response);
     return response;
