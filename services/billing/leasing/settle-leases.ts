@@ -94,7 +94,7 @@ async function keepLeases(
   if (told.length === 0) return [];
   const keep = (sql: Sql, busyOnes: '' | 'skip locked') =>
     sql.query<{ id: string }>({
-      name: `keep-leases ${busyOnes}`,
+      name: busyOnes === '' ? 'keep-leases' : 'keep-free-leases',
       text: `
         with held as (
           select leases.tenant_id, leases.id, told.used, told.in_flight, told.settled

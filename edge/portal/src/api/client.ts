@@ -186,15 +186,18 @@ export function createApi(): Api {
 
   const authorizedFetch = async (path: string, options: RequestOptions = {}): Promise<Response> => {
     const askedBy = 'claims' in session ? session.claims.userId : null;
+    const sendAsAsked = (): Promise<Response> => {
+      // Somebody else may have signed in meanwhile: nothing is asked for in their name.
+      if (askedBy !== null && isAnother(askedBy)) throw sessionEnded();
+      return send(path, options, accessToken);
+    };
     const endsSoon = accessToken !== null && performance.now() > accessTokenEndsAt - refreshAheadMs;
     if (endsSoon) await refreshOrSignOut();
-    let response = await send(path, options, accessToken);
+    let response = await sendAsAsked();
     if (response.status === 401 && accessToken !== null) {
-      // Nobody repeats what somebody else has asked for.
-      if (askedBy !== null && isAnother(askedBy)) throw sessionEnded();
       await refreshOrSignOut();
       const before = session;
-      response = await send(path, options, accessToken);
+      response = await sendAsAsked();
       if (response.status === 401) throw isOver(before) ? sessionEnded() : end();
     }
     if (!response.ok) throw await errorOfResponse(response);
