@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { KeyDigest } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { unaryTimeoutMsDefault } from '#shared/rpc/deadline.ts';
 import { as, sessionOf, startTestKeys, type TestKeys, testPeppers } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
@@ -111,6 +113,50 @@ test('Keys is asked no more about a connection that closed while it could not an
   await waitFor(() => asked.includes(open), { description: 'Keys to be asked again' });
   await revocations.close();
   expect(asked).toEqual([closed, open]);
+});
+
+test('a connection is checked soon although Keys leaves the question about another unanswered', async () => {
+  const told: string[] = [];
+  let isSilent = true;
+  const frozen: Pick<TestKeys['keys'], 'authenticate'> = {
+    authenticate(request, options) {
+      if (!isSilent) return service.keys.authenticate(request, options);
+      isSilent = false;
+      return delay(options?.timeoutMs ?? unaryTimeoutMsDefault, undefined, { ref: false }).then(() => {
+        throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'Keys is frozen.');
+      });
+    },
+  };
+  const revocations = new Revocations({ keys: frozen, clock: systemClock, logger: silentLogger });
+  await heldKey(revocations, 'unanswered', told);
+  await waitFor(() => !isSilent, { description: 'the question that is not answered' });
+  const ended = await heldKey(revocations, 'ended', told);
+  await service.keys.deleteKey({ keyId: ended }, user);
+  await waitFor(() => told.length > 0, { description: 'the end of a key', timeoutMs: 3_000 });
+  await revocations.close();
+  expect(told).toEqual(['ended']);
+});
+
+test('a stop waits only for the questions to Keys that are under way', async () => {
+  const asked: string[] = [];
+  const answer = Promise.withResolvers<never>();
+  const away: Pick<TestKeys['keys'], 'authenticate'> = {
+    authenticate({ digests }) {
+      asked.push(digestName(digests![0] as KeyDigest));
+      return answer.promise;
+    },
+  };
+  const revocations = new Revocations({ keys: away, clock: systemClock, logger: silentLogger });
+  for (let place = 0; place < 250; place += 1) {
+    const digests: readonly string[] = [digestName({ pepperVersion: 1, digest: Buffer.from(`secret ${place}`) })];
+    revocations.listen({ keyId: 'of a session', digests } as KeyPrincipal, () => {});
+  }
+  await waitFor(() => asked.length > 0, { description: 'Keys to be asked' });
+  const underWay = asked.length;
+  const closed = revocations.close();
+  answer.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.'));
+  await closed;
+  expect(asked).toHaveLength(underWay);
 });
 
 test('connections are told what their key may do now if that was missed, and nothing older', async () => {

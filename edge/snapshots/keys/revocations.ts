@@ -4,11 +4,10 @@ import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
-import { asService } from '#shared/rpc/caller.ts';
 import { slicesOf } from '#shared/slices.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { hasSecret } from './key-cache.ts';
-import { digestNamed } from './key-loads.ts';
+import { askWhose, digestNamed } from './key-loads.ts';
 import { keyPrincipal } from './key-principal.ts';
 import { endedKey, expiredKey } from './key-refusals.ts';
 
@@ -45,7 +44,7 @@ export class Revocations {
     this.#checks = startRecurringWork({
       name: 'checking the keys of open connections',
       everyMs: retryMs,
-      round: () => this.#check(),
+      round: (signal) => this.#check(signal),
       logger: deps.logger,
     });
   }
@@ -90,10 +89,11 @@ export class Revocations {
     return this.#checks.close();
   }
 
-  /** Rejects with the reason why the secret could not be checked. */
-  async #check(): Promise<void> {
+  /** Rejects with the reason why the secret could not be checked. Asks nothing more once `signal` aborts. */
+  async #check(signal: AbortSignal): Promise<void> {
     let failure: unknown;
     for (const asked of slicesOf([...this.#doubtful], askedMax)) {
+      if (signal.aborted) return;
       await Promise.all(
         asked.map((listener) =>
           this.#ask(listener).catch((error) => {
@@ -108,10 +108,10 @@ export class Revocations {
   }
 
   async #ask(listener: Listener): Promise<void> {
-    // Removed before asking, so that a doubt that arises meanwhile is not lost.
-    this.#doubtful.delete(listener);
+    // Removed before asking, so that a doubt that arises meanwhile is not lost. Its connection may have closed by its turn.
+    if (!this.#doubtful.delete(listener)) return;
     const { digests } = listener.principal;
-    const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
+    const { principal } = await askWhose(this.#deps.keys, digests.map(digestNamed));
     if (!this.#listeners.has(listener)) return;
     if (principal === undefined || principal.tenantSuspended) {
       this.#end(listener, principal === undefined ? endedKey() : tenantSuspended());
