@@ -74,6 +74,9 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const state = new KeyState({ clock, capacity, revocations });
   /** The process of Keys that granted the lease: only that one may extend it while its database is away. */
   let leaseHolder = '';
+  /** The acknowledgement sent last; that of a former stream may still be under way. */
+  let latest = 0;
+  let underWay = 0;
   const feed = followFeed(
     {
       name: 'the feed of keys',
@@ -83,12 +86,20 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
         // Unknown until the answer: the lease may have been granted by another process, even if the request fails.
         const holder = leaseHolder;
         leaseHolder = '';
-        const answer = await keys.acknowledgeKeys(
-          { edgeId, version, leaseHolder: holder },
-          { ...asEdge, timeoutMs: acknowledgeTimeoutMs },
-        );
-        leaseHolder = answer.leaseHolder;
-        return answer;
+        const place = ++latest;
+        const wasAlone = underWay === 0;
+        underWay += 1;
+        try {
+          const answer = await keys.acknowledgeKeys(
+            { edgeId, version, leaseHolder: holder },
+            { ...asEdge, timeoutMs: acknowledgeTimeoutMs },
+          );
+          // Of two at once, nobody here can tell which was granted last.
+          if (wasAlone && place === latest) leaseHolder = answer.leaseHolder;
+          return answer;
+        } finally {
+          underWay -= 1;
+        }
       },
       leave: () => keys.acknowledgeKeys({ edgeId, leaving: true }, { ...asEdge, timeoutMs: acknowledgeTimeoutMs }),
       apply: (event) => state.apply(event),

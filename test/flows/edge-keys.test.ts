@@ -158,6 +158,42 @@ describe('an edge whose lease has lapsed', () => {
   });
 });
 
+test('an edge names nobody as the holder of its lease while acknowledgements of two streams may have reached two processes', async () => {
+  const { keys } = service;
+  const late = Promise.withResolvers<void>();
+  const holders: string[] = [];
+  let former: AbortController | undefined;
+  await using _edge = await startTestEdge(
+    {
+      ...keys,
+      watchKeys(request, options) {
+        const signals = options?.signal === undefined ? [] : [options.signal];
+        const isFormer = former === undefined;
+        if (isFormer) {
+          former = new AbortController();
+          signals.push(former.signal);
+        }
+        return keys.watchKeys(request, { ...options, signal: AbortSignal.any(signals) });
+      },
+      async acknowledgeKeys(request, options) {
+        const place = holders.push(request.leaseHolder ?? '');
+        const answer = await keys.acknowledgeKeys(request, options);
+        if (place === 1) {
+          former!.abort();
+          await late.promise;
+          return { ...answer, leaseHolder: 'the former one' };
+        }
+        // Heard before the next one is sent.
+        if (place === 2) setImmediate(late.resolve);
+        return { ...answer, leaseHolder: 'the latter one' };
+      },
+    },
+    { clock },
+  );
+  await waitFor(() => holders.length > 3, { description: 'a fourth acknowledgement' });
+  expect(holders.slice(0, 4)).toEqual(['', '', '', 'the latter one']);
+});
+
 test('a key works at every edge once its creation is answered, while floods of invented keys are looked up', async () => {
   await using first = await startTestEdge(service.keys);
   await using second = await startTestEdge(service.keys);
