@@ -128,6 +128,16 @@ export class JobWorker {
     }
   }
 
+  /** Notifications may have been missed: of jobs that wait, and of cancellations, also of jobs that are just being taken. */
+  async catchUp(): Promise<void> {
+    const taking = this.#taking;
+    this.wake();
+    await this.keepLeases();
+    if (taking === null) return;
+    await taking;
+    await this.keepLeases();
+  }
+
   /** Takes no more jobs, lets running ones go on for this long, and returns the rest to other workers. */
   async close(drainMs: number): Promise<void> {
     this.#closing = true;

@@ -295,10 +295,10 @@ test('a job cancelled while its worker was disconnected is left as soon as the w
   await worker.close();
 });
 
-test('a job that is cancelled just after it was taken, before the worker has learned that it has it, is never called', async () => {
+/** A database that holds back the answers to commits, as a slow network would, until `learned`; `taken` once it does. */
+function withheldCommits() {
   const taken = Promise.withResolvers<void>();
   const learned = Promise.withResolvers<void>();
-  /** Holds back the answer to a commit, as a slow network would. */
   const withholding = (client: PoolClient): PoolClient =>
     Object.create(client, {
       query: {
@@ -314,8 +314,13 @@ test('a job that is cancelled just after it was taken, before the worker has lea
   const pool = Object.create(database.pool, {
     connect: { value: async () => withholding(await database.pool.connect()) },
   });
+  return { taken, learned, database: { ...database, pool } };
+}
+
+test('a job that is cancelled just after it was taken, before the worker has learned that it has it, is never called', async () => {
+  const { taken, learned, database: slow } = withheldCommits();
   const called: string[] = [];
-  const deps = workerDeps({ ...database, pool }, ({ jobId }) => void called.push(jobId));
+  const deps = workerDeps(slow, ({ jobId }) => void called.push(jobId));
   const [cancelled] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
   const worker = new JobWorker(deps, workerDefaults);
   await taken.promise;
@@ -328,6 +333,26 @@ test('a job that is cancelled just after it was taken, before the worker has lea
   await waitFor(() => called.includes(other!), { description: 'the job that came after it' });
   await worker.close(1_000);
   expect(called).toEqual([other]);
+});
+
+test('nor does it go on if the cancellation was missed, once its worker has learned that it has it', async () => {
+  const { taken, learned, database: slow } = withheldCommits();
+  let isAborted = false;
+  const deps = workerDeps(slow, async (_, signal) => {
+    await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+    isAborted = true;
+    throw new Error('aborted');
+  });
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const worker = new JobWorker(deps, workerDefaults);
+  await taken.promise;
+  const [[, cancel]] = endings as [(typeof endings)[number]];
+  await database.pool.query(cancel);
+  const caughtUp = worker.catchUp();
+  learned.resolve();
+  await caughtUp;
+  await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
+  await worker.close(1_000);
 });
 
 test('a worker runs no job before it can hear that one is cancelled', async () => {

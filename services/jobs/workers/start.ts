@@ -42,11 +42,7 @@ export async function startJobWorker(
       [channels.queued]: () => worker?.wake(),
       [channels.cancelled]: (jobId) => worker?.cancel(jobId),
     },
-    // Cancellations may have been missed.
-    onGap: () => {
-      void worker?.keepLeases();
-      worker?.wake();
-    },
+    onGap: () => void worker?.catchUp(),
     heartbeat: {
       statement: () => dueStatement(clockShiftMs(clock)),
       onRow: ({ is_queued: isQueued, is_lapsed: isLapsed }) => {
