@@ -27,7 +27,7 @@ async function relayThatWaits(prepared: Promise<void>) {
   const context = { prepare: () => prepared, isRefused: false, events } as unknown as BackendContext;
   const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
   const backend = (await RelayBackend.connect(context, deployment, run, initialConfig))!;
-  return { backend, say: (text: string) => handler.onText(text), ends, events };
+  return { backend, say: (text: string) => handler.onText(text), leave: () => handler.onClose('closed'), ends, events };
 }
 
 const heard = async (events: ServerEvents): Promise<{ count: number; error: unknown }> => {
@@ -55,6 +55,19 @@ test('an upstream is left once 4 MiB of its events, or 10,000, wait for a budget
     prepared.resolve();
     expect((await heard(events)).error).toMatchObject({ details: { internal: 'it says more than can be relayed' } });
   }
+});
+
+test('what an upstream says before it leaves reaches the client, though it waits for a budget or the journal', async () => {
+  const prepared = Promise.withResolvers<void>();
+  const { say, leave, ends, events } = await relayThatWaits(prepared.promise);
+  for (let said = 0; said < 3; said += 1) say('{}');
+  leave();
+  prepared.resolve();
+  expect(await heard(events)).toEqual({
+    count: 3,
+    error: expect.objectContaining({ details: { internal: 'closed' } }),
+  });
+  expect(ends).toMatchObject([{ kind: 'bad' }]);
 });
 
 test('of the events of commits that an upstream has yet to answer nothing but short ids stays in memory', async () => {

@@ -110,7 +110,7 @@ export class RelayBackend implements Backend {
         },
         onText: (text) => backend?.take(text),
         onClose: (reason) => {
-          if (backend !== null) backend.lost(reason);
+          if (backend !== null) backend.left(reason);
           else resolve(null);
         },
       });
@@ -201,7 +201,12 @@ export class RelayBackend implements Backend {
       });
   }
 
-  /** The upstream has ended the session, or the session cannot go on with what it said. */
+  /** The upstream has ended the session: what it said before is handled first. */
+  left(reason: string): void {
+    this.#taking = this.#taking.then(() => this.lost(reason));
+  }
+
+  /** The session cannot go on. */
   lost(reason: string, verdict: Verdict = { kind: 'bad', message: `a session was ended: ${reason}` }): void {
     if (this.#closed) return;
     const error = gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model ended the session.', {
