@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { memoryGrowth } from '../../../test/support/memory.ts';
@@ -15,7 +15,8 @@ import { initialConfig } from './session-config.ts';
 /** A relayed session whose next utterance finds no room in its budget before `prepared`. */
 async function relayThatWaits(prepared: Promise<void>) {
   let handler!: SocketHandler;
-  const socket: UpstreamSocket = { send() {}, close() {}, waitingBytes: 0 };
+  const sent: string[] = [];
+  const socket: UpstreamSocket = { send: (text) => sent.push(text), close() {}, waitingBytes: 0 };
   const openSocket = (_path: string, given: SocketHandler): UpstreamSocket => {
     handler = given;
     process.nextTick(given.onOpen);
@@ -24,10 +25,19 @@ async function relayThatWaits(prepared: Promise<void>) {
   const ends: unknown[] = [];
   const run = { answered() {}, end: (verdict: unknown) => ends.push(verdict) } as unknown as Run;
   const events = new ServerEvents();
-  const context = { prepare: () => prepared, isRefused: false, events } as unknown as BackendContext;
+  const { signal } = new AbortController();
+  const given = { prepare: () => prepared, isRefused: false, events, signal, sayUpdated() {} };
+  const context = given as unknown as BackendContext;
   const deployment = { upstream: { openSocket, redact: (text: string) => text } } as unknown as DeploymentRuntime;
   const backend = (await RelayBackend.connect(context, deployment, run, initialConfig))!;
-  return { backend, say: (text: string) => handler.onText(text), leave: () => handler.onClose('closed'), ends, events };
+  return {
+    backend,
+    say: (text: string) => handler.onText(text),
+    leave: () => handler.onClose('closed'),
+    sent,
+    ends,
+    events,
+  };
 }
 
 const heard = async (events: ServerEvents): Promise<{ count: number; error: unknown }> => {
@@ -68,6 +78,30 @@ test('what an upstream says before it leaves reaches the client, though it waits
     error: expect.objectContaining({ details: { internal: 'closed' } }),
   });
   expect(ends).toMatchObject([{ kind: 'bad' }]);
+});
+
+test('a session that finishes relays what its upstream has said, though that waits for a budget', async () => {
+  const prepared = Promise.withResolvers<void>();
+  const { backend, say, events } = await relayThatWaits(prepared.promise);
+  say('{}');
+  const finishing = backend.finish().then(() => events.close());
+  await nextTurn();
+  prepared.resolve();
+  await finishing;
+  expect(await heard(events)).toEqual({ count: 1, error: null });
+});
+
+test('an upstream that answered an update late is waited for at the next, which it may refuse', async () => {
+  const slow = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(AbortSignal.abort());
+  const { backend, say, sent } = await relayThatWaits(Promise.resolve());
+  expect(await backend.configure(initialConfig, null)).toBe(true);
+  expect(slow).toHaveBeenCalledOnce();
+  say(JSON.stringify({ type: 'session.updated' }));
+  await nextTurn();
+  const updating = backend.configure(initialConfig, null);
+  const { event_id } = JSON.parse(sent.at(-1)!);
+  say(JSON.stringify({ type: 'error', error: { event_id } }));
+  expect(await updating).toBe(false);
 });
 
 test('of the events of commits that an upstream has yet to answer nothing but short ids stays in memory', async () => {

@@ -172,7 +172,9 @@ export class RelayBackend implements Backend {
 
   finish(): Promise<void> {
     const expired = AbortSignal.timeout(finishTimeoutMs);
-    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#audio.commitsWaiting === 0));
+    // An event that still waits to be handled may begin an item.
+    const isDone = () => this.#waiting === 0 && this.#items.size === 0 && this.#audio.commitsWaiting === 0;
+    return this.#until(() => expired.aborted || isDone());
   }
 
   async close(): Promise<void> {
@@ -258,6 +260,8 @@ export class RelayBackend implements Backend {
         // In the client's words, with the client's name of the model.
         if (this.#update?.isAsked !== false) this.#context.sayUpdated();
         this.#update = null;
+        // One that was late may be in time again.
+        this.#answersUpdates = true;
         return;
       case 'input_audio_buffer.speech_started':
         this.#speechStarts.set(itemId, Number(event.audio_start_ms));
