@@ -13,6 +13,12 @@ export class ServerEvents implements AsyncIterable<TranscribeResponse> {
   #waitingLength = 0;
   #end: { error: unknown } | 'over' | null = null;
   #wake: (() => void) | null = null;
+  readonly #failed = new AbortController();
+
+  /** Aborted when the session ends with an error, though events may still wait. */
+  get failed(): AbortSignal {
+    return this.#failed.signal;
+  }
 
   emit(event: ServerEvent): void {
     this.pass(eventJson(event));
@@ -31,8 +37,10 @@ export class ServerEvents implements AsyncIterable<TranscribeResponse> {
 
   /** The session ends with an error, after the waiting events. */
   fail(error: unknown): void {
-    this.#end ??= { error };
+    if (this.#end !== null) return;
+    this.#end = { error };
     this.#awake();
+    this.#failed.abort();
   }
 
   /** The session is over. */

@@ -33,7 +33,7 @@ export const transcribe = (deps: TranscribeDeps) =>
 
     const events = new ServerEvents();
     const over = new AbortController();
-    const signal = AbortSignal.any([context.signal, over.signal]);
+    const signal = AbortSignal.any([context.signal, over.signal, events.failed]);
     const session = new TranscriptionSession({ deps, caller, start, events, signal });
     // A session is one request; what it uses is known at its end.
     const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, start.constraints), 0);
@@ -45,7 +45,7 @@ export const transcribe = (deps: TranscribeDeps) =>
       rate.release(0);
       throw refusal;
     }
-    const hearing = hear(reader, session, events);
+    const hearing = hear(reader, { session, events, signal });
     const onAbort = (): void => events.fail(gatewayError(ErrorReason.CANCELLED, 'The session was ended.'));
     context.signal.addEventListener('abort', onAbort, { once: true });
     try {
@@ -64,11 +64,10 @@ export const transcribe = (deps: TranscribeDeps) =>
 /** Handles the client's events one by one, so that one that must wait holds back those after it; after the last the session ends. */
 async function hear(
   reader: AsyncIterator<TranscribeRequest>,
-  session: TranscriptionSession,
-  events: ServerEvents,
+  { session, events, signal }: { session: TranscriptionSession; events: ServerEvents; signal: AbortSignal },
 ): Promise<void> {
   try {
-    for (;;) {
+    while (!signal.aborted) {
       const { done, value } = await reader.next();
       if (done) break;
       const { message } = value;
