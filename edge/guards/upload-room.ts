@@ -1,3 +1,4 @@
+import type { StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { HeldBytes } from '#shared/held-bytes.ts';
@@ -6,10 +7,11 @@ import { HeldBytes } from '#shared/held-bytes.ts';
 const diskShare = 1 / 4;
 
 /** How many bytes are free on the disk of a folder; infinity where the file system does not say. */
-export async function freeBytesAt(folder: string): Promise<number> {
-  const { blocks, bavail, bsize } = await statfs(folder);
-  return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
-}
+export const freeBytesAt = async (folder: string): Promise<number> => freeBytesOf(await statfs(folder));
+
+/** `frsize` is what its blocks are counted in; `bsize`, in which it would rather be written, may be a mebibyte, as in Docker on a Mac. */
+export const freeBytesOf = ({ blocks, bavail, frsize }: Pick<StatsFs, 'blocks' | 'bavail' | 'frsize'>): number =>
+  blocks === 0 ? Number.POSITIVE_INFINITY : bavail * frsize;
 
 /**
  * The room on the disk that the files of uploads may take, shared fairly between users. It is taken as they are written: a client may
