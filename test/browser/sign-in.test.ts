@@ -207,6 +207,7 @@ test('whoever signs in while it is still unknown whether they are stays so when 
   await other.getByRole('button', { name: /Mia Member/ }).click();
   await other.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByText('You are signed out.').waitFor();
+  const refusal = await later.fetch();
   await signInHere();
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
   // Who is refused meanwhile waits for that same answer.
@@ -221,10 +222,12 @@ test('whoever signs in while it is still unknown whether they are stays so when 
   const read = page.waitForResponse((answer) => jobs.test(answer.url()) && answer.ok());
   await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
   await refused;
-  await later.fulfill({ status: 401, json: {} });
+  await later.fulfill({ response: refusal });
   await read;
   await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
   expect(await page.getByRole('heading', { name: 'Sign in' }).count()).toBe(0);
+  // Nor has it taken the cookie of the session begun since.
+  expect((await page.context().cookies()).map(({ name }) => name)).toContain('mg_refresh_token');
   await close();
 });
 

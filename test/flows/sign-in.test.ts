@@ -80,8 +80,8 @@ test('a page of the gateway gets its refresh token as a cookie that scripts cann
   const left = await post('/api/v1/auth/logout', undefined, { ...next, ...own });
   expect([left.statusCode, left.headers['set-cookie']]).toEqual([204, expect.stringContaining('mg_refresh_token=;')]);
   const dead = await post('/api/v1/auth/refresh', undefined, { ...next, ...own });
-  expect(dead.statusCode).toBe(401);
-  expect(dead.headers['set-cookie']).toContain('mg_refresh_token=;');
+  // Another tab may have signed in while this was asked.
+  expect([dead.statusCode, dead.headers['set-cookie']]).toEqual([401, undefined]);
 });
 
 test.each<Record<string, string>>([

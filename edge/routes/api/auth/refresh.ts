@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
-import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
-import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
+import { readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import { loginResultSchema, sendTokens } from './login.ts';
 
 /** A refresh token in the body; none when the cookie carries it. */
@@ -35,14 +35,9 @@ export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
       }
       const asCookie = fromBody === undefined;
       if (asCookie) refuseForeignPage(request, publicUrl);
-      try {
-        const { tokens } = await auth.refresh({ refreshToken }, asAnonymous(request));
-        return sendTokens(reply, tokens!, asCookie);
-      } catch (error) {
-        const isOver = hasReason(error, ErrorReason.INVALID_TOKEN);
-        if (asCookie && isOver) clearRefreshCookie(reply);
-        throw error;
-      }
+      // A refusal leaves the cookie: by the time it arrives, the browser may have that of a session begun since, and would lose it.
+      const { tokens } = await auth.refresh({ refreshToken }, asAnonymous(request));
+      return sendTokens(reply, tokens!, asCookie);
     },
   );
 };
