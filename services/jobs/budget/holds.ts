@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { BudgetKind, type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -91,8 +92,11 @@ export async function isCharged(
 /** For a job that nothing limits. */
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
-/** The state of a job's room: held; `used` by a successful run of the job, whose charge Billing has or will get; or `lost`. */
-type HoldState = 'held' | 'used' | 'lost';
+/**
+ * The state of a job's room: held; `busy`, held only until when it was; `used` by a successful run of the job, whose charge Billing has or will
+ * get; or `lost`.
+ */
+type HoldState = 'held' | 'busy' | 'used' | 'lost';
 
 /** Renews a job's room, if it has any. */
 export async function renewHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<HoldState> {
@@ -101,9 +105,17 @@ export async function renewHold(billing: HoldingBilling, { holderId, leases }: J
     { holderId, settlements, timeToLive: timeToLive(holdMs) },
     options(),
   );
-  if (settled.every(({ state }) => state === LeaseState.HELD)) return 'held';
+  if (settled.every(({ state }) => state === LeaseState.HELD)) {
+    return settled.some(({ lease }) => lease !== undefined && wasBusy(lease)) ? 'busy' : 'held';
+  }
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
+
+/** Whether a lease was not renewed just now, although its budget's period goes on. */
+const wasBusy = ({ timeToLive, expiresAt, resetsAt }: Lease): boolean =>
+  timeToLive !== undefined &&
+  durationMs(timeToLive) < holdMs - 60_000 &&
+  (resetsAt === undefined || timestampMs(expiresAt!) < timestampMs(resetsAt));
 
 /**
  * Gives back room that no call will use. False when Billing could not be told: it will be, while this process lives, or else the room lapses.

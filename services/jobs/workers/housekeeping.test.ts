@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { beforeEach, expect, test } from 'vitest';
 import { ReleaseHoldResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
@@ -162,6 +163,21 @@ test('room whose renewal failed is renewed in the next round, as new room lapses
   expect(await lapsed()).toBe(1);
   await expect(round(100)).rejects.toThrow('away');
   expect(await lapsed()).toBe(0);
+});
+
+test('room whose budget was busy, so that it is held only until when it was, is renewed in the next round', async () => {
+  const [waiting] = await queueJobs(database, 1, tenant);
+  await database.pool.query(`update jobs set hold_expires_at = now() + interval '5 minutes'`);
+  const round = async (minutesLeft: number, resetsAt = timestampFromMs(Date.now() + dayMs)) => {
+    const expiresAt = timestampFromMs(Date.now() + minutesLeft * 60_000);
+    const lease = { timeToLive: durationFromMs(minutesLeft * 60_000), expiresAt, resetsAt };
+    const settle = async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD, lease }] });
+    return renewHolds({ database, billing: { settle } as never, clock: later(0) });
+  };
+  expect([await round(4), await round(3), await round(60), await round(60)]).toEqual([0, 0, 1, 0]);
+  // A budget's room ends with its period, and is then leased anew.
+  await database.pool.query('update jobs set hold_expires_at = now() where id = $1', [waiting]);
+  expect([await round(2, timestampFromMs(Date.now())), await round(2)]).toEqual([1, 0]);
 });
 
 test('the room of a job that failed while Billing was away is given back once it can be told, and no other', async () => {

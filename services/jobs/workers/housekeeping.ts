@@ -71,25 +71,34 @@ export async function renewHolds(
   signal?: AbortSignal,
 ): Promise<number> {
   const shiftMs = clockShiftMs(clock);
+  const busy: HeldRow[] = [];
   let renewed = 0;
-  while (!signal?.aborted) {
-    // Recorded first, so that no other process renews it, too.
-    const { rows } = await database.query<HeldRow>({
-      name: 'jobs-renew-holds',
-      text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
-        where (tenant_id, id) in (
-          select tenant_id, id from jobs where hold_expires_at <= ${momentSql(1)} + interval '${renewLeftMs} milliseconds'
-            and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
-          order by hold_expires_at limit ${heldAtOnce} for update skip locked)
-        returning tenant_id, id, hold`,
-      values: [shiftMs],
-    });
-    const renewals = await Promise.allSettled(rows.map((row) => renewHold(billing, holdOf(row))));
-    const failed = rows.filter((_, place) => renewals[place]!.status === 'rejected');
-    if (failed.length > 0) await renewNextRound(database, failed, shiftMs);
-    for (const renewal of renewals) if (renewal.status === 'rejected') throw renewal.reason;
-    renewed += rows.length;
-    if (rows.length < heldAtOnce) break;
+  try {
+    while (!signal?.aborted) {
+      // Recorded first, so that no other process renews it, too.
+      const { rows } = await database.query<HeldRow>({
+        name: 'jobs-renew-holds',
+        text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
+          where (tenant_id, id) in (
+            select tenant_id, id from jobs where hold_expires_at <= ${momentSql(1)} + interval '${renewLeftMs} milliseconds'
+              and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
+            order by hold_expires_at limit ${heldAtOnce} for update skip locked)
+          returning tenant_id, id, hold`,
+        values: [shiftMs],
+      });
+      const renewals = await Promise.allSettled(rows.map((row) => renewHold(billing, holdOf(row))));
+      const failed = rows.filter((_, place) => renewals[place]!.status === 'rejected');
+      if (failed.length > 0) await renewNextRound(database, failed, shiftMs);
+      for (const [place, renewal] of renewals.entries()) {
+        if (renewal.status === 'fulfilled' && renewal.value === 'busy') busy.push(rows[place]!);
+        else renewed += 1;
+      }
+      for (const renewal of renewals) if (renewal.status === 'rejected') throw renewal.reason;
+      if (rows.length < heldAtOnce) break;
+    }
+  } finally {
+    // Only now, or this round would find it due once more.
+    if (busy.length > 0) await renewNextRound(database, busy, shiftMs);
   }
   return renewed;
 }
