@@ -93,8 +93,8 @@ export async function isCharged(
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
 /**
- * The state of a job's room: held; `busy`, held only until when it was; `used` by a successful run of the job, whose charge Billing has or will
- * get; or `lost`.
+ * The state of a job's room: held; `busy`, held only until when it was; `used` by a successful run of the job, whose charge Billing has or
+ * will get; or `lost`.
  */
 type HoldState = 'held' | 'busy' | 'used' | 'lost';
 
