@@ -30,18 +30,21 @@ export function Form({ onSubmit, children, className = 'grid grid-cols-[minmax(0
 }
 
 /**
- * The text of a field that edits a value read from the API. It follows what is read, unless something else was typed; `saved` says that what
- * was typed by then was saved, perhaps in another form, such as 5 for 5.00.
+ * The fields of a form that edits what is read from the API. One in which nothing else was typed follows what is read, so that no change of
+ * somebody else is undone. The action that sent them calls `saved` once its answer is what is read: it may be in another form, such as 5 for
+ * 5.00.
  */
-export function useDraft(read: string): [text: string, type: (text: string) => void, saved: () => void] {
-  const [typed, setTyped] = useState<{ text: string; savedOver?: string } | null>(null);
-  const isRead = typed !== null && (typed.text === read || (typed.savedOver ?? read) !== read);
-  if (isRead) setTyped(null);
-  return [
-    typed === null || isRead ? read : typed.text,
-    (text) => setTyped({ text }),
-    () => setTyped((now) => (now !== null && now === typed ? { ...now, savedOver: read } : now)),
-  ];
+export function useEdits<Fields extends object>(read: Fields) {
+  const [typed, setTyped] = useState<Partial<Fields>>({});
+  const edits = changedFields<Partial<Fields>>(read, typed);
+  if (Object.keys(edits).length < Object.keys(typed).length) setTyped(edits);
+  return {
+    fields: { ...read, ...edits },
+    /** Those that differ from what is read. */
+    edits,
+    type: (given: Partial<Fields>) => setTyped({ ...edits, ...given }),
+    saved: () => setTyped((now) => changedFields<Partial<Fields>>(typed, now)),
+  };
 }
 
 /**

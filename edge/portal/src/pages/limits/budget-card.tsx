@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Budget } from '../../api/types.ts';
 import { formatUsd, formatUsdExact, numberOrText, plainNumber } from '../../format/number.ts';
@@ -5,7 +6,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError, useDraft } from '../../ui/form.tsx';
+import { Form, FormError, useEdits } from '../../ui/form.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { Skeleton } from '../../ui/skeleton.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -31,10 +32,12 @@ type BudgetViewProps = { title: string; budget: Budget; path: string; editable: 
 
 function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   const toast = useToast();
-  const [text, setText, saved] = useDraft(budget.limit_usd === null ? '' : plainNumber(budget.limit_usd));
+  const queries = useQueryClient();
+  const { fields, type, saved } = useEdits({ limit: budget.limit_usd === null ? '' : plainNumber(budget.limit_usd) });
   const save = useAction<Budget>({
     stale: [path],
-    onSuccess: () => {
+    onSuccess: (answer) => {
+      queries.setQueryData([path], answer);
       saved();
       toast.say('Limit saved.');
     },
@@ -43,7 +46,7 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
   // What is done now takes the place of a complaint about what was tried before.
   const submit = () => {
     remove.reset();
-    save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(text) } });
+    save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(fields.limit) } });
   };
   const removeLimit = () => {
     save.reset();
@@ -75,12 +78,12 @@ function BudgetView({ title, budget, path, editable }: BudgetViewProps) {
             label="Limit in USD"
             inputMode="decimal"
             hint="0 blocks all spending."
-            value={text}
-            onChange={setText}
+            value={fields.limit}
+            onChange={(limit) => type({ limit })}
             error={fieldError(save.error, 'limit_usd')}
           />
           <div className="flex flex-wrap gap-2">
-            <Button type="submit" look="primary" pending={save.pending} disabled={text.trim() === ''}>
+            <Button type="submit" look="primary" pending={save.pending} disabled={fields.limit.trim() === ''}>
               Save limit
             </Button>
             {budget.limit_usd !== null && (

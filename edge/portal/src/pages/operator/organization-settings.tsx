@@ -1,18 +1,15 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
 import { changedFields, useAction, useWholeList } from '../../api/hooks.ts';
 import type { Plan } from '../../api/types.ts';
 import { formatUsd, numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useEdits } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { changedLimits, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminOrganizationDetails } from './types.ts';
-
-type Texts = ReturnType<typeof textsOf>;
 
 /** What operators decide for an organization. Only changes are sent; an empty rate limit means the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
@@ -20,22 +17,19 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   const queries = useQueryClient();
   const plans = useWholeList<Plan>('/admin/plans');
   const read = textsOf(organization);
-  // Fields in which nothing was typed follow what is read, so that no change of somebody else is undone.
-  const [typed, setTyped] = useState<Partial<Texts>>({});
-  const texts = { ...read, ...typed };
-  const type = (given: Partial<Texts>) => setTyped({ ...typed, ...given });
+  const { fields: texts, edits, type, saved } = useEdits(read);
   const planNamed = (code: string) => plans.data?.find((plan) => plan.code === code);
   const chosen = planNamed(texts.plan);
   const save = useAction<AdminOrganizationDetails>({
     stale: ['/admin/organizations'],
-    onSuccess: (saved) => {
-      queries.setQueryData([path], saved);
-      setTyped((now) => changedFields(typed, now));
+    onSuccess: (answer) => {
+      queries.setQueryData([path], answer);
+      saved();
       toast.say('Settings saved.');
     },
   });
   const submit = () => {
-    const { name, key_quota, plan }: Partial<Texts> = changedFields(read, typed);
+    const { name, key_quota, plan } = edits;
     const quota = key_quota?.trim().toLowerCase();
     const rate_limits = changedLimits(read, texts);
     save.run({

@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { Organization } from '../../api/types.ts';
@@ -6,7 +7,7 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError, useDraft } from '../../ui/form.tsx';
+import { Form, FormError, useEdits } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -51,24 +52,26 @@ export function OrganizationPage() {
 
 function Rename({ organization }: { organization: Organization | undefined }) {
   const toast = useToast();
-  const [name, setName, saved] = useDraft(organization?.name ?? '');
+  const queries = useQueryClient();
+  const { fields, type, saved } = useEdits({ name: organization?.name ?? '' });
   const save = useAction<Organization>({
     stale: ['/organization', '/profile'],
-    onSuccess: () => {
+    onSuccess: (answer) => {
+      queries.setQueryData(['/organization'], answer);
       saved();
       toast.say('Name saved.');
     },
   });
   return (
     <Card title="Name" className="max-w-lg">
-      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/organization', body: { name } })}>
+      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/organization', body: fields })}>
         <FormError error={save.error} />
         <TextField
           label="Organization name"
           required
           maxLength={255}
-          value={name}
-          onChange={setName}
+          value={fields.name}
+          onChange={(name) => type({ name })}
           error={fieldError(save.error, 'name')}
         />
         <div>

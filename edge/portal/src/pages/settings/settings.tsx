@@ -1,5 +1,6 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { changedFields, useAction, useApi, useGet } from '../../api/hooks.ts';
+import { useAction, useApi, useGet } from '../../api/hooks.ts';
 import type { Profile } from '../../api/types.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { setTheme, type Theme, useTheme } from '../../shell/theme.ts';
@@ -8,7 +9,7 @@ import { Card, Facts } from '../../ui/card.tsx';
 import { Email } from '../../ui/email.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, PasswordField, TextField } from '../../ui/field.tsx';
-import { Form, FormError, useDraft } from '../../ui/form.tsx';
+import { Form, FormError, useEdits } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -83,35 +84,37 @@ export function Settings() {
 
 function ProfileCard({ profile }: { profile: Profile }) {
   const toast = useToast();
-  const read = { first_name: profile.first_name ?? '', last_name: profile.last_name ?? '', phone: profile.phone ?? '' };
-  const [firstName, setFirstName, firstNameSaved] = useDraft(read.first_name);
-  const [lastName, setLastName, lastNameSaved] = useDraft(read.last_name);
-  const [phone, setPhone, phoneSaved] = useDraft(read.phone);
-  const body = { first_name: firstName, last_name: lastName, phone };
+  const queries = useQueryClient();
+  const { fields, edits, type, saved } = useEdits({
+    first_name: profile.first_name ?? '',
+    last_name: profile.last_name ?? '',
+    phone: profile.phone ?? '',
+  });
   const save = useAction<Profile>({
     stale: ['/profile'],
-    onSuccess: () => {
-      for (const saved of [firstNameSaved, lastNameSaved, phoneSaved]) saved();
+    onSuccess: (answer) => {
+      queries.setQueryData(['/profile'], answer);
+      saved();
       toast.say('Profile saved.');
     },
   });
   return (
     <Card title="Profile">
-      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: changedFields(read, body) })}>
+      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/profile', body: edits })}>
         <FormError error={save.error} />
         <div className="grid min-[17rem]:grid-cols-2 gap-3">
           <TextField
             label="First name"
             autoComplete="given-name"
-            value={firstName}
-            onChange={setFirstName}
+            value={fields.first_name}
+            onChange={(first_name) => type({ first_name })}
             error={fieldError(save.error, 'first_name')}
           />
           <TextField
             label="Last name"
             autoComplete="family-name"
-            value={lastName}
-            onChange={setLastName}
+            value={fields.last_name}
+            onChange={(last_name) => type({ last_name })}
             error={fieldError(save.error, 'last_name')}
           />
         </div>
@@ -119,8 +122,8 @@ function ProfileCard({ profile }: { profile: Profile }) {
           label="Phone"
           type="tel"
           autoComplete="tel"
-          value={phone}
-          onChange={setPhone}
+          value={fields.phone}
+          onChange={(phone) => type({ phone })}
           error={fieldError(save.error, 'phone')}
         />
         <div>
