@@ -92,23 +92,32 @@ test('Keys is asked about a connection until it has answered, however often it c
   expect(told).toEqual(['ended']);
 });
 
-test('Keys is asked no more about a connection that closed while it could not answer', async () => {
+/** A Keys that notes by which secrets it was asked, and answers none of it until it fails at all. */
+function askingInVain() {
   const asked: string[] = [];
   const answer = Promise.withResolvers<never>();
-  const away: Pick<TestKeys['keys'], 'authenticate'> = {
+  const keys: Pick<TestKeys['keys'], 'authenticate'> = {
     authenticate({ digests }) {
       asked.push(digestName(digests![0] as KeyDigest));
       return answer.promise;
     },
   };
-  const revocations = new Revocations({ keys: away, clock: systemClock, logger: silentLogger });
+  return {
+    revocations: new Revocations({ keys, clock: systemClock, logger: silentLogger }),
+    asked,
+    fail: () => answer.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.')),
+  };
+}
+
+test('Keys is asked no more about a connection that closed while it could not answer', async () => {
+  const { revocations, asked, fail } = askingInVain();
   const listen = (digest: string) =>
     revocations.listen({ keyId: 'of a session', digests: [digest] as readonly string[] } as KeyPrincipal, () => {});
   const [closed, open] = ['1:Y2xvc2Vk', '1:b3Blbg=='];
   const stop = listen(closed);
   await waitFor(() => asked.length > 0, { description: 'Keys to be asked' });
   stop();
-  answer.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.'));
+  fail();
   listen(open);
   await waitFor(() => asked.includes(open), { description: 'Keys to be asked again' });
   await revocations.close();
@@ -138,15 +147,7 @@ test('a connection is checked soon although Keys leaves the question about anoth
 });
 
 test('a stop waits only for the questions to Keys that are under way', async () => {
-  const asked: string[] = [];
-  const answer = Promise.withResolvers<never>();
-  const away: Pick<TestKeys['keys'], 'authenticate'> = {
-    authenticate({ digests }) {
-      asked.push(digestName(digests![0] as KeyDigest));
-      return answer.promise;
-    },
-  };
-  const revocations = new Revocations({ keys: away, clock: systemClock, logger: silentLogger });
+  const { revocations, asked, fail } = askingInVain();
   for (let place = 0; place < 250; place += 1) {
     const digests: readonly string[] = [digestName({ pepperVersion: 1, digest: Buffer.from(`secret ${place}`) })];
     revocations.listen({ keyId: 'of a session', digests } as KeyPrincipal, () => {});
@@ -154,7 +155,7 @@ test('a stop waits only for the questions to Keys that are under way', async () 
   await waitFor(() => asked.length > 0, { description: 'Keys to be asked' });
   const underWay = asked.length;
   const closed = revocations.close();
-  answer.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.'));
+  fail();
   await closed;
   expect(asked).toHaveLength(underWay);
 });
