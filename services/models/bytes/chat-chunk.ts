@@ -26,6 +26,7 @@ const deltaFields = fieldSet(
   'tool_calls',
   'function_call',
   'audio',
+  'images',
 );
 
 type ChoiceField = (typeof choiceFields.names)[number];
@@ -144,6 +145,8 @@ export class ChoicesReader {
     if (scan.kind('function_call') === 'object') this.#readCalls([{ function: scan.json('function_call') }]);
     if (scan.kind('content') === 'array') this.#takeWords(wordsOf(scan.json('content')));
     if (scan.kind('audio') === 'object') this.#readAudio(scan.json('audio') as Record<string, unknown>);
+    // So does OpenRouter, for one, send what models draw.
+    if (scan.kind('images') === 'array' && scan.valueBytes('images') > '[]'.length) this.#takeText(noBytes, 0, 0);
     return true;
   }
 

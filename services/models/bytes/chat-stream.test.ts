@@ -225,6 +225,7 @@ describe('usage', () => {
     ],
     ['what is said', { audio: { id: 'audio_1', transcript: 'Hello' } }, 'Hello'],
     ['sound', { audio: { data: 'AAAA' } }, ''],
+    ['an image', { content: '', images: [{ image_url: { url: 'data:image/png;base64,AA' } }] }, ''],
     [
       'content in parts',
       {
@@ -238,7 +239,7 @@ describe('usage', () => {
   ])('%s counts as output', (_what, delta, output) => {
     const passed = pass(deltaOf(delta) + deltaOf(delta));
     expect(passed).toMatchObject({ deltas: 2, output: output + output });
-    expect(pass(deltaOf({ audio: { id: 'audio_1', expires_at: 1 }, content: [] })).deltas).toBe(0);
+    expect(pass(deltaOf({ audio: { id: 'audio_1', expires_at: 1 }, content: [], images: [] })).deltas).toBe(0);
   });
 
   test('of an answer that the client left is what was passed on so far', () => {
