@@ -26,11 +26,11 @@ describe('text completions', () => {
     expect(chunks.every((chunk) => chunk.choices.length === 1)).toBe(true);
   });
 
-  test('a prompt of tokens reaches the upstream unchanged, and is counted if the upstream does not', async () => {
+  test('a prompt of tokens reaches the upstream unchanged, and is counted with its suffix if the upstream does not', async () => {
     bench.simulator.next('no-usage');
-    await bench.client.completions.create({ model: 'sim-chat', prompt: [1, 2, 3, 4, 5] });
+    await bench.client.completions.create({ model: 'sim-chat', prompt: [1, 2, 3, 4, 5], suffix: 'the end' });
     expect(bench.simulator.requests[0]!.json!.prompt).toEqual([1, 2, 3, 4, 5]);
-    const event = await bench.event({ input_tokens: 5 });
+    const event = await bench.event({ input_tokens: 7 });
     expect(event.output_tokens).toBeGreaterThan(0);
   });
 

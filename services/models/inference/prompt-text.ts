@@ -18,7 +18,7 @@ export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promi
   }
   // `functions` is the deprecated form of `tools`.
   collect([parsed.tools, parsed.functions], words);
-  for (const part of [parsed.prompt, parsed.input]) {
+  for (const part of [parsed.prompt, parsed.suffix, parsed.input]) {
     collectContent(part, words);
     words.tokens += tokensGiven(part);
   }
