@@ -4,7 +4,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
 import { UserEntity } from './db/user.entity.ts';
 import { findUserByEmail } from './db/user.repository.ts';
-import { addressWaitMs, hourlyMailsMax, refuseFlood } from './domain/mail-limits.ts';
+import { addressWaitMs, countedUntil, hourlyMailsMax, refuseFlood } from './domain/mail-limits.ts';
 
 /** The most pending invitations of an organization. */
 const pendingInvitationsMax = 100;
@@ -27,7 +27,10 @@ export async function beginInviting(
   await takeTurn(em, `invitations of ${tenantId}`);
   await takeTurnOfAddress(em, email);
   await refuseMember(em, { tenantId, email });
-  const latest = await latestInvitations(em, tenantId, hourlyMailsMax);
+  const latest = await latestInvitations(em, tenantId, {
+    until: countedUntil(now.getTime()),
+    limit: hourlyMailsMax,
+  });
   refuseFlood(latest, email, now.getTime(), {
     toAddress: justInvited,
     hourly: `Your organization has sent ${hourlyMailsMax} invitations within the last hour. Try again later.`,
@@ -70,7 +73,7 @@ export async function beginInvitingAsOperator(
       { param },
     );
   }
-  const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
+  const waitMs = addressWaitMs(await latestPendingTo(em, email, countedUntil(now.getTime())), email, now.getTime());
   if (waitMs > 0) throw gatewayError(ErrorReason.RATE_LIMITED, justInvited, { param, retryAfterMs: waitMs });
 }
 

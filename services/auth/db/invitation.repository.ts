@@ -44,12 +44,19 @@ type Sent = Pick<InvitationRow, 'email' | 'createdAt'>;
 const sent = { fields: ['email', 'createdAt'], orderBy: { id: 'desc' }, disableIdentityMap: true } as const;
 
 /** The invitations that an organization sent last, newest first, whatever became of them. */
-export const latestInvitations = (em: SqlEntityManager, tenantId: string, limit: number): Promise<Sent[]> =>
-  em.find(InvitationEntity, { tenantId }, { ...sent, limit });
+export const latestInvitations = (
+  em: SqlEntityManager,
+  tenantId: string,
+  { until, limit }: { until: Date; limit: number },
+): Promise<Sent[]> => em.find(InvitationEntity, { tenantId, createdAt: { $lte: until } }, { ...sent, limit });
 
 /** The latest invitation, by any organization, to an address that was neither accepted nor withdrawn, if there is one. */
-export const latestPendingTo = (em: SqlEntityManager, email: string): Promise<Sent[]> =>
-  em.find(InvitationEntity, { email, acceptedAt: null, withdrawnAt: null }, { ...sent, limit: 1 });
+export const latestPendingTo = (em: SqlEntityManager, email: string, until: Date): Promise<Sent[]> =>
+  em.find(
+    InvitationEntity,
+    { email, acceptedAt: null, withdrawnAt: null, createdAt: { $lte: until } },
+    { ...sent, limit: 1 },
+  );
 
 /** How many pending invitations an organization has besides that to one person, which a new one would replace. */
 export const countPendingForOthers = (

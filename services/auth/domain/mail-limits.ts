@@ -1,3 +1,4 @@
+import { clockDifferenceMsMax } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 
 /** The most invitations, and the most confirmations of new addresses, that an organization may have sent within an hour: to any address. */
@@ -7,6 +8,9 @@ export const hourMs = 3_600_000;
 
 /** An address is sent at most one such mail of an organization in this time, in milliseconds. */
 const mailIntervalMs = 60_000;
+
+/** What is dated later is of before the clock went back, and counts towards no limit. */
+export const countedUntil = (nowMs: number): Date => new Date(nowMs + clockDifferenceMsMax);
 
 type Sent = { createdAt: Date };
 

@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync } from 'node:crypto';
-import type { Clock } from '#shared/clock.ts';
+import { type Clock, clockDifferenceMsMax } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -44,7 +44,8 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
 
   const count = async (counted: Buffer, policy: BackoffPolicy, tooMany: string): Promise<void> => {
     const now = new Date(clock.now());
-    // Not blocked is stored as blocked until 1970, not until now: a simultaneous attempt may have read its clock earlier.
+    // Not blocked is stored as blocked until 1970, not until now: a simultaneous attempt may have read its clock earlier. A block that ends
+    // later than any can is of before the clock went back.
     const { rowCount } = await database.query({
       name: 'auth-throttle-count',
       text: `insert into login_throttles as stored (subject, failures, last_failure_at, blocked_until)
@@ -55,7 +56,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
           blocked_until = case
             when stored.last_failure_at < $2 - $6 * interval '1 ms' or stored.failures < $3 then to_timestamp(0)
             else $2 + least($5, $4 * power(2, least(stored.failures - $3, 30))) * interval '1 ms' end
-        where stored.blocked_until <= $2
+        where stored.blocked_until <= $2 or stored.blocked_until > $2 + ($5 + ${clockDifferenceMsMax}) * interval '1 ms'
         returning 1`,
       values: [counted, now, policy.freeFailures, policy.waitMsMin, policy.waitMsMax, policy.forgetAfterMs],
     });

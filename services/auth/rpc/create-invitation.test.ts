@@ -86,6 +86,10 @@ test('an organization can send an address one invitation a minute, even if the f
   expect(await rowsIn(fixture, 'mails')).toBe(1);
   clock.advance(20_000);
   expect(await refusal(invite(fixture, 'reader@example.com'))).toBe(null);
+  // Not for the hour by which the clock was ahead.
+  clock.set(clock.now() - hourMs);
+  expect(await refusal(invite(fixture, 'reader@example.com'))).toBe(null);
+  expect(await refusal(invite(fixture, 'reader@example.com'))).toMatchObject({ retryAfterMs: minuteMs });
 });
 
 test("an operator's loop mails an address once a minute, and leaves no organizations behind", async () => {
@@ -102,6 +106,8 @@ test("an operator's loop mails an address once a minute, and leaves no organizat
   expect([await rowsIn(fixture, 'organizations'), await rowsIn(fixture, 'mails')]).toEqual([organizations, 1]);
   expect(await refusal(found(fixture, 'another@example.com'))).toBe(null);
   clock.advance(minuteMs);
+  expect(await refusal(found(fixture, 'founder@example.com'))).toBe(null);
+  clock.set(clock.now() - hourMs);
   expect(await refusal(found(fixture, 'founder@example.com'))).toBe(null);
 });
 

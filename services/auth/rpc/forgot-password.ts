@@ -8,6 +8,7 @@ import { UserEntity } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
+import { countedUntil } from '../domain/mail-limits.ts';
 import { passwordResetMail } from '../domain/mail-texts.ts';
 import { turnOfResets } from '../tokens/mailed-links.ts';
 import { linkWithToken, newOneTimeToken } from '../tokens/one-time-token.ts';
@@ -42,7 +43,8 @@ export const forgotPassword =
         if (!(await tryTurn(em, turnOfResets(user.id)))) return;
         // Its address may have been changed meanwhile.
         if ((await em.count(UserEntity, { id: user.id, email, isActive: true })) === 0) return;
-        const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
+        const createdAt = { $gt: new Date(clock.now() - mailIntervalMs), $lte: countedUntil(clock.now()) };
+        const justAsked = { userId: user.id, createdAt };
         if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;
         const { token, hash } = newOneTimeToken();
         const expiresAt = new Date(clock.now() + resetLifetimeMs);

@@ -226,6 +226,23 @@ test('after five wrong guesses one has to wait a second, then twice as long each
   expect(waitsMs).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
 });
 
+test('after the clock was an hour ahead nobody has to wait for that hour, neither to sign in nor for a mail', async () => {
+  const { email } = await join(fixture, 'of-the-future@example.com');
+  const guess = () => reasonOf(login(email, 'guess', '203.0.115.1'));
+  const mails = async () =>
+    (await asTableOwner(fixture, `select from mails where kind = 'password_reset' and to_email = $1`, [email]))
+      .rowCount;
+  const rightMs = clock.now();
+  clock.set(rightMs + 3_600_000);
+  for (let guesses = 0; guesses < 6; guesses += 1) await guess();
+  await forgot(email);
+  clock.set(rightMs);
+  expect(await guess()).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(await guess()).toBe(ErrorReason.RATE_LIMITED);
+  for (const asked of [email, email]) await forgot(asked);
+  expect(await mails()).toBe(2);
+});
+
 test('of a thousand guesses from many addresses all but a few are refused, and the owner is not locked out', async () => {
   const { email } = await join(fixture, 'stuffed@example.com');
   const home = '198.51.100.8';

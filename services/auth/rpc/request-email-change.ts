@@ -9,7 +9,7 @@ import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { emailChangeLifetimeMs, emailChangeWaitMs, hourlyEmailChangesMax } from '../domain/email-change-limits.ts';
-import { hourlyMailsMax, hourMs, refuseFlood } from '../domain/mail-limits.ts';
+import { countedUntil, hourlyMailsMax, hourMs, refuseFlood } from '../domain/mail-limits.ts';
 import { confirmEmailMail, emailChangeRequestedMail, emailTakenMail } from '../domain/mail-texts.ts';
 import { userWithPassword, wrongPassword } from '../passwords/current-password.ts';
 import { voidEmailLinks } from '../tokens/mailed-links.ts';
@@ -36,9 +36,10 @@ export const requestEmailChange =
       const user = await lockUser(em, { id, tenantId });
       if (user.passwordHash !== passwordHash) throw wrongPassword();
       if (user.email === email) throw invalidRequest('email', 'This is already your email address.');
+      const until = countedUntil(clock.now());
       const latest = await em.find(
         EmailChangeEntity,
-        { userId: id },
+        { userId: id, createdAt: { $lte: until } },
         { orderBy: { createdAt: 'desc' }, limit: hourlyEmailChangesMax, disableIdentityMap: true },
       );
       const retryAfterMs = emailChangeWaitMs(latest, clock.now());
@@ -51,7 +52,7 @@ export const requestEmailChange =
       }
       // What other organizations send does not count, as for invitations.
       const since = new Date(clock.now() - hourMs);
-      const ofAll = await latestEmailChangesOf(em, tenantId, { since, limit: hourlyMailsMax });
+      const ofAll = await latestEmailChangesOf(em, tenantId, { since, until, limit: hourlyMailsMax });
       refuseFlood(ofAll, email, clock.now(), {
         toAddress: 'Somebody in your organization asked for this address less than a minute ago. Try again later.',
         hourly: `Your organization has asked for ${hourlyMailsMax} other addresses within the last hour. Try again later.`,
