@@ -5,7 +5,7 @@ const predecessorGraceMs = 10_000;
 type RefreshFamily = {
   currentHash: Uint8Array;
   previousHash: Uint8Array | null;
-  /** How long ago the predecessor was spent. */
+  /** How long ago the predecessor was spent; negative if the clock went back since. */
   rotatedAgoMs: number | null;
   endedAtMs: number | null;
   expiresAtMs: number;
@@ -24,6 +24,6 @@ export function decideRefresh(family: RefreshFamily, hash: Uint8Array, nowMs: nu
   if (family.endedAtMs !== null || family.expiresAtMs <= nowMs) return 'refuse';
   if (Buffer.compare(hash, family.currentHash) === 0) return 'rotate';
   const isPrevious = family.previousHash !== null && Buffer.compare(hash, family.previousHash) === 0;
-  const inGrace = family.rotatedAgoMs !== null && family.rotatedAgoMs < predecessorGraceMs;
+  const inGrace = family.rotatedAgoMs !== null && Math.abs(family.rotatedAgoMs) < predecessorGraceMs;
   return isPrevious && inGrace ? 'repeat' : 'reuse';
 }
