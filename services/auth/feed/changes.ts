@@ -10,11 +10,11 @@ export type Change = {
   forgetAfterMs: number;
 };
 
-/**
- * When the last access token issued up to some moment has expired, by any clock; two minutes later, since `iat` is set ahead with each
- * change of its user.
- */
-export const forgetAfterMs = (issuedMs: number): number => issuedMs + accessToken.lifetimeMs + 120_000;
+/** An hour, as far as a clock may be ahead for a while (reliability.md, Faults); and two minutes, as `iat` is set ahead with each change of its user. */
+const marginMs = 3_600_000 + 120_000;
+
+/** When the last access token issued up to some moment has expired, by any clock. */
+export const forgetAfterMs = (issuedMs: number): number => issuedMs + accessToken.lifetimeMs + marginMs;
 
 /** Records a change at the end of the transaction that makes it, and returns its version. */
 export async function recordChange(em: SqlEntityManager, change: Change): Promise<bigint> {
