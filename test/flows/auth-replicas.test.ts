@@ -77,6 +77,11 @@ test('a change of its user ends a token, though the replica that issued it has a
     session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER }),
   );
   expect(() => edge.authenticate(accessToken)).toThrow('not valid');
+  // So does the end of the key that signed it.
+  const signedIn = await issuer.auth.login({ email: ownerEmail, password: `${ownerPassword}-new` }, anonymous());
+  await edge.authenticate(signedIn.tokens!.accessToken);
+  await issuer.auth.rotateSigningKey({ compromised: true }, operatorOf(issuer));
+  expect(() => edge.authenticate(signedIn.tokens!.accessToken)).toThrow('not valid');
   await edge.close();
 });
 

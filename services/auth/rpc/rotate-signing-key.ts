@@ -67,11 +67,12 @@ export const rotateSigningKey =
       em.clear();
       await activateSigningKey(em, { ...next, sealedPrivateKey: next.sealedPrivateKey ?? null }, clock);
       if (request.compromised) {
-        const now = new Date(clock.now());
-        // Not only the former key: whoever read one key in the database may have read them all.
-        await em.nativeUpdate(SigningKeyEntity, { status: SigningKeyStatus.RETIRING }, { expiresAt: now });
-        await em.nativeDelete(SigningKeyEntity, { status: SigningKeyStatus.NEXT });
-        await endAllSessions(em, now);
+        // Not only the former key: whoever read one key in the database may have read them all. An expiry would come later where a clock is
+        // behind.
+        await em.nativeDelete(SigningKeyEntity, {
+          status: { $in: [SigningKeyStatus.RETIRING, SigningKeyStatus.NEXT] },
+        });
+        await endAllSessions(em, new Date(clock.now()));
       }
       await recordAudit(em, clock, {
         tenantId: null,
