@@ -12,12 +12,12 @@ export type DayRange = { firstDay: Temporal.PlainDate; lastDay: Temporal.PlainDa
 /** Instants in milliseconds since the Unix epoch; the end is outside. */
 export type InstantRange = { startMs: number; endMs: number };
 
-/** Whether a name is an IANA time zone. Bare offsets such as `+05:30`, which JavaScript accepts as well, are not. */
+/** Whether a name is an IANA time zone. Offsets such as `+05:30`, and times with a zone, which JavaScript accepts as well, are not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
-    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name);
-    return true;
+    const { timeZoneId } = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name);
+    return timeZoneId.toLowerCase() === name.toLowerCase();
   } catch {
     return false;
   }
