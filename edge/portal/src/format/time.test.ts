@@ -1,11 +1,18 @@
-import { expect, test } from 'vitest';
-import { formatRelative, isDay } from './time.ts';
+import { expect, test, vi } from 'vitest';
+import { formatRelative, isDay, localTimeZone } from './time.ts';
 
 test('a day is a real calendar day, in full', () => {
   for (const day of ['2026-01-01', '2024-02-29', '2026-12-31']) expect(isDay(day), day).toBe(true);
   for (const none of ['', '2026-02-31', '2026-02-29', '2026-13-01', '2026-1-1', '2026-01-01T00:00', 'yesterday']) {
     expect(isDay(none), none).toBe(false);
   }
+});
+
+test.each([undefined, 'Etc/Unknown'])('a browser whose time zone is %s has the days of UTC', (timeZone) => {
+  const options = vi.spyOn(Intl.DateTimeFormat.prototype, 'resolvedOptions');
+  options.mockReturnValue({ timeZone } as Intl.ResolvedDateTimeFormatOptions);
+  expect(localTimeZone()).toBe('UTC');
+  options.mockRestore();
 });
 
 test('a time from now is given by its length, not by calendar days, months or years, which it may cross', () => {

@@ -1,5 +1,9 @@
 /** The browser's time zone (an IANA name), in which the portal cuts days, weeks and months. */
-export const localTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+export function localTimeZone(): string {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  // Where the system names none, a browser may give a name that is none to anybody else, and takes UTC.
+  return timeZone && timeZone !== 'Etc/Unknown' ? timeZone : 'UTC';
+}
 
 const dateTime = new Intl.DateTimeFormat('en-US', {
   year: 'numeric',
