@@ -75,6 +75,7 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   expect(await round()).toBe('1');
   const foundAt = await verifiedAt();
   await using later = await startTestBilling(database, { withWorkers: true });
+  later.travel(24 * hourMs);
   const faults = async () => /^gateway_ledger_faults 1$/m.test(await later.registry.metrics());
   await waitFor(faults, { description: 'the fault on /metrics' });
   expect(await verifiedAt()).toEqual(foundAt);
@@ -83,6 +84,11 @@ test('one process verifies the ledger each day, and each hour while it is wrong,
   expect(await round()).toBe('1');
   travel(hourMs);
   expect(await round()).toBe('0');
+  // Nor does it wait for a day by which the clock was ahead.
+  travel(-24 * hourMs);
+  const aheadAt = await verifiedAt();
+  await round();
+  expect(+aheadAt! - +(await verifiedAt())!).toBeGreaterThan(23 * hourMs);
 });
 
 test('while a verification runs, which may take hours, /metrics shows the one before it', async () => {

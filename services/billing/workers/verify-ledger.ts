@@ -46,4 +46,6 @@ async function latestVerification(sql: Sql): Promise<Verification> {
   return rows[0]!;
 }
 
-const isDue = ({ due_at }: Verification, nowMs: number): boolean => due_at === null || nowMs >= due_at.getTime();
+/** One of the future was before the database's clock went back. */
+const isDue = ({ verified_at, due_at }: Verification, nowMs: number): boolean =>
+  verified_at === null || due_at === null || nowMs >= due_at.getTime() || nowMs < verified_at.getTime();
