@@ -195,7 +195,7 @@ test('the models offered for a restriction are those whose names contain what is
   await dialog(page).locator('summary', { hasText: 'Restrictions' }).click();
   const models = dialog(page).getByLabel('Only these models');
   await dialog(page).getByRole('button', { name: '+ vendor/family-0', exact: true }).click();
-  await models.pressSequentially(' LY-27');
+  await models.pressSequentially(', LY-27');
   const offered = dialog(page).getByRole('button', { name: /^\+ / });
   await expect
     .poll(() => offered.allInnerTexts())

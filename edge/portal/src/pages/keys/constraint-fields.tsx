@@ -2,7 +2,7 @@ import type { ApiError } from '../../api/error.ts';
 import type { KeyType } from '../../api/types.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 import { useModels } from '../models/use-models.ts';
-import type { ConstraintTexts } from './constraints.ts';
+import { type ConstraintTexts, modelNames } from './constraints.ts';
 
 type ConstraintFieldsProps = {
   type: KeyType;
@@ -13,16 +13,16 @@ type ConstraintFieldsProps = {
 
 /** The restrictions that the gateway enforces for a key. An empty field means no restriction. */
 export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {
-  const listed = new Set(texts.models.split(/[\s,;]+/));
+  const names = modelNames(texts.models);
   // The last name is still being typed, unless it is a model's name already.
-  const last = /[^\s,;]*$/.exec(texts.models)![0];
+  const last = /[^\n,;]*$/.exec(texts.models)![0].trim();
   const enabled = type === 'inference';
   const named = useModels({ search: last }, { enabled });
   const typed = (named.data?.data ?? []).some(({ id }) => id === last) ? '' : last;
   const offered = useModels({ search: typed }, { enabled });
   const ids = (offered.data?.data ?? []).map(({ id }) => id);
-  const before = texts.models.slice(0, texts.models.length - typed.length).trim();
-  const rest = ids.filter((id) => !listed.has(id) && id.toLowerCase().includes(typed.toLowerCase())).slice(0, 8);
+  const before = typed === '' ? names : names.slice(0, -1);
+  const rest = ids.filter((id) => !names.includes(id) && id.toLowerCase().includes(typed.toLowerCase())).slice(0, 8);
   return (
     <div className="grid gap-4">
       {type === 'inference' && (
@@ -33,6 +33,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
             spellCheck={false}
             placeholder="Every model you may use"
             className="font-mono text-sm"
+            hint="One per line, or separated by commas."
             value={texts.models}
             onChange={(value) => onChange({ ...texts, models: value })}
             error={fieldError(error, 'model_allowlist')}
@@ -43,7 +44,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
                 <button
                   key={id}
                   type="button"
-                  onClick={() => onChange({ ...texts, models: `${before}\n${id}`.trim() })}
+                  onClick={() => onChange({ ...texts, models: [...before, id].join('\n') })}
                   className="max-w-full truncate rounded-full border border-line px-2.5 py-0.5 font-mono text-xs text-soft hover:bg-sunken hover:text-ink"
                 >
                   + {id}

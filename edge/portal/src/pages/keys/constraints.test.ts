@@ -4,7 +4,7 @@ import { constraintsOf, constraintTexts } from './constraints.ts';
 
 test.each([
   {
-    model_allowlist: ['acme/large:v2', 'acme/small'],
+    model_allowlist: ['acme/large:v2', '/models/Small Chat 7B.gguf'],
     ip_allowlist: ['10.0.0.0/8', '2001:db8::1'],
     spend_cap_usd: 0.000000001,
   },

@@ -15,10 +15,16 @@ export const constraintTexts = (key?: ApiKey): ConstraintTexts => ({
   cap: key?.spend_cap_usd == null ? '' : plainNumber(key.spend_cap_usd),
 });
 
+/** The names in the text. Blanks do not end one: servers that name models by their files have some with blanks. */
+export const modelNames = (text: string): string[] =>
+  text
+    .split(/[\n,;]/)
+    .map((name) => name.trim())
+    .filter(Boolean);
+
 export function constraintsOf(texts: ConstraintTexts): Constraints {
-  const list = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
-  const models = list(texts.models);
-  const addresses = list(texts.addresses);
+  const models = modelNames(texts.models);
+  const addresses = texts.addresses.split(/[\s,;]+/).filter(Boolean);
   const cap = texts.cap.trim();
   return {
     model_allowlist: models.length === 0 ? null : models,
