@@ -13,7 +13,7 @@ export const measures: Readonly<
   output_tokens: { label: 'Output tokens', format: formatCount, axis: formatCompact },
 };
 
-export const isMeasure = (name: string): name is MeasureName => name in measures;
+export const isMeasure = (name: string): name is MeasureName => Object.hasOwn(measures, name);
 
 export const measureColumns = [
   'requests',

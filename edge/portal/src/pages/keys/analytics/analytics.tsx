@@ -90,7 +90,7 @@ export function Analytics({ keyId }: { keyId: string }) {
           <Report
             data={data}
             isOld={analytics.isPlaceholderData}
-            measure={measure in measureNames ? (measure as Measure) : 'requests'}
+            measure={Object.hasOwn(measureNames, measure) ? (measure as Measure) : 'requests'}
             onMeasure={setMeasure}
           />
         )}

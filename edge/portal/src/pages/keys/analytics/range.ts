@@ -37,7 +37,7 @@ export function clampRange(range: Range): Range {
 export function rangeFromSearch(search: string): Range {
   const parameters = new URLSearchParams(search);
   const wanted = parameters.get('granularity') ?? '';
-  const granularity = wanted in rangeDaysMax ? (wanted as Granularity) : 'daily';
+  const granularity = Object.hasOwn(rangeDaysMax, wanted) ? (wanted as Granularity) : 'daily';
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
   if (!isDay(start) || !isDay(end)) {
