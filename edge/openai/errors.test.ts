@@ -53,6 +53,11 @@ test.each(rows)('%s is answered as %i %s %s', (reason, status, type, code) => {
   expect(errorBody(error)).toEqual({ error: { message, type, param: null, code } });
 });
 
+test('half of a character, as where a text was cut or a model was named so, is in no answer: Python fails to print it', () => {
+  const error = gatewayError(ErrorReason.MODEL_NOT_FOUND, 'The model `a\ud83d` does not exist.');
+  expect(errorBody(error).error.message).toBe('The model `a\ufffd` does not exist.');
+});
+
 const waits: readonly (readonly [keyof typeof ErrorReason, askedMs: number, toldSeconds: string])[] = [
   ['RATE_LIMITED', 500, '1'],
   ['RATE_LIMITED', 59_001, '60'],
