@@ -30,7 +30,7 @@ const importsTold = async (): Promise<number> => {
   const path = '/api/v1/admin/audit-events?type=catalog_imported';
   return (await gateway.call('GET', path, session)).json.pagination.total;
 };
-const catalogFile = (text: string): string => {
+const catalogFile = (text: string | Buffer): string => {
   const file = join(directory, 'catalog.yaml');
   writeFileSync(file, text);
   return file;
@@ -290,6 +290,12 @@ test.each([
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
   expect(outcome.stderr).toContain(told);
   expect(await json('models', 'list', '--search', 'a,')).toEqual([]);
+});
+
+test('a file in another encoding is refused: its other letters would become replacement characters', async () => {
+  const file = catalogFile(Buffer.from('models: [{ name: acme/encoded, display_name: Café }]', 'latin1'));
+  const { exitCode, stderr } = await admin('models', 'import', file, '--dry-run');
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('catalog.yaml is not UTF-8')]);
 });
 
 test('a retirement is announced, dated and withdrawn from a shell', async () => {

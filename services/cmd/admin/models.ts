@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { readFile } from 'node:fs/promises';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
@@ -47,10 +48,11 @@ export const modelCommands: readonly AdminCommand[] = [
     options: { 'dry-run': { type: 'boolean' } },
     async run({ models, asOperator }, args) {
       const file = argument(args, 0, 'the file');
-      const text = await readFile(file, 'utf8').catch((error: Error) => {
+      const bytes = await readFile(file).catch((error: Error) => {
         throw new UsageError(`${file} cannot be read: ${error.message}`);
       });
-      const request = { models: parseCatalog(text), dryRun: args.values['dry-run'] === true };
+      if (!isUtf8(bytes)) throw new UsageError(`${file} is not UTF-8`);
+      const request = { models: parseCatalog(bytes.toString()), dryRun: args.values['dry-run'] === true };
       const counts = await models.importCatalog(request, { ...asOperator, timeoutMs: importTimeoutMs });
       return {
         output: {
