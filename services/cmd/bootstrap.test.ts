@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { StartError } from '#shared/start-error.ts';
 import { startTestGateway } from '../../test/support/gateway.ts';
 import { rowsOf } from '../../test/support/postgres.ts';
 import { silentLogger } from '../../test/support/silent-logger.ts';
@@ -34,8 +35,12 @@ test('a start that asks for the first operator again, because the answer was los
   expect(await bootstrap(env, { client }, silentLogger)).toMatchObject({ created: false, password: undefined });
 });
 
-test('a later start leaves the sandbox as an operator has changed it', async () => {
+test('a later start leaves the sandbox as an operator has changed it, and one with an address that nobody can have names its variable', async () => {
   await using gateway = await startTestGateway();
+  const env = { ...gateway.env, bootstrapEmail: 'jürgen@example.com' };
+  await expect(bootstrap(env, gateway.gateway.switchboard, silentLogger)).rejects.toThrow(
+    new StartError('BOOTSTRAP_EMAIL: Invalid value for `email`: it must be a valid email address.'),
+  );
   const operator = await gateway.login();
   const path = '/api/v1/admin/models/sandbox-chat';
   const changed = { display_name: 'Not a model' };

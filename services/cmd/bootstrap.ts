@@ -63,7 +63,8 @@ export async function bootstrap(
     (error: unknown) => {
       if (!(error instanceof GatewayError)) throw error;
       if (error.details.code === 'weak_password') throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
-      if (error.reason === ErrorReason.CONFLICT) throw new StartError(`BOOTSTRAP_EMAIL: ${error.message}`);
+      if (error.reason === ErrorReason.CONFLICT || error.details.param === 'email')
+        throw new StartError(`BOOTSTRAP_EMAIL: ${error.message}`);
       throw error;
     },
   );
