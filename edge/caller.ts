@@ -32,7 +32,7 @@ export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextVal
   contextValues: callerContext(callerOfRequest(request)),
 });
 
-/** The same for an RPC that carries the body or result of a job: when there are many large ones, they take turns. */
+/** Options of an RPC on behalf of the caller that carries the body or result of a job: many large ones take turns, which takes longer. */
 export const asCallerWithJob = (request: FastifyRequest): Pick<CallOptions, 'contextValues' | 'timeoutMs'> => ({
   ...asCaller(request),
   timeoutMs: 60_000,

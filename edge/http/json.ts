@@ -16,7 +16,7 @@ export const idSchema = Type.String({ format: 'uuid' });
 export const idFilter = (description?: string) =>
   Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
 
-/** The same for what has a name, or an id that is no UUID. */
+/** The name, or the id that is no UUID, to which a query narrows its answer; not empty, as for `idFilter`. */
 export const nameFilter = (description?: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, description }));
 
@@ -29,7 +29,7 @@ export const pageQuerySchema = {
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common). */
 export const isoTimeSchema = Type.String({ format: 'date-time' });
 
-/** The same of a message's field; null when unset. */
+/** A message's time in the form of `isoTimeSchema`; null when unset. */
 export function isoTime(time: Timestamp): string;
 export function isoTime(time: Timestamp | undefined): string | null;
 export function isoTime(time: Timestamp | undefined): string | null {
@@ -55,7 +55,7 @@ export function parseTime(text: string, param: string): Timestamp {
   throw invalidValue(param, 'expected an ISO 8601 time such as 2030-01-31T12:00:00Z, or a date');
 }
 
-/** The same of a time that may be absent or null. */
+/** Reads a time as `parseTime` does; undefined when it is absent or null. */
 export const parseTimeIfGiven = (text: string | null | undefined, param: string): Timestamp | undefined =>
   text == null ? undefined : parseTime(text, param);
 

@@ -7,7 +7,7 @@ export function rateLimitHeaders(state: RateLimitState | undefined): Record<stri
   return headers;
 }
 
-/** Adds them to others. */
+/** Adds the x-ratelimit-* headers to those of an answer. */
 export function addRateLimitHeaders(headers: Record<string, unknown>, state: RateLimitState): void {
   headers['x-ratelimit-limit-requests'] = String(state.limitRequests);
   headers['x-ratelimit-remaining-requests'] = String(state.remainingRequests);

@@ -19,7 +19,7 @@ export async function findInvoice(em: SqlEntityManager, tenantId: string, id: st
   return invoice;
 }
 
-/** The same with its lines, from one moment: a draft grows with every charge. */
+/** An organization's own invoice with its lines, as of one moment: a draft grows with every charge. */
 export const invoiceWithLines = (
   database: Pick<ServiceDatabase, 'em'>,
   tenantId: string,
@@ -36,7 +36,7 @@ export const invoiceWithLines = (
     { isolationLevel: IsolationLevel.REPEATABLE_READ },
   );
 
-/** The same, as it is answered. */
+/** An organization's own invoice with its lines, as RPCs answer it. */
 export async function describedInvoice(
   database: Pick<ServiceDatabase, 'em'>,
   tenantId: string,

@@ -42,7 +42,7 @@ export async function once<Request extends DescMessage, Response extends DescMes
 }
 
 /**
- * The same for an answer that must not be kept, because it holds a secret or may change: a text is kept from which it can be made again.
+ * Like `once`, for an answer that must not be kept, because it holds a secret or may change: a text is kept from which it can be made again.
  */
 export async function onceNamed<Request extends DescMessage>(
   tx: StatementRunner,

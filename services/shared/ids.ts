@@ -31,7 +31,7 @@ const setBackMsMax = 10_000;
  */
 export const uuidv7 = (): string => uuidOfHex(uuidv7Hex());
 
-/** The same without dashes. */
+/** A new UUIDv7 without dashes. */
 function uuidv7Hex(): string {
   const start = takeRandom();
   random.copy(bytes, 0, start, start + idBytes);

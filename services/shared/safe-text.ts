@@ -63,7 +63,7 @@ export const hasLengthOfName = (name: string): boolean => {
   return length >= 2 && length <= 255;
 };
 
-/** The same for a name that must be there: that of a key or an organization. */
+/** A name as `shownName` reads it that must be there, with 2 to 255 characters: that of a key or an organization. */
 export function requiredName(text: string, param: string): string {
   if (hasLengthOfName(text.normalize().trim())) return shownName(text, param);
   throw invalidValue(param, 'expected 2 to 255 characters, not counting blanks around them');

@@ -59,7 +59,7 @@ export const endAllSessions = (em: SqlEntityManager, now: Date): Promise<void> =
 const endingMsMax = 60_000;
 
 async function endSessions(em: SqlEntityManager, which: { userId?: string }, now: Date): Promise<void> {
-  // By any replica's clock, those of before have expired.
+  // By any replica's clock, sessions that expire before this are over.
   const expiresAt = { $gt: new Date(now.getTime() - clockDifferenceMsMax) };
   await em.execute(`set local statement_timeout = ${endingMsMax}`);
   await em.nativeUpdate(SessionEntity, { ...which, endedAt: null, expiresAt }, { endedAt: now });

@@ -13,7 +13,7 @@ export async function voidEmailLinks(em: SqlEntityManager, userId: string, now: 
   await dropQueued(em, { toUserId: userId, kind: 'email_change' }, now);
 }
 
-/** The same for all their links: those for a new password too, also one that is on its way. */
+/** Voids all mailed links of a user, those for a new password too, also one that is on its way, and drops mails that nobody has received. */
 export async function voidMailedLinks(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
   await takeTurn(em, turnOfResets(userId));
   await em.nativeUpdate(PasswordResetEntity, { userId, usedAt: null }, { usedAt: now });

@@ -23,7 +23,7 @@ export async function readTerms(sql: Sql, tenantId: string, userId: string): Pro
   return terms!;
 }
 
-/** The same for many, in their order. */
+/** Reads the terms of many without a lock, in the order in which they are asked for. */
 export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; userId: string }[]): Promise<Terms[]> {
   const { rows } = await sql.query<{
     payg_enabled: boolean;
@@ -102,7 +102,7 @@ export async function lockBudgets(
 }
 
 /**
- * Reads the same without locks, in a few statements for however many: they may change meanwhile, and credit that is due to an organization
+ * Reads budgets without locks, any number of them in a few statements: they may change meanwhile, and credit that is due to an organization
  * is missing.
  */
 export async function readBudgets(
@@ -139,7 +139,7 @@ export async function readBudgets(
   });
 }
 
-/** The same for one. */
+/** Locks one budget, as `lockBudgets` does. */
 export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number, untilMs: number): Promise<BudgetState> {
   const [state] = await lockBudgets(sql, [asked], nowMs, untilMs);
   return state!;

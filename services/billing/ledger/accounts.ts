@@ -91,7 +91,7 @@ export async function lockAccounts(sql: Sql, tenantIds: readonly string[]): Prom
   return selectForUpdate(sql, tenantIds);
 }
 
-/** The same for one. */
+/** Locks one organization, as `lockAccounts` does. */
 export async function lockAccount(sql: Sql, tenantId: string): Promise<Account> {
   const locked = await lockAccounts(sql, [tenantId]);
   return locked.get(tenantId)!;

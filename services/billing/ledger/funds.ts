@@ -31,7 +31,10 @@ export const lockFunds = (
   sinceMs = nowMs,
 ): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: true });
 
-/** The same, only to be read: nobody changes what locked organizations have, and locking a row writes it. Others may be read too. */
+/**
+ * What organizations can draw on now, and could since `sinceMs`, without locks on the rows: nobody changes what locked organizations have, and
+ * locking a row writes it. Organizations that are not locked may be read too.
+ */
 export const readFunds = (
   sql: Sql,
   tenantIds: readonly string[],

@@ -81,8 +81,8 @@ export const isCreditDue = (
 ): boolean => creditMonth !== monthOf(nowMs) || includedNanoUsd !== monthlyCreditNanoUsd;
 
 /**
- * Gives it only to those who are due it. Call this before drawing on credit: the first call of a month, of an organization, or of a plan that
- * now includes more must neither be refused nor billed while the credit is still to come.
+ * Gives locked organizations the credit of their plans where it is due. Call this before drawing on credit: the first call of a month, of an
+ * organization, or of a plan that now includes more must neither be refused nor billed while the credit is still to come.
  */
 export async function giveDueCredit(sql: Sql, accounts: readonly Account[], nowMs: number): Promise<void> {
   await giveMonthlyCredit(
@@ -92,7 +92,7 @@ export async function giveDueCredit(sql: Sql, accounts: readonly Account[], nowM
   );
 }
 
-/** The same for organizations that are not locked. */
+/** Gives due credit, as `giveDueCredit` does, to organizations that are not locked yet, in a transaction of its own. */
 export async function giveDueCreditTo(
   database: ServiceDatabase,
   tenantIds: readonly string[],
@@ -105,7 +105,7 @@ export async function giveDueCreditTo(
   await sqlTransaction(database, give, { settings });
 }
 
-/** The same for an organization whose money is only read. */
+/** Gives due credit to an organization whose money is about to be read; takes a lock only if there is any. */
 export async function giveCreditBeforeLook(database: ServiceDatabase, tenantId: string, nowMs: number): Promise<void> {
   const account = await readAccount(database.pool, tenantId);
   if (isCreditDue(account, nowMs)) await giveDueCreditTo(database, [tenantId], nowMs);

@@ -43,8 +43,8 @@ export async function tidyLeases(deps: WorkerDeps): Promise<void> {
 }
 
 /**
- * A lease granted or settled in the future is of before the database's clock went back: it ends as if that were now. One that was kept since,
- * while its room was wanted, has an end of now already.
+ * A lease with a grant or settlement in the future is from before the database's clock was set back: it ends as if that were now. One that was
+ * kept since, while its room was wanted, has an end of now already.
  */
 async function turnBack(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
   await database.query({

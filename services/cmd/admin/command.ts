@@ -111,7 +111,7 @@ export function timeNamed(text: string): Timestamp {
   return time;
 }
 
-/** The same of a named argument; undefined if it was not given. */
+/** A named argument that is a time, as `timeNamed` reads it; undefined if it was not given. */
 export function timeOption(args: AdminArguments, name: string): Timestamp | undefined {
   const text = textOption(args, name);
   return text === '' ? undefined : timeNamed(text);

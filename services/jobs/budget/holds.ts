@@ -12,8 +12,8 @@ import type { HoldingBilling } from '../deps.ts';
 /** How long room that was renewed is held without another renewal, in milliseconds. */
 export const holdMs = 3_600_000;
 /**
- * The same for new room, which is renewed within a minute once its job's row tells of it. If that row cannot be written, nobody may be left
- * to give the room back.
+ * How long new room is held, in milliseconds. It is renewed within a minute once its job's row tells of it; if that row cannot be written,
+ * nobody may be left to give the room back.
  */
 export const newHoldMs = 300_000;
 

@@ -2,7 +2,7 @@ import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { backoffMsMax } from '../domain/retry.ts';
 import { type HeldJob, leaseMs } from './take-jobs.ts';
-import { hasComeSql, isOfBeforeSql, presentSql } from './time.ts';
+import { hasComeSql, predatesSetBackSql, presentSql } from './time.ts';
 
 /**
  * Extends the leases of a worker's jobs; returns the ids of those that it still holds. One that is just being changed, as by a batch of ends
@@ -31,15 +31,15 @@ export async function extendLeases(
 }
 
 /**
- * Puts the jobs of silent workers back into the queue. A lease that ends later than any can is of before the database's clock went back, and
- * ends as if it were extended now: its worker may be alive.
+ * Puts the jobs of silent workers back into the queue. A lease that ends later than any can was taken before the database's clock was set
+ * back, and ends as if it were extended now: its worker may be alive.
  */
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
   const { rowCount } = await database.query({
     name: 'jobs-reclaim',
     text: `with turned_back as (
         update jobs set lease_expires_at = ${presentSql(1)} + interval '${leaseMs} milliseconds'
-        where status = ${JobStatus.IN_PROGRESS} and ${isOfBeforeSql('lease_expires_at', 1, leaseMs)}
+        where status = ${JobStatus.IN_PROGRESS} and ${predatesSetBackSql('lease_expires_at', 1, leaseMs)}
       )
       update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null
       where (tenant_id, id) in (

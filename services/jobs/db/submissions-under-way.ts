@@ -1,5 +1,5 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { isOfBeforeSql, presentSql } from './time.ts';
+import { predatesSetBackSql, presentSql } from './time.ts';
 
 /** A submission with an Idempotency-Key. */
 type Keyed = { tenantId: string; subjectId: string; idempotencyKey: string };
@@ -11,7 +11,7 @@ const underWayMsMax = 5_000;
 /** Whether one that was begun then may still be under way; the parameter with this number is clockShiftMs. */
 const isUnderWaySql = (parameter: number): string =>
   `(known.begun_at > ${presentSql(parameter)} - interval '${underWayMsMax} milliseconds'
-    and not ${isOfBeforeSql('known.begun_at', parameter, underWayMsMax)})`;
+    and not ${predatesSetBackSql('known.begun_at', parameter, underWayMsMax)})`;
 
 /** Tells all processes that a submission is about to become the job with this id; false if the same one is under way already. */
 export async function beginSubmission(

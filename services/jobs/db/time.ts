@@ -14,14 +14,14 @@ export const presentSql = (parameter: number): string =>
   `(clock_timestamp() + $${parameter}::float8 * interval '1 millisecond')`;
 
 /**
- * Whether the time in a column, which is never further ahead than `aheadMsMax`, has come, or is of before the database's clock went back. The
- * parameter with this number is clockShiftMs.
+ * Whether the time in a column, which is written at most `aheadMsMax` ahead, has come, or was written before the database's clock was set
+ * back. The parameter with this number is clockShiftMs.
  */
 export const hasComeSql = (column: string, parameter: number, aheadMsMax: number): string =>
-  `(${column} <= ${presentSql(parameter)} or ${isOfBeforeSql(column, parameter, aheadMsMax)})`;
+  `(${column} <= ${presentSql(parameter)} or ${predatesSetBackSql(column, parameter, aheadMsMax)})`;
 
-/** Whether it is of before that. */
-export const isOfBeforeSql = (column: string, parameter: number, aheadMsMax: number): string =>
+/** Whether the time in a column lies further ahead than it is ever written: the database's clock was set back since. */
+export const predatesSetBackSql = (column: string, parameter: number, aheadMsMax: number): string =>
   `${column} > ${presentSql(parameter)} + interval '${aheadMsMax} milliseconds'`;
 
 /** The current time, taken once for a statement: only such a moment can be looked up in an index. */

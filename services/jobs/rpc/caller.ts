@@ -12,7 +12,7 @@ export function ownerOf(context: Pick<HandlerContext, 'values'>): Caller {
   return caller;
 }
 
-/** The same, but only in a session. */
+/** The person on whose behalf the call is made, by a session only. */
 export function sessionOwnerOf(context: Pick<HandlerContext, 'values'>): Caller {
   sessionCaller(context);
   return ownerOf(context);

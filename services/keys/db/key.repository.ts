@@ -13,12 +13,12 @@ export async function findOwnKey(em: SqlEntityManager, owner: KeyOwner, id: stri
   return found(await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }));
 }
 
-/** The same, locked until the end of the transaction. */
+/** One of the user's own keys, locked until the end of the transaction; NOT_FOUND when it is deleted or belongs to somebody else. */
 export async function lockOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
   return found(await lockOwnKeyIfAny(em, owner, id));
 }
 
-/** The same; null instead of NOT_FOUND. */
+/** Like `lockOwnKey`, with null instead of NOT_FOUND. */
 export function lockOwnKeyIfAny(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow | null> {
   const { tenantId, userId } = owner;
   return em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, locked);

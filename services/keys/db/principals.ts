@@ -62,8 +62,8 @@ export const livePrincipals = `
   left join tenants on tenants.tenant_id = keys.tenant_id`;
 
 /**
- * The same for the digests in $1 only, one by one through their unique index and that of keys: without statistics for a table that has just
- * grown, the planner would otherwise start with all keys.
+ * Like `livePrincipals`, for the digests in $1 only, one by one through their unique index and that of keys: without statistics for a table
+ * that has just grown, the planner would otherwise start with all keys.
  */
 export const livePrincipalsOfDigests = `
   (select * from digests where digest = any($1) offset 0) as digests

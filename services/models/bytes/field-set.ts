@@ -44,7 +44,7 @@ export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number
   return -1;
 }
 
-/** The same for any key, decoded. */
+/** The index of the field that any key, decoded, names, as `matchPlainKey` returns it. */
 export function matchDecodedKey(fields: FieldSet, key: string): number {
   const exact = fields.names.indexOf(key);
   if (exact !== -1) return exact;

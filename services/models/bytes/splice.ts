@@ -20,7 +20,7 @@ export function spliceMembers<Name extends string>(
   return applySplices(scan.bytes, 0, scan.bytes.length, memberSplices(scan, edits));
 }
 
-/** The same, as ordered splices of the scanned bytes. */
+/** The ordered splices that set and remove members of a scanned document. */
 export function memberSplices<Name extends string>(
   scan: ObjectScan<Name>,
   edits: readonly MemberEdit<Name>[],

@@ -75,7 +75,7 @@ export class Attempts implements CancelListener {
     signal.addEventListener('abort', this);
   }
 
-  /** As it is now: while an attempt runs, deployments may be added, and those of before a change take no more calls. */
+  /** As it is now: while an attempt runs, deployments may be added, and one that is changed is replaced and takes no more calls. */
   get #model(): ServedModel {
     return this.#catalog.current(this.#admitted);
   }

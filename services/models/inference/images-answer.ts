@@ -42,7 +42,7 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
 
 const sharedFields = fieldSet('data', 'created', 'background', 'output_format', 'quality', 'size', 'usage');
 
-/** The same for a client that asked for a stream: it gets one event per image, the last one with the usage. */
+/** Reads a list of images for a client that asked for a stream: it gets one event per image, the last one with the usage. */
 export function readImagesAsStream(body: Buffer, asked: ImagesAsked): WholeAnswer | null {
   const answer = readImages(body, asked);
   if (answer === null) return null;

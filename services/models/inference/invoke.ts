@@ -61,7 +61,7 @@ export const invoke = (deps: InvokeDeps) =>
     let admission: Admission;
     if (admitting instanceof Promise) {
       admission = await admitting;
-      // Meanwhile its deployments may have been changed: those of before take no more calls.
+      // Meanwhile its deployments may have been replaced: the former ones take no more calls.
       model = deps.catalog.current(model);
     } else {
       admission = admitting;

@@ -5,7 +5,7 @@ export async function takeTurn(tx: StatementRunner, subject: string): Promise<vo
   await run(tx, 'select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
 }
 
-/** The same for a caller that must not wait; returns whether it got the turn. */
+/** Takes a turn without waiting for others; returns whether it was free. */
 export async function tryTurn(tx: StatementRunner, subject: string): Promise<boolean> {
   const [row] = await run<{ taken: boolean }>(tx, 'select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as taken', [
     subject,

@@ -100,8 +100,8 @@ const longestLease = `clock_timestamp() + $1 * interval '1 millisecond'`;
 /**
  * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a concurrent renewal either comes
  * before and counts, or finds its row gone and has to begin a new lease. A lease that has lapsed here may have been extended by its keeper
- * without the database: keepers delete those that were not. A lease that ends later than any can is of before the database's clock went back,
- * and ends as if it were granted now.
+ * without the database: keepers delete those that were not. A lease that ends later than any can was granted before the database's clock was
+ * set back, and ends as if it were granted now.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({

@@ -33,7 +33,7 @@ export function interceptUnary(
   return run({ stream: false, message, ...requestFields<UnaryRequest>(context) }) as Promise<UnaryResponse>;
 }
 
-/** The same for streams. */
+/** Runs a streaming implementation inside interceptors. */
 export async function interceptStream(
   interceptors: readonly Interceptor[],
   target: LocalMethod,

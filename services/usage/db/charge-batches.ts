@@ -10,8 +10,8 @@ export type ChargeBatch = { id: string; events: readonly UsageEvent[] };
 type Database = Pick<ServiceDatabase, 'query'>;
 
 /**
- * The oldest batches that have been in the outbox for a while, together at most `eventsMax` events unless the first alone has more. Those of
- * the future are of before the database's clock went back.
+ * The oldest batches that have been in the outbox for a while, together at most `eventsMax` events unless the first alone has more. One with a
+ * time in the future was stored before the database's clock was set back.
  */
 export async function leftBehind(
   database: Database,

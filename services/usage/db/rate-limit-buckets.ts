@@ -9,18 +9,19 @@ export const replicaLifetimeMs = 5_000;
 type Buckets = BucketLevels & { subjectId: string };
 
 /**
- * Whether a time is of before the database's clock went back. What a transaction wrote that began after this one, but had its turn first, is
- * a little ahead, too.
+ * Whether a time was written before the database's clock was set back: it lies further ahead than what a transaction wrote that began after
+ * this one, but had its turn first.
  */
-const isOfFuture = (time: string): string => `${time} > now() + make_interval(secs => ${replicaLifetimeMs / 1000})`;
+const predatesSetBack = (time: string): string =>
+  `${time} > now() + make_interval(secs => ${replicaLifetimeMs / 1000})`;
 
 /** After the clock went back, buckets leak from then on; otherwise they would fill by as much. */
-const leakedMs = `case when ${isOfFuture('leaked_at')} then 0 else extract(epoch from now() - leaked_at)::float8 * 1000 end`;
+const leakedMs = `case when ${predatesSetBack('leaked_at')} then 0 else extract(epoch from now() - leaked_at)::float8 * 1000 end`;
 const leakedColumns = `greatest(0, requests_ms - ${leakedMs}) as "requestsMs",
   greatest(0, tokens_ms - ${leakedMs}) as "tokensMs",
   requests_per_minute as "requestsPerMinute", tokens_per_minute as "tokensPerMinute"`;
 
-const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs / 1000}) and not ${isOfFuture('seen_at')})`;
+const isAlive = `(seen_at >= now() - make_interval(secs => ${replicaLifetimeMs / 1000}) and not ${predatesSetBack('seen_at')})`;
 
 /** Records that a replica is alive, forgets dead ones with what they ran, and returns how many are alive. */
 export async function reportReplica(database: Pick<ServiceDatabase, 'query'>, replicaId: string): Promise<number> {

@@ -142,7 +142,7 @@ const parametersOf = (rows: readonly RollUp[]): Buffer[] => [
   ...summed.map(([, read]) => arrayOf('bigint', rows, read)),
 ];
 
-/** Those of the events that are not stored yet. Until the transaction ends nobody else stores any, so this stays true. */
+/** The events that are not stored yet. Until the transaction ends nobody else stores any, so this stays true. */
 export async function withoutStored(client: Sql, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
   await client.query({ name: 'store-alone', text: `select pg_advisory_xact_lock(${storingLock})` });
   const { rows } = await client.query<{ id: string }>({

@@ -89,7 +89,7 @@ export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null): 
   };
 }
 
-/** The same as operators see it: whose it is, and what was done to it. Never the secret. */
+/** A key as operators see it: whose it is, and what was done to it. Never the secret. */
 export const adminKeySchema = Type.Object(
   {
     // The budget is for the key's owner to see; operators see the account.

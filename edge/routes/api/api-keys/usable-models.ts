@@ -2,7 +2,7 @@ import type { CallOptions } from '@connectrpc/connect';
 import { modelNotUsable } from '#shared/errors.ts';
 import type { RouteDeps } from '../../../app.ts';
 
-/** Those of an allowlist's models that the caller's organization cannot use: a key with a misspelled one could call nothing. */
+/** The models of an allowlist that the caller's organization cannot use: a key with a misspelled one could call nothing. */
 export async function unusableModels(
   { models }: Pick<RouteDeps, 'models'>,
   names: readonly string[],

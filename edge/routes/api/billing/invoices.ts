@@ -27,7 +27,7 @@ export const invoiceQuerySchema = {
 };
 type InvoiceQuery = Static<TObject<typeof invoiceQuerySchema>>;
 
-/** The same as Billing takes it. */
+/** The query of a list of invoices as Billing takes it. */
 export const invoiceQuery = ({ page, limit, status, payment_status, ...days }: InvoiceQuery) => ({
   page: { page, limit },
   status: invoiceStatuses.value(status),

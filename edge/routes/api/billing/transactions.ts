@@ -21,7 +21,7 @@ export const transactionQuerySchema = {
 };
 type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 
-/** The same as Billing takes it. */
+/** The query of a list of transactions as Billing takes it. */
 export const transactionQuery = ({ page, limit, type, usage_event_id: eventId, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
@@ -64,7 +64,7 @@ export function sendTransactions(
   });
 }
 
-/** Those of a transaction in JSON, in the same order. */
+/** The fields of a transaction in JSON, in the same order. */
 const columns = Object.keys(transactionSchema.properties) as (keyof Static<typeof transactionSchema>)[];
 
 /** The organization's transactions (service.md, Management endpoints). */

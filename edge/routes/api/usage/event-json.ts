@@ -55,7 +55,7 @@ export function eventJson(event: UsageEvent): Static<typeof eventSchema> {
   };
 }
 
-/** The same for operators, who also see whose it was, and where it went. */
+/** One metered call for operators, who also see whose it was, and where it went. */
 export const adminEventSchema = Type.Object(
   {
     ...eventSchema.properties,

@@ -36,7 +36,7 @@ export const measuresJson = (measures: Measures | undefined): Static<typeof meas
   cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
 });
 
-/** Those of them that VolumeMeasures has too. */
+/** The measures that VolumeMeasures has too: neither media nor cost. */
 export const volumeJson = (measures: Omit<VolumeMeasures, '$typeName' | '$unknown'> | undefined) => ({
   requests: Number(measures?.requests ?? 0n),
   successful_requests: Number(measures?.successfulRequests ?? 0n),

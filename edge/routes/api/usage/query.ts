@@ -45,7 +45,7 @@ export const scopeQuery = {
 export const callsQuery = { ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery };
 type CallsQuery = Static<TObject<typeof callsQuery>>;
 
-/** The same in the form that Usage takes; `fallback` says whose usage it is when the query does not. */
+/** What narrows the calls of a report or list, as Usage takes it; `fallback` says whose usage it is when the query does not. */
 export const readCalls = (query: CallsQuery, fallback?: UsageScope) => ({
   scope: readScope(query, fallback),
   range: readRange(query),

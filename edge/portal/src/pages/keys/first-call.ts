@@ -12,7 +12,7 @@ const operations: readonly (readonly [Scope, string])[] = [
   ['inference:audio', 'audio_speech'],
 ];
 
-/** Those that a key with these scopes may call. */
+/** The operations, of those that need no file, that a key with these scopes may call. */
 export const operationsOf = (scopes: readonly string[]): readonly string[] =>
   operations.filter(([scope]) => scopes.includes(scope)).map(([, operation]) => operation);
 

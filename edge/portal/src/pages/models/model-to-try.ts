@@ -6,6 +6,6 @@ export const modelToTry = (models: readonly Model[]): Model | undefined =>
   models.find((model) => model.is_serviceable) ??
   models[0];
 
-/** The same among the models that chat. */
+/** The model to suggest for a first chat. */
 export const chatModelToTry = (models: readonly Model[]): Model | undefined =>
   modelToTry(models.filter(({ operations }) => operations.includes('chat_completions')));

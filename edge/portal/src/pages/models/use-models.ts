@@ -8,10 +8,10 @@ export const refetchIntervalMs = 30_000;
 /** The most that the API lists at once. */
 const listedMax = 100;
 
-/** Those of the models that the user may use, as they are by now, that the query finds: the first hundred, for there may be thousands. */
+/** The models that the user may use and the query finds, kept current: the first hundred, since there may be thousands. */
 export const useModels = (query: Query = {}, options: GetOptions<List<Model>> = { refetchIntervalMs }) =>
   useGet<List<Model>>('/models', { ...query, limit: listedMax }, options);
 
-/** One of them. */
+/** One model that the user may use, kept current. */
 export const useModel = (id: string) =>
   useGet<Model>(`/models/${encodeURIComponent(id)}`, undefined, { keepPrevious: false, refetchIntervalMs });
