@@ -1,3 +1,5 @@
+import type { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+
 /*
  * Double entry (reliability.md, Ledger). Debits are positive, credits negative; the entries of a transaction sum to 0. From the operator's
  * point of view, credit that organizations hold is owed to them, so its balance is negative, and what they owe is positive.
@@ -39,8 +41,8 @@ export type Balances = Record<LedgerAccount, bigint>;
 
 /** A transaction and what it moves, before it is posted. */
 export type Posting = {
-  /** modelgateway.billing.v1.TransactionType; 0 for movements that organizations do not see. */
-  type: number;
+  /** UNSPECIFIED for movements that organizations do not see. */
+  type: TransactionType;
   /** Positive for what the organization gains. */
   amountNanoUsd: bigint;
   invoiceMonth: string | null;

@@ -181,7 +181,7 @@ export async function findRequest(
     text: `
       select id, type, description, reverses_id,
         -- A commitment moves no wallet.
-        case type when 0 then (select sum(amount_nano_usd)::bigint from entries e
+        case type when ${TransactionType.UNSPECIFIED} then (select sum(amount_nano_usd)::bigint from entries e
           where e.tenant_id = t.tenant_id and e.transaction_id = t.id and amount_nano_usd > 0)
         else amount_nano_usd end as amount_nano_usd,
         (select item_id from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id

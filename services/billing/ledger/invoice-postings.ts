@@ -44,7 +44,7 @@ export async function finalize(sql: Sql, account: Account, invoice: LockedInvoic
   if (totalNanoUsd > 0n) {
     const posting = {
       ...postingDefaults,
-      type: 0,
+      type: TransactionType.UNSPECIFIED,
       amountNanoUsd: 0n,
       invoiceMonth: month,
       description: 'Invoice',

@@ -1,5 +1,6 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { CreateCommitmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -35,7 +36,12 @@ export const createCommitment =
       const call = { caller, key: requestId, request, requestSchema: CreateCommitmentRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, { requestId, type: 0, amountNanoUsd, description });
+        const earlier = await findRequest(sql, tenantId, {
+          requestId,
+          type: TransactionType.UNSPECIFIED,
+          amountNanoUsd,
+          description,
+        });
         if (earlier !== null) return earlier.itemId!;
         if (end.getTime() <= nowMs)
           throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
@@ -51,7 +57,7 @@ export const createCommitment =
         // An agreement moves no wallet, so the organization's lists do not show it.
         const posting = {
           ...postingDefaults,
-          type: 0,
+          type: TransactionType.UNSPECIFIED,
           amountNanoUsd: 0n,
           description,
           requestId,
