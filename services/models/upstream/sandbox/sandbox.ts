@@ -27,7 +27,8 @@ type SandboxDeps = {
   knobs?: SandboxKnobs;
 };
 
-type Respond = {
+/** What answers are made with. */
+type AnswerTools = {
   clock: Clock;
   knobs: SandboxKnobs;
   failsNow(): boolean;
@@ -55,7 +56,7 @@ const formAnswers: Readonly<Record<OperationSending<'form'>, (call: FormCall) =>
  * The same request gets the same answer, `created` aside.
  */
 export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
-  const respond: Respond = {
+  const tools: AnswerTools = {
     clock,
     knobs,
     failsNow: failureCounter(knobs.errorRate),
@@ -77,7 +78,7 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
       });
       running.add(playback);
       // Always a promise: no callback may come before send has returned the exchange.
-      void play(respond, request, playback, () => closed);
+      void play(tools, request, playback, () => closed);
       return playback;
     },
 
@@ -104,37 +105,40 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
     async close() {
       closed = true;
       for (const playback of running) playback.fail({ kind: 'reset', message: 'sandbox: closed' });
-      await respond.lengths.close();
+      await tools.lengths.close();
     },
   };
 }
 
-async function play(respond: Respond, request: UpstreamRequest, playback: Playback, isClosed: () => boolean) {
+async function play(tools: AnswerTools, request: UpstreamRequest, playback: Playback, isClosed: () => boolean) {
   await undefined;
   if (isClosed()) return playback.fail({ kind: 'refused', message: 'sandbox: closed' });
-  const reply = () => answerTo(respond, request);
-  const { model, answer } = await (takesForm(request.operation) ? respond.forms(reply) : reply());
-  const fails = model !== undefined && respond.failsNow();
-  playback.play(fails ? errorAnswer(500, 'The sandbox was set to fail this call.') : answer, respond.knobs);
+  const reply = () => answerTo(tools, request);
+  const { model, answer } = await (takesForm(request.operation) ? tools.forms(reply) : reply());
+  const fails = model !== undefined && tools.failsNow();
+  playback.play(fails ? errorAnswer(500, 'The sandbox was set to fail this call.') : answer, tools.knobs);
 }
 
 /** Answers a request; a refusal is an answer too. The model is known from the moment on that it was found. */
-async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
+async function answerTo(
+  tools: AnswerTools,
+  request: UpstreamRequest,
+): Promise<{ model?: SandboxModel; answer: Answer }> {
   let model: SandboxModel | undefined;
   try {
     // Not by node:stream/consumers, which copies the body once more into a blob.
     const body = Buffer.concat(await Array.fromAsync(bodyStream(request.body)));
-    const tokens = await respond.tokenizer();
+    const tokens = await tools.tokenizer();
     if (takesForm(request.operation)) {
       const form = readForm(request.contentType, body);
       model = findModel(form.fields.get('model')?.at(-1), request.operation);
-      const call = { model, form, tokens, lengths: respond.lengths };
+      const call = { model, form, tokens, lengths: tools.lengths };
       return { model, answer: await formAnswers[request.operation](call) };
     }
     const json = parseJsonObject(body);
     model = findModel(json.model, request.operation);
     const id = createHash('sha256').update(body).digest('hex').slice(0, 24);
-    const created = Math.floor(respond.clock.now() / 1000);
+    const created = Math.floor(tools.clock.now() / 1000);
     const operation = request.operation as OperationSending<'json'>;
     return { model, answer: await jsonAnswers[operation]({ model, json, id, created, tokens }) };
   } catch (error) {
