@@ -4,20 +4,37 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { owner, startTestGateway } from './support/gateway.ts';
 
-const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+const root = new URL('..', import.meta.url);
+const readme = readFileSync(new URL('README.md', root), 'utf8');
+const manual = readFileSync(new URL('docs/operation.md', root), 'utf8');
 const section = (title: string): string => readme.split(`## ${title}\n`)[1]!.split('\n## ')[0]!;
 
 test('every path in "Where is…?" exists', () => {
   const paths = [...section('Where is…?').matchAll(/`([a-z][\w./-]*)`/g)].map(([, path]) => path!);
   expect(paths.length).toBeGreaterThan(10);
-  expect(paths.filter((path) => !existsSync(new URL(`../${path}`, import.meta.url)))).toEqual([]);
+  expect(paths.filter((path) => !existsSync(new URL(path, root)))).toEqual([]);
+});
+
+test('every link between it and docs/ leads to a heading that exists', () => {
+  const headings = (file: URL) =>
+    [...readFileSync(file, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+      heading!
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9 -]/g, '')
+        .replaceAll(' ', '-'),
+    );
+  const broken = ['README.md', ...globSync('docs/*.md', { cwd: root })].flatMap((name) =>
+    [...readFileSync(new URL(name, root), 'utf8').matchAll(/\]\((?!https?:)([^)]+)\)/g)]
+      .map(([, link]) => new URL(link!, new URL(name, root)))
+      .filter((file) => !existsSync(file) || (file.hash !== '' && !headings(file).includes(file.hash.slice(1))))
+      .map(String),
+  );
+  expect(broken).toEqual([]);
 });
 
 test('every variable that the environment reads is in the configuration table, and vice versa', () => {
   const files = ['env.ts', 'env/secrets.ts', 'env/values.ts'];
-  const source = files
-    .map((name) => readFileSync(new URL(`../services/shared/${name}`, import.meta.url), 'utf8'))
-    .join();
+  const source = files.map((name) => readFileSync(new URL(`services/shared/${name}`, root), 'utf8')).join();
   const read = new Set(
     [...source.matchAll(/source\.([A-Z][A-Z_]+)|\(source, '([A-Z_]+)'|secret\('([A-Z_]+)'\)/g)].map(
       ([, a, b, c]) => a ?? b ?? c!,
@@ -29,11 +46,10 @@ test('every variable that the environment reads is in the configuration table, a
   expect([...read].sort()).toEqual([...documented].sort());
 });
 
-test('every metric that it names exists', () => {
-  const root = new URL('..', import.meta.url);
+test('every metric that it or the operators’ manual names exists', () => {
   const files = globSync('{edge,services}/**/*.ts', { cwd: root, exclude: ['edge/portal/**', '**/*.test.ts'] });
   const sources = files.map((name) => readFileSync(new URL(name, root), 'utf8')).join();
-  const named = readme.match(/\bgateway_[a-z_]+[a-z]/g)!;
+  const named = `${readme}${manual}`.match(/\bgateway_[a-z_]+[a-z]/g)!;
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !sources.includes(`'${name}'`))).toEqual([]);
 });

@@ -134,9 +134,16 @@ test('the age of an edge’s feeds is shown, and what became of its usage events
   }
 });
 
-test('each metric that the README names is shown', async () => {
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
-  const names = new Set(readme.match(/(?<=`)gateway_\w+/g)!.filter((name) => name !== 'gateway_'));
+test('each metric that README.md or docs/operation.md names is shown', async () => {
+  const texts = await Promise.all(
+    ['README.md', 'docs/operation.md'].map((name) => readFile(new URL(`../../${name}`, import.meta.url), 'utf8')),
+  );
+  const names = new Set(
+    texts
+      .join()
+      .match(/(?<=`)gateway_\w+/g)!
+      .filter((name) => name !== 'gateway_'),
+  );
   const { text } = await bench.gateway.call('GET', '/metrics');
   expect(names.size).toBeGreaterThan(15);
   expect([...names].filter((name) => !text.includes(`# HELP ${name} `))).toEqual([]);
