@@ -2,8 +2,8 @@ import type { ReactNode } from 'react';
 import { type ApiError, isTransient } from '../api/error.ts';
 import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
-import { RequestId } from './form.tsx';
 import { Icon } from './icons.tsx';
+import { RequestId } from './request-id.tsx';
 import { SkeletonRows } from './skeleton.tsx';
 
 /** Shown instead of content that could not be loaded. */

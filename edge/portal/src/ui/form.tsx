@@ -3,6 +3,7 @@ import type { ApiError } from '../api/error.ts';
 import { changedFields } from '../api/hooks.ts';
 import { lackOf } from './field.tsx';
 import { Notice } from './notice.tsx';
+import { RequestId } from './request-id.tsx';
 
 type FormProps = {
   onSubmit: () => void;
@@ -94,14 +95,5 @@ export function FormError({ error }: { error: ApiError | null | undefined }) {
         </Notice>
       )}
     </div>
-  );
-}
-
-export function RequestId({ id }: { id: string | null }) {
-  if (id === null) return null;
-  return (
-    <span className="mt-1 block text-xs text-soft">
-      Request <code className="font-mono select-all wrap-anywhere">{id}</code>
-    </span>
   );
 }

@@ -2,8 +2,8 @@ import { Toast as Radix } from 'radix-ui';
 import { createContext, type ReactNode, useCallback, useContext, useState } from 'react';
 import type { ApiError } from '../api/error.ts';
 import { IconButton } from './button.tsx';
-import { RequestId } from './form.tsx';
 import { Icon } from './icons.tsx';
+import { RequestId } from './request-id.tsx';
 
 type Toast = { id: number; tone: 'good' | 'danger'; text: ReactNode; requestId: string | null };
 type ShowToast = { say: (text: ReactNode) => void; complain: (error: ApiError) => void };
