@@ -20,14 +20,6 @@ import {
   invoiceQuery,
   invoiceQuerySchema,
 } from '../billing/invoices.ts';
-import {
-  sendTransactions,
-  transactionExportAnswer,
-  transactionExportDescription,
-  transactionExportQuery,
-  transactionQuery,
-  transactionQuerySchema,
-} from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { paymentIdSchema } from './payment-id.ts';
@@ -39,12 +31,8 @@ const invoiceNamed = ({ tenant_id, invoice_id }: Static<typeof params>) => ({
   invoiceId: idInPath(invoice_id, 'invoice'),
 });
 
-/**
- * An organization's invoices for operators, who record that one was paid elsewhere, or void one; and its transactions, which they refund.
- */
+/** An organization's invoices for operators, who record that one was paid elsewhere, or void one. */
 export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
-  const organizationParams = Type.Object({ tenant_id: idSchema });
-
   app.get(
     '/api/v1/admin/organizations/:tenant_id/invoices',
     {
@@ -52,7 +40,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       schema: {
         summary: 'List the invoices of an organization',
         response: { 200: pageOf(invoiceSchema) },
-        params: organizationParams,
+        params: Type.Object({ tenant_id: idSchema }),
         querystring: Type.Object(invoiceQuerySchema),
       },
     },
@@ -96,44 +84,6 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       const named = invoiceNamed(request.params);
       const answer = await billing.listInvoiceTransactions({ ...named, page: { page, limit } }, asCaller(request));
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
-    },
-  );
-
-  app.get(
-    '/api/v1/admin/organizations/:tenant_id/transactions',
-    {
-      config: operatorOnly,
-      schema: {
-        summary: 'List the transactions of an organization',
-        response: { 200: pageOf(transactionSchema) },
-        params: organizationParams,
-        querystring: Type.Object(transactionQuerySchema),
-      },
-    },
-    async (request) => {
-      const options = asCaller(request);
-      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      const answer = await billing.listTransactions({ ...transactionQuery(request.query), tenantId }, options);
-      return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
-    },
-  );
-
-  app.get(
-    '/api/v1/admin/organizations/:tenant_id/transactions/export',
-    {
-      config: operatorOnly,
-      schema: {
-        summary: 'Export the transactions of an organization',
-        description: transactionExportDescription,
-        response: { 200: transactionExportAnswer },
-        params: organizationParams,
-        querystring: transactionExportQuery,
-      },
-    },
-    async (request, reply) => {
-      const options = asCaller(request);
-      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      return sendTransactions(reply, billing, request.query, tenantId, options);
     },
   );
 

@@ -4,6 +4,7 @@ import { adminCouponRoutes } from '../admin/coupons.ts';
 import { adminCreditRoutes } from '../admin/credits.ts';
 import { adminInvoiceRoutes } from '../admin/invoices.ts';
 import { adminPlanRoutes } from '../admin/plans.ts';
+import { adminTransactionRoutes } from '../admin/transactions.ts';
 import { costLimitRoutes } from '../profile/cost-limit.ts';
 import { paymentWebhookRoutes } from '../webhooks/payments.ts';
 import { couponRoutes } from './coupons.ts';
@@ -27,5 +28,6 @@ export const billingRoutes: Routes = (app, deps) => {
   adminCommitmentRoutes(app, deps);
   adminCouponRoutes(app, deps);
   adminInvoiceRoutes(app, deps);
+  adminTransactionRoutes(app, deps);
   paymentWebhookRoutes(app, deps);
 };
