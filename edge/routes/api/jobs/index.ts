@@ -1,8 +1,8 @@
-import type { Routes } from '../../app.ts';
-import { adminJobRoutes } from './admin/jobs.ts';
-import { jobCollectionRoutes } from './jobs/collection.ts';
-import { jobRoutesById } from './jobs/job.ts';
-import { jobStatsRoutes } from './jobs/stats.ts';
+import type { Routes } from '../../../app.ts';
+import { adminJobRoutes } from '../admin/jobs.ts';
+import { jobCollectionRoutes } from './collection.ts';
+import { jobRoutesById } from './job.ts';
+import { jobStatsRoutes } from './stats.ts';
 
 /** Background jobs. They are submitted by the inference operations themselves, and from a session here. */
 export const jobRoutes: Routes = (app, deps) => {
