@@ -38,7 +38,7 @@ export async function chargeBatch(
     return { event, leases, madeMs, fundedMs: fundedAtMs(event, madeMs, leases) };
   });
   const sinceMs = charges.reduce((earliest, { fundedMs }) => Math.min(earliest, fundedMs), nowMs);
-  const funds = await lockFunds(sql, tenantIds, nowMs, sinceMs);
+  const funds = await lockFunds(sql, tenantIds, { nowMs, sinceMs });
   const closed = await closedMonths(sql, tenantIds);
 
   const postings = new Map<string, Posting[]>(tenantIds.map((tenantId) => [tenantId, []]));

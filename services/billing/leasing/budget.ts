@@ -72,24 +72,25 @@ export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
 /** A budget and its limit: a key's cap as its holder knows it, for the others the terms. */
 export type LimitedBudget = { budget: BudgetKey; keyLimitNanoUsd: bigint | null; terms: Terms };
 
+/** Now, and until when leases given now may be held. */
+type LeaseTimes = { nowMs: number; untilMs: number };
+
 /**
  * Locks the rows through which budgets are changed: organizations' accounts first, then the spend of all; returns them in the order requested.
- * `untilMs` is how long leases given now may be held.
  */
 export async function lockBudgets(
   sql: Sql,
   asked: readonly LimitedBudget[],
-  nowMs: number,
-  untilMs: number,
+  times: LeaseTimes,
 ): Promise<BudgetState[]> {
   const termsOf = new Map(
     asked.filter(({ budget }) => isOfOrganization(budget)).map(({ budget, terms }) => [budget.tenantId, terms]),
   );
   if (termsOf.size > 0) {
     const accounts = await lockAccounts(sql, [...termsOf.keys()]);
-    await giveDueCredit(sql, [...accounts.values()], nowMs);
+    await giveDueCredit(sql, [...accounts.values()], times.nowMs);
   }
-  const organizations = await readOrganizations(sql, termsOf, nowMs, untilMs);
+  const organizations = await readOrganizations(sql, termsOf, times);
   const spends = await lockSpends(
     sql,
     asked.map(({ budget }) => budget),
@@ -108,8 +109,7 @@ export async function lockBudgets(
 export async function readBudgets(
   sql: Sql,
   asked: readonly Omit<LimitedBudget, 'terms'>[],
-  nowMs: number,
-  untilMs: number,
+  times: LeaseTimes,
 ): Promise<BudgetState[]> {
   const ofOthers = asked.map(({ budget }) => budget).filter(({ kind }) => kind !== BudgetKind.API_KEY);
   const userIn = (budget: BudgetKey) => (budget.kind === BudgetKind.USER ? budget.subjectId : '');
@@ -124,8 +124,7 @@ export async function readBudgets(
   const organizations = await readOrganizations(
     sql,
     new Map(ofOthers.filter(isOfOrganization).map((budget) => [budget.tenantId, termsOf.get(budget)!])),
-    nowMs,
-    untilMs,
+    times,
   );
   const spends = await readSpends(
     sql,
@@ -140,8 +139,8 @@ export async function readBudgets(
 }
 
 /** Locks one budget, as `lockBudgets` does. */
-export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number, untilMs: number): Promise<BudgetState> {
-  const [state] = await lockBudgets(sql, [asked], nowMs, untilMs);
+export async function lockBudget(sql: Sql, asked: LimitedBudget, times: LeaseTimes): Promise<BudgetState> {
+  const [state] = await lockBudgets(sql, [asked], times);
   return state!;
 }
 
@@ -161,8 +160,7 @@ const waitingMsMax = 25 * 3_600_000;
 async function readOrganizations(
   sql: Sql,
   termsOf: ReadonlyMap<string, Terms>,
-  nowMs: number,
-  untilMs: number,
+  { nowMs, untilMs }: LeaseTimes,
 ): Promise<Map<string, BudgetState>> {
   const budgets = new Map<string, BudgetState>();
   if (termsOf.size === 0) return budgets;
@@ -172,7 +170,8 @@ async function readOrganizations(
   const waitingSinceMs = Math.max(startMs, nowMs - waitingMsMax);
   const spends = await readMonths(sql, [...termsOf.keys()], { month, lastMonth: monthOf(endOfLastMs) });
   const isAnyHeldOver = [...spends.values()].some(({ heldOverNanoUsd }) => heldOverNanoUsd > 0n);
-  const funds = await readFunds(sql, [...termsOf.keys()], nowMs, isAnyHeldOver ? endOfLastMs : waitingSinceMs);
+  const sinceMs = isAnyHeldOver ? endOfLastMs : waitingSinceMs;
+  const funds = await readFunds(sql, [...termsOf.keys()], { nowMs, sinceMs });
   for (const [tenantId, terms] of termsOf) {
     const { postedNanoUsd, heldNanoUsd, heldOverNanoUsd } = spends.get(tenantId)!;
     const own = funds.get(tenantId)!;

@@ -173,14 +173,14 @@ async function nearTheirLimits(
   { nowMs, expiresAtMs }: SettlementTimes,
 ): Promise<Move[]> {
   const asked = moves.map(({ after }) => ({ budget: after, keyLimitNanoUsd: after.limitNanoUsd }));
-  const states = await readBudgets(sql, asked, nowMs, expiresAtMs - lateMs);
+  const states = await readBudgets(sql, asked, { nowMs, untilMs: expiresAtMs - lateMs });
   return moves.filter(({ after }, index) => {
     const free = freeIn(after);
     return freeRoomToKeep(states[index]!, free) < free;
   });
 }
 
-/** The same for leases of one budget, whose row is locked. */
+/** `takeRoomBack` for leases of one budget, whose row it locks. */
 async function takeRoomOf(
   sql: Sql,
   moves: readonly Move[],
@@ -192,8 +192,7 @@ async function takeRoomOf(
   let budget = await lockBudget(
     sql,
     { budget: first, keyLimitNanoUsd: first.limitNanoUsd, terms },
-    nowMs,
-    expiresAtMs - lateMs,
+    { nowMs, untilMs: expiresAtMs - lateMs },
   );
   const told = new Map(moves.map(({ after }) => [after.id, after]));
   const changes: LeaseChange[] = [];

@@ -50,7 +50,7 @@ export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: numbe
 export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs: number): Promise<Taken[]> {
   const demands = requests.flatMap((request) => request.demands);
   const untilMs = nowMs + Math.max(0, ...requests.map(({ timeToLiveMs }) => timeToLiveMs));
-  const states = await lockBudgets(sql, demands, nowMs, untilMs);
+  const states = await lockBudgets(sql, demands, { nowMs, untilMs });
   const stateOf = new Map(demands.map((demand, index) => [demand, states[index]!]));
   const kept = await lockLeases(
     sql,

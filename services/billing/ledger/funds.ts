@@ -20,32 +20,27 @@ type CommitmentRow = {
   period_end: Date;
 };
 
+/** Now, and since when credit that has ended meanwhile counts too; by default none does. */
+type FundsTimes = { nowMs: number; sinceMs?: number };
+
 /**
  * What locked organizations can draw on now, and could since `sinceMs`, written off or not; the rows are locked, by id. Only `draw` and
- * `usable` distinguish the two: for everything else pass the current time as `sinceMs`.
+ * `usable` distinguish the two: for everything else leave `sinceMs` out.
  */
-export const lockFunds = (
-  sql: Sql,
-  tenantIds: readonly string[],
-  nowMs: number,
-  sinceMs = nowMs,
-): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: true });
+export const lockFunds = (sql: Sql, tenantIds: readonly string[], times: FundsTimes): Promise<Map<string, Funds>> =>
+  selectFunds(sql, tenantIds, { ...times, toChange: true });
 
 /**
  * What organizations can draw on now, and could since `sinceMs`, without locks on the rows: nobody changes what locked organizations have, and
  * locking a row writes it. Organizations that are not locked may be read too.
  */
-export const readFunds = (
-  sql: Sql,
-  tenantIds: readonly string[],
-  nowMs: number,
-  sinceMs: number,
-): Promise<Map<string, Funds>> => selectFunds(sql, tenantIds, { nowMs, sinceMs, toChange: false });
+export const readFunds = (sql: Sql, tenantIds: readonly string[], times: FundsTimes): Promise<Map<string, Funds>> =>
+  selectFunds(sql, tenantIds, { ...times, toChange: false });
 
 async function selectFunds(
   sql: Sql,
   tenantIds: readonly string[],
-  { nowMs, sinceMs, toChange }: { nowMs: number; sinceMs: number; toChange: boolean },
+  { nowMs, sinceMs = nowMs, toChange }: FundsTimes & { toChange: boolean },
 ): Promise<Map<string, Funds>> {
   const [verb, lock] = toChange ? ['lock', 'for update'] : ['read', ''];
   const values = [plainArray(tenantIds), new Date(sinceMs)];

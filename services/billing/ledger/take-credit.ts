@@ -27,7 +27,7 @@ type TakenCredit = {
 export async function takeCredit(sql: Sql, account: Account, taken: TakenCredit, nowMs: number): Promise<string> {
   const { amountNanoUsd, description, requestId, reversesId = null, lotId = null } = taken;
   await giveDueCredit(sql, [account], nowMs);
-  const funds = await lockFunds(sql, [account.tenantId], nowMs);
+  const funds = await lockFunds(sql, [account.tenantId], { nowMs });
   const own = funds.get(account.tenantId)!;
   const owedNanoUsd = larger(amountNanoUsd - own.creditNanoUsd, 0n);
   if (owedNanoUsd > 0n && !taken.allowNegativeBalance) {

@@ -15,7 +15,7 @@ export const getCurrentPlan =
     await giveCreditBeforeLook(database, tenantId, nowMs);
     const [plan, funds, paygCap] = await Promise.all([
       planOf(database.em(), pool, tenantId),
-      readFunds(pool, [tenantId], nowMs, nowMs),
+      readFunds(pool, [tenantId], { nowMs }),
       paygCapAt(pool, tenantId, nowMs),
     ]);
     const isCreditLeft = funds.get(tenantId)!.usable(nowMs, nowMs) > 0n;

@@ -82,7 +82,7 @@ async function redeem(
         after: { code: coupon.code_preview, amount_usd: usdJson(coupon.amount_nano_usd) },
       });
       // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
-      const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
+      const funds = (await lockFunds(sql, [tenantId], { nowMs })).get(tenantId)!;
       await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
       return `${lotId} ${funds.creditNanoUsd - account.balances.overdraft}`;
     });

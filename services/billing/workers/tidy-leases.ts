@@ -70,7 +70,7 @@ const budgetOf = (row: BudgetRow): BudgetKey => ({
 
 async function lockRow(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void> {
   const terms = await readTerms(sql, budget.tenantId, '');
-  await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, nowMs, nowMs);
+  await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, { nowMs, untilMs: nowMs });
 }
 
 async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<number> {
