@@ -37,6 +37,8 @@ const ownNamePrefix = 'event_gateway_';
 const itemEvent = 'conversation.item.input_audio_transcription.';
 
 type Item = {
+  /** The upstream's; empty where it gives none. */
+  id: string;
   metered: MeteredItem;
   audioMs: number;
   /** Whether its audio is known to be committed. */
@@ -232,6 +234,7 @@ export class RelayBackend implements Backend {
     });
   }
 
+  /** Handles one event of the upstream. */
   async #relay(text: string): Promise<void> {
     const event = parsed(text);
     if (event === null) {
@@ -263,56 +266,59 @@ export class RelayBackend implements Backend {
         // One that was late may be in time again.
         this.#answersUpdates = true;
         return;
+      case 'error':
+        this.#pass(this.#refused(event));
+        return;
       case 'input_audio_buffer.speech_started':
         this.#speechStarts.set(itemId, Number(event.audio_start_ms));
         dropOldest(this.#speechStarts, speechStartsMax);
         break;
-      case 'input_audio_buffer.speech_stopped': {
+      case 'input_audio_buffer.speech_stopped':
+      case 'input_audio_buffer.committed':
+      case `${itemEvent}delta`:
+      case `${itemEvent}segment`:
+      case `${itemEvent}completed`:
+      case `${itemEvent}failed`: {
         const item = this.#item(itemId);
-        if (item === null) return;
+        if (item !== null) await this.#relayOf(item, type, event);
+        return;
+      }
+    }
+    this.#pass(event);
+  }
+
+  /** Meters an event about an item, and passes it on. */
+  async #relayOf(item: Item, type: string, event: UpstreamEvent): Promise<void> {
+    switch (type) {
+      case 'input_audio_buffer.speech_stopped': {
         // 0 when it is unknown or impossible: then what was appended counts.
         const audioMs = countOr0(
-          Math.round(Number(event.audio_end_ms) - (this.#speechStarts.get(itemId) ?? Number.NaN)),
+          Math.round(Number(event.audio_end_ms) - (this.#speechStarts.get(item.id) ?? Number.NaN)),
         );
         if (item.audioMs === 0) this.#claim(item, audioMs);
-        this.#speechStarts.delete(itemId);
+        this.#speechStarts.delete(item.id);
         break;
       }
-      case 'input_audio_buffer.committed': {
-        const item = this.#item(itemId);
-        if (item === null) return;
+      case 'input_audio_buffer.committed':
         this.#commitItem(item);
-        this.#speechStarts.delete(itemId);
+        this.#speechStarts.delete(item.id);
         break;
-      }
-      case `${itemEvent}delta`: {
-        const item = this.#item(itemId);
-        if (item === null) return;
+      case `${itemEvent}delta`:
         await item.metered.delta(typeof event.delta === 'string' ? event.delta : '');
         this.#pass(event, 'delta');
         return;
-      }
-      case `${itemEvent}segment`: {
-        const item = this.#item(itemId);
-        if (item === null) return;
+      case `${itemEvent}segment`:
         await item.metered.segment(typeof event.text === 'string' ? event.text : '');
         this.#pass(event, 'text');
         return;
-      }
       case `${itemEvent}completed`:
-        await this.#completed(itemId, event);
+        await this.#completed(item, event);
         return;
-      case `${itemEvent}failed`: {
-        const item = this.#item(itemId);
-        if (item === null) return;
+      case `${itemEvent}failed`:
         this.#commitItem(item);
         await item.metered.fail(this.#failureIn(event), item.audioMs);
-        this.#forget(itemId);
+        this.#forget(item.id);
         break;
-      }
-      case 'error':
-        this.#pass(this.#refused(event));
-        return;
     }
     this.#pass(event);
   }
@@ -342,9 +348,9 @@ export class RelayBackend implements Backend {
   }
 
   /** Words of an item may have come before its end was reported: those were said until now. */
-  #breakOff(itemId: string, item: Item): void {
+  #breakOff(item: Item): void {
     if (item.audioMs > 0 || !item.metered.hasWords) return;
-    const saidMs = countOr0(Math.round(this.#audio.heardMs - (this.#speechStarts.get(itemId) ?? Number.NaN)));
+    const saidMs = countOr0(Math.round(this.#audio.heardMs - (this.#speechStarts.get(item.id) ?? Number.NaN)));
     if (saidMs > 0) this.#claim(item, saidMs);
     else this.#commitItem(item);
   }
@@ -374,16 +380,14 @@ export class RelayBackend implements Backend {
     return eventId === null ? this.#audio.commitsWaiting === 0 : eventId === update.eventId;
   }
 
-  async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
-    const item = this.#item(itemId);
-    if (item === null) return;
+  async #completed(item: Item, event: UpstreamEvent): Promise<void> {
     this.#commitItem(item);
     const { metered, audioMs } = item;
     const usage = readUsage(event.usage);
     const reported = usage === null ? null : measuresOf(usage);
     const text = typeof event.transcript === 'string' ? event.transcript : '';
     const isBelieved = await metered.complete({ text, reported, audioMs, promptBytes: this.#promptBytesMax });
-    this.#forget(itemId);
+    this.#forget(item.id);
     // Clients rely on it (openai-contract.md section 5), and not every upstream sends it.
     const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
     this.#pass(told, 'transcript');
@@ -403,7 +407,7 @@ export class RelayBackend implements Backend {
       return null;
     }
     this.#audio.begin();
-    const item = { metered: this.#context.newItem(), audioMs: 0, isCommitted: false };
+    const item = { id: itemId, metered: this.#context.newItem(), audioMs: 0, isCommitted: false };
     item.metered.call.deploymentId = this.#deployment.id;
     this.#items.set(itemId, item);
     return item;
@@ -427,11 +431,11 @@ export class RelayBackend implements Backend {
   }
 
   async #failItems(error: GatewayError): Promise<void> {
-    const items = [...this.#items];
+    const items = [...this.#items.values()];
     this.#items.clear();
     await Promise.all(
-      items.map(([itemId, item]) => {
-        this.#breakOff(itemId, item);
+      items.map((item) => {
+        this.#breakOff(item);
         return item.metered.fail(error, item.audioMs);
       }),
     );
