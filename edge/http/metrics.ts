@@ -50,7 +50,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
-    // Private models too: /metrics is for operators, who named them (docs/operation.md, Metrics).
+    // Private models too: /metrics is for operators, who named them (services/README.md, Metrics).
     help: 'Answered requests that named a model whose retirement is announced, including refused ones.',
     labelNames: ['model'],
     registers: [registry],

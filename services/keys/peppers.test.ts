@@ -132,7 +132,7 @@ test('keys made by an earlier version are attributed to the pepper with which th
   await refusal(another);
 });
 
-test('a pepper wrongly attributed to keys of an earlier version can be forgotten as docs/operation.md says', async () => {
+test('a pepper wrongly attributed to keys of an earlier version can be forgotten as services/README.md says', async () => {
   let secret: string;
   {
     await using former = await start(kept);

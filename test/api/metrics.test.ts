@@ -134,9 +134,9 @@ test('the age of an edge’s feeds is shown, and what became of its usage events
   }
 });
 
-test('each metric that README.md or docs/operation.md names is shown', async () => {
+test('each metric that README.md or services/README.md names is shown', async () => {
   const texts = await Promise.all(
-    ['README.md', 'docs/operation.md'].map((name) => readFile(new URL(`../../${name}`, import.meta.url), 'utf8')),
+    ['README.md', 'services/README.md'].map((name) => readFile(new URL(`../../${name}`, import.meta.url), 'utf8')),
   );
   const names = new Set(
     texts

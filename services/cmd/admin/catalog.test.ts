@@ -206,8 +206,8 @@ test('an import takes back the rate of cached input that is null in the file, so
   expect([other.exitCode, other.stderr]).toEqual([2, expect.stringContaining('models[0].price.per_request_usd')]);
 });
 
-test('the catalog that docs/operation.md shows can be imported', async () => {
-  const manual = readFileSync(new URL('../../../docs/operation.md', import.meta.url), 'utf8');
+test('the catalog that services/README.md shows can be imported', async () => {
+  const manual = readFileSync(new URL('../../../services/README.md', import.meta.url), 'utf8');
   const shown = /```yaml\n(models:\n.*?)```/s.exec(manual)![1]!;
   expect(await json('models', 'import', catalogFile(shown), '--dry-run')).toMatchObject({
     models_created: 1,
