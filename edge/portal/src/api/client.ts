@@ -65,6 +65,7 @@ export function createApi(): Api {
   let accessToken: string | null = null;
   let accessTokenEndsAt = 0;
   let refreshing: Promise<void> | null = null;
+  let refreshAbort = new AbortController();
   /** What the last refresh asked about. */
   let refreshed: SessionState = session;
   let reached = true;
@@ -75,7 +76,10 @@ export function createApi(): Api {
     if (userId === null) setSession(signedOut());
     // If several tabs ask at once, the gateway answers all of them with the same pair of tokens (decisions.md, Auth).
     else if (isAnother(userId)) window.location.reload();
-    else if (session.status === 'signed-out' || session.status === 'ended') refresh().catch(() => {});
+    else if (session.status === 'signed-out' || session.status === 'ended') {
+      abandonRefresh();
+      refresh().catch(() => {});
+    }
   });
 
   const changed = () => {
@@ -146,7 +150,8 @@ export function createApi(): Api {
 
   /** The answer to a refresh, or to its repeat: whichever comes first. */
   const refreshAnswer = async (): Promise<Response> => {
-    const ask = () => send('/api/v1/auth/refresh', timely({ method: 'POST' }), null);
+    const { signal } = refreshAbort;
+    const ask = () => send('/api/v1/auth/refresh', timely({ method: 'POST', signal }), null);
     const first = ask();
     const late = new Promise<null>((pass) => setTimeout(pass, repeatRefreshMs, null));
     const answer = await Promise.race([first, late]);
@@ -159,7 +164,8 @@ export function createApi(): Api {
 
   /** At most one refresh runs at a time, since a refresh token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
-    refreshing ??= (async () => {
+    if (refreshing !== null) return refreshing;
+    const own = (async () => {
       refreshed = session;
       const response = await refreshAnswer();
       if (!response.ok) throw await errorOfResponse(response);
@@ -167,9 +173,16 @@ export function createApi(): Api {
       if (isOver(refreshed)) throw sessionEnded();
       await accept(result);
     })().finally(() => {
-      refreshing = null;
+      if (refreshing === own) refreshing = null;
     });
-    return refreshing;
+    refreshing = own;
+    return own;
+  };
+  /** Once there is another session: a late answer about the former would replace its cookie. */
+  const abandonRefresh = () => {
+    refreshAbort.abort();
+    refreshAbort = new AbortController();
+    refreshing = null;
   };
   /** Whoever has signed in again meanwhile goes on with that. */
   const refreshOrSignOut = async () => {
@@ -178,8 +191,7 @@ export function createApi(): Api {
     try {
       await asking;
     } catch (error) {
-      if (isTransient(error)) throw error;
-      if (!isOver(before)) throw end();
+      if (!isOver(before)) throw isTransient(error) ? error : end();
       if (session.status !== 'signed-in') throw sessionEnded();
     }
   };
@@ -228,6 +240,7 @@ export function createApi(): Api {
       const response = await send('/api/v1/auth/login', timely({ method: 'POST', body: { email, password } }), null);
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
+      abandonRefresh();
       tabs?.postMessage(claimsOf(result.access_token).userId);
       await accept(result);
     },
