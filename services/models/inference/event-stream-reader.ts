@@ -16,8 +16,10 @@ type EventStreamSeen = {
   lastEvents: number;
   /** Events with a piece of the answer, or with a segment if there are more of those. */
   deltas: number;
-  /** How long the text is, in characters: that of all pieces, segments, or of the event that completes the answer, whichever has most. */
-  textLength: number;
+  /** The text, as far as it has come in pieces or segments. */
+  said: Pick<SaidText, 'length' | 'tokens'>;
+  /** The text in the event that completes the answer. */
+  lastText: string;
 };
 
 type EventStreamRules = {
@@ -64,8 +66,8 @@ export class EventStreamReader implements AnswerReader {
   readonly #rules: EventStreamRules;
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
-  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, textLength: 0 };
   readonly #text = new SaidText();
+  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, said: this.#text, lastText: '' };
   #forward: Uint8Array[] = [];
   /** The usage that events completing the answer, or a part of it, have reported. */
   #ofLastEvents: ReportedUsage | null = null;
@@ -154,18 +156,18 @@ export class EventStreamReader implements AnswerReader {
     const type = scan.string('type');
     if (type === this.#rules.lastEvent) {
       this.#seen.lastEvents += 1;
-      this.#seen.textLength = Math.max(this.#seen.textLength, scan.string('text')?.length ?? 0);
+      this.#seen.lastText = scan.string('text') ?? '';
     }
     if (type === this.#rules.deltaEvent) this.#text.delta(scan.string('delta'));
     else if (type !== undefined && type === this.#rules.segmentEvent) this.#text.segment(scan.string('text'));
-    this.#seeText();
+    this.#seen.deltas = this.#text.pieces;
     if (scan.kind('usage') === 'object') this.#seeUsage(readUsage(scan.json('usage')), type === this.#rules.lastEvent);
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
     if (delta !== null) {
       this.#text.delta(delta.delta);
-      this.#seeText();
+      this.#seen.deltas = this.#text.pieces;
       this.#forwardEvent(delta);
     }
     return false;
@@ -175,11 +177,6 @@ export class EventStreamReader implements AnswerReader {
   #seeUsage(usage: ReportedUsage | null, isOfLastEvent: boolean): void {
     if (isOfLastEvent) this.#ofLastEvents = usageOfBoth(this.#ofLastEvents, usage);
     this.#seen.usage = this.#ofLastEvents ?? usage ?? this.#seen.usage;
-  }
-
-  #seeText(): void {
-    this.#seen.deltas = this.#text.pieces;
-    this.#seen.textLength = Math.max(this.#seen.textLength, this.#text.length);
   }
 
   /** Ends with an error of the upstream, in its own words. */

@@ -36,8 +36,8 @@ export async function believedOfAudio(
   return null;
 }
 
-/** How many tokens a transcript of this many characters has at least, roughly: few are longer than four. */
-export const fewestTokens = (characters: number): number => Math.floor(characters / 4);
+/** Roughly how many tokens a transcript of this many characters has, to tell whether its audio can be that short; never for charges. */
+export const roughTokens = (characters: number): number => Math.floor(characters / 4);
 
 type TranscriptRules = {
   /** Whether the upstream answers in JSON. */
@@ -75,7 +75,7 @@ export function readTranscript(
       ...(await countTokens(text)),
       audioMs: await heard.length.measuredMs({
         heardMs: lastCueMs(text),
-        writtenTokens: fewestTokens(text.replace(cueTimes, '').length),
+        writtenTokens: roughTokens(text.replace(cueTimes, '').length),
       }),
     });
     return { forward, reported: null, counted };
@@ -85,7 +85,7 @@ export function readTranscript(
   const told = duration !== undefined && duration >= 0 ? { audioMs: Math.round(duration * 1000) } : null;
   const counted = async () => {
     const text = scan.string('text')!;
-    const writtenTokens = fewestTokens(text.length);
+    const writtenTokens = roughTokens(text.length);
     const used = await believedOfAudio(readUsage(scan.json('usage')), heard, writtenTokens);
     const audioMs = used?.audioMs ?? (await believedOfAudio(told, heard, writtenTokens))?.audioMs;
     return {

@@ -6,7 +6,7 @@ import { type AudioForm, readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
-import { believedOfAudio, fewestTokens, type Heard, readTranscript } from './transcript-answer.ts';
+import { believedOfAudio, type Heard, readTranscript, roughTokens } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
 import { transcriptUseMax } from './usage-bound.ts';
 import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
@@ -50,7 +50,9 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     // Some models do not stream and answer whole even when asked to.
     reader: (head, bound) => {
       const heard = { length, besideBytes: form.besideBytes, bound };
-      return form.streamed && isEventStream(head) ? transcriptEvents(heard) : wholeTranscript(form, heard, tools, head);
+      return form.streamed && isEventStream(head)
+        ? transcriptEvents(heard, tools)
+        : wholeTranscript(form, heard, tools, head);
     },
   };
 }
@@ -63,16 +65,18 @@ function tokensBeside({ besideBytes, recordingsBytes }: Pick<AudioForm, 'besideB
   );
 }
 
-const transcriptEvents = (heard: Heard): EventStreamReader =>
+const transcriptEvents = (heard: Heard, tools: Pick<CallTools, 'tokenizer'>): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
     segmentEvent: 'transcript.text.segment',
     chunks: new TranscriptChunks(),
     measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
-    async counted({ usage, deltas, textLength }) {
-      const writtenTokens = Math.max(deltas, fewestTokens(textLength));
-      const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? { outputTokens: writtenTokens };
+    async counted({ usage, deltas, said, lastText }) {
+      const writtenTokens = Math.max(deltas, roughTokens(Math.max(said.length, lastText.length)));
+      const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? {
+        outputTokens: await said.tokens(await tools.tokenizer(), lastText),
+      };
       return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs({ writtenTokens })) };
     },
   });

@@ -7,7 +7,6 @@ import { transcriptTokensMax } from '../audio/audio-duration.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceNow } from '../domain/price.ts';
 import type { CallTools } from '../inference/call-tools.ts';
-import { fewestTokens } from '../inference/transcript-answer.ts';
 import { canTranscriptUse } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
@@ -76,7 +75,7 @@ export class MeteredItem {
 
   async #progress(): Promise<void> {
     this.call.firstByte();
-    await this.call.progress(this.#tokensSaid);
+    await this.call.progress(this.#said.pieces);
   }
 
   /** The upstream reported something impossible, which is not charged; the log shows it beside what is. */
@@ -97,23 +96,23 @@ export class MeteredItem {
   /** It failed, or nobody waits for it any more: what was delivered is charged. Does nothing after its end. */
   async fail(error: GatewayError, audioMs: number): Promise<void> {
     if (this.call.ended) return;
-    const used = this.hasWords ? { outputTokens: this.#tokensDelivered(audioMs), audioMs } : {};
+    const used = this.hasWords ? { outputTokens: await this.#tokensDelivered(audioMs), audioMs } : {};
     await this.#end(failureOf(error), used);
   }
 
+  /** What was delivered, should that be all that can be told. Never rejects. */
+  async #tokensDelivered(audioMs: number): Promise<number> {
+    for (;;) {
+      const { pieces } = this.#said;
+      const tokens = await this.#tokensIn('', audioMs).catch(() => Math.min(pieces, transcriptTokensMax(audioMs)));
+      // Others may be on their way to the client.
+      if (pieces === this.#said.pieces) return tokens;
+    }
+  }
+
+  /** The tokens of what was said, but no more than can be said in that time. `text` is the whole transcript, if it is complete. */
   async #tokensIn(text: string, audioMs: number): Promise<number> {
-    const tokens = await (await this.#tools.tokenizer()).count(text);
-    return Math.max(this.#tokensDelivered(audioMs), Math.min(tokens, transcriptTokensMax(audioMs)));
-  }
-
-  /** What was delivered, but no more than can be said in that time. */
-  #tokensDelivered(audioMs: number): number {
-    return Math.min(this.#tokensSaid, transcriptTokensMax(audioMs));
-  }
-
-  /** At least one token per piece; some upstreams send many in one. */
-  get #tokensSaid(): number {
-    return Math.max(this.#said.pieces, fewestTokens(this.#said.length));
+    return Math.min(await this.#said.tokens(await this.#tools.tokenizer(), text), transcriptTokensMax(audioMs));
   }
 
   async #end(outcome: Omit<CallOutcome, 'used'>, used: Partial<Measures>): Promise<void> {
