@@ -63,7 +63,8 @@ const answerTimeoutMs = 30_000;
 export function createApi(): Api {
   let session: SessionState = { status: 'starting' };
   let accessToken: string | null = null;
-  let accessTokenEndsAt = 0;
+  /** Whether the access token has expired, or soon will. */
+  let endsSoon = () => true;
   let refreshing: Promise<void> | null = null;
   let refreshAbort = new AbortController();
   /** What the last refresh asked about. */
@@ -143,7 +144,7 @@ export function createApi(): Api {
       return new Promise(() => {});
     }
     accessToken = result.access_token;
-    accessTokenEndsAt = performance.now() + result.expires_in * 1000;
+    endsSoon = passed(result.expires_in * 1000 - refreshAheadMs);
     setSession({ status: 'signed-in', claims: claimsOf(result.access_token) });
     return Promise.resolve();
   };
@@ -203,8 +204,7 @@ export function createApi(): Api {
       if (askedBy !== null && isAnother(askedBy)) throw sessionEnded();
       return send(path, options, accessToken);
     };
-    const endsSoon = accessToken !== null && performance.now() > accessTokenEndsAt - refreshAheadMs;
-    if (endsSoon) await refreshOrSignOut();
+    if (accessToken !== null && endsSoon()) await refreshOrSignOut();
     let response = await sendAsAsked();
     if (response.status === 401 && accessToken !== null) {
       await refreshOrSignOut();
@@ -223,7 +223,7 @@ export function createApi(): Api {
       return response.status === 204 ? (undefined as Answer) : bodyOf<Answer>(response);
     },
     token: async () => {
-      if (performance.now() > accessTokenEndsAt - refreshAheadMs) await refreshOrSignOut();
+      if (endsSoon()) await refreshOrSignOut();
       return accessToken ?? '';
     },
     start: async () => {
@@ -258,6 +258,12 @@ export function createApi(): Api {
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** Tells from now on whether this time has passed, by either clock: one stands still in some browsers while the computer sleeps, one may be set. */
+function passed(ms: number): () => boolean {
+  const [endsMs, endsAtMs] = [performance.now() + ms, Date.now() + ms];
+  return () => performance.now() > endsMs || Date.now() > endsAtMs;
 }
 
 /** Gives up a request when its caller does, or when no answer comes. */
