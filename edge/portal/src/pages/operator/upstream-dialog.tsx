@@ -11,6 +11,9 @@ import { useToast } from '../../ui/toast.tsx';
 import { OperationsField } from './operations-field.tsx';
 import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
+/** A server may list thousands of models. The gateway gives up a little earlier by itself. */
+const registrationTimeoutMs = 70_000;
+
 /** Registers every model that a server lists. Where one is registered already, only what the form names is changed. */
 export function UpstreamDialog({ onClose }: { onClose: () => void }) {
   const toast = useToast();
@@ -39,6 +42,7 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
         ...(dialect === '' ? {} : { dialect }),
         ...(operations.length === 0 ? {} : { operations }),
       },
+      timeoutMs: registrationTimeoutMs,
     });
   return (
     <Dialog
