@@ -40,7 +40,7 @@ type Measure = keyof typeof measureNames;
 /** What one key was used for. Volume only, no costs (service.md, Key analytics report). */
 export function Analytics({ keyId }: { keyId: string }) {
   const { path, search } = usePlace();
-  const range = useMemo(() => rangeFromSearch(search), [search]);
+  const range = rangeFromSearch(search);
   const [model, setModel] = useSearchParameter('model', '');
   const [measure, setMeasure] = useSearchParameter('measure', 'requests');
   const analytics = useAnalytics(keyId, range, model);

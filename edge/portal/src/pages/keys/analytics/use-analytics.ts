@@ -1,5 +1,4 @@
 import { type UseQueryResult, useQueries } from '@tanstack/react-query';
-import { useMemo } from 'react';
 import type { Api } from '../../../api/client.ts';
 import type { ApiError } from '../../../api/error.ts';
 import { useApi, useGet } from '../../../api/hooks.ts';
@@ -22,8 +21,7 @@ type Answer = {
 export function useReport(keyId: string): UseQueryResult<KeyAnalytics, ApiError> {
   const { search } = usePlace();
   const [model] = useSearchParameter('model', '');
-  const range = useMemo(() => rangeFromSearch(search), [search]);
-  return useReportOf(keyId, range, model);
+  return useReportOf(keyId, rangeFromSearch(search), model);
 }
 
 const pathOf = (keyId: string): string => `/usage/api-keys/${keyId}/analytics`;
