@@ -63,8 +63,8 @@ export function searchWith(changes: Readonly<Record<string, string | null>>): st
 }
 
 /**
- * Matches `/keys/:id` against a path; null if it does not match. A last segment `*name` takes the whole rest, slashes included, since model
- * ids may contain some.
+ * Matches `/keys/:id` against a path; null if it does not match. An id stays as it is in the path, and may be put into one: decoded, it
+ * could lead elsewhere. A last segment `*name` takes the whole rest and decodes it, slashes included, since model ids may contain some.
  */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | null {
   const wanted = pattern.split('/').slice(1);
@@ -78,7 +78,7 @@ export function matchPath(pattern: string, path: string): Readonly<Record<string
     }
     const value = given[index];
     if (value === undefined) return segment === '' && wanted.length === 1 ? parameters : null;
-    if (segment.startsWith(':')) parameters[segment.slice(1)] = decode(value);
+    if (segment.startsWith(':')) parameters[segment.slice(1)] = value;
     else if (segment !== value) return null;
   }
   return given.length > wanted.length ? null : parameters;

@@ -12,7 +12,8 @@ export function useOrganizationName(id: string | null): string | undefined {
   const list = useOrganizations();
   const listed = list.data?.data.find((organization) => organization.id === id);
   const enabled = id !== null && !list.isPending && listed === undefined;
-  const other = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false, enabled });
+  const path = `/admin/organizations/${encodeURIComponent(id ?? '')}`;
+  const other = useGet<AdminOrganization>(path, undefined, { keepPrevious: false, enabled });
   return (listed ?? other.data)?.name;
 }
 

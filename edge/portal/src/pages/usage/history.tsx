@@ -95,7 +95,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
   // The key of the request that is looked up, or by which all are filtered, may have none in this range.
   const otherKey = (isLookUp ? events.data?.data[0]?.api_key_id : key) || '';
   const isUnused = otherKey !== '' && summary !== undefined && !usedKeys.has(otherKey);
-  const other = useGet<KeyAnalytics>(`/usage/api-keys/${otherKey}/analytics`, undefined, {
+  const other = useGet<KeyAnalytics>(`/usage/api-keys/${encodeURIComponent(otherKey)}/analytics`, undefined, {
     enabled: isUnused,
     keepPrevious: false,
   });
