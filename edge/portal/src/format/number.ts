@@ -12,6 +12,10 @@ export const formatQuantity = (value: number): string => allDigits.format(value)
 /** As people type it and programs read it: with every digit, and neither separators nor an exponent. */
 export const plainNumber = (value: number): string => plain.format(value);
 
+/** A value as the API spells it: its amounts have no exponent. */
+export const jsonText = (value: unknown): string =>
+  typeof value === 'number' ? plainNumber(value) : JSON.stringify(value);
+
 /** 1,234 stays; 12,345 becomes 12.3K. For tiles and axes; show the exact number in a title. */
 export const formatCompact = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
-import { formatCount } from '../../format/number.ts';
+import { formatCount, jsonText } from '../../format/number.ts';
 import { addDays } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { searchWith, usePageParameter, usePlace, useSearchParameter } from '../../router/router.ts';
@@ -238,8 +238,8 @@ function Changes({ changes }: { changes: AuditEvent['changes'] }) {
             <dt className="font-medium">
               <NameParts name={name} />
             </dt>
-            {name in before && <dd className="text-danger wrap-anywhere">− {JSON.stringify(before[name])}</dd>}
-            {name in after && <dd className="text-good wrap-anywhere">+ {JSON.stringify(after[name])}</dd>}
+            {name in before && <dd className="text-danger wrap-anywhere">− {jsonText(before[name])}</dd>}
+            {name in after && <dd className="text-good wrap-anywhere">+ {jsonText(after[name])}</dd>}
           </div>
         ))}
       </dl>
