@@ -25,7 +25,7 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
   const result = page.getByRole('region', { name: 'Result' });
-  await page.getByText('Exactly the body that the synchronous call would have returned').waitFor();
+  await page.getByText('The body that the synchronous call would have returned').waitFor();
   const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
   expect(await used.innerText()).toMatch(/^Usage\s+Input tokens\s+\d+\s+Output tokens\s+\d+\s+Cost\s+\$0\.0000\d+$/);
   const dismissed = Promise.withResolvers<void>();

@@ -21,7 +21,7 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
       title="Result"
       description={
         length <= shownLengthMax
-          ? `Exactly the body that the synchronous call would have returned (${type}).`
+          ? `The body that the synchronous call would have returned (${type}).`
           : `The first ${formatCount(shownLengthMax)} of ${formatCount(length)} characters. The download has all of them.`
       }
       action={
