@@ -169,11 +169,15 @@ function metadataOf(bytes: Uint8Array): Record<string, string> {
   const isSmall = pairs.every(
     ([name, value]) =>
       name !== '' &&
-      name.length <= 64 &&
       typeof value === 'string' &&
-      value.length <= 512 &&
+      hasAtMost(64, name) &&
+      hasAtMost(512, value) &&
       isStorableText(name) &&
       isStorableText(value),
   );
   return pairs.length <= 16 && isSmall ? (Object.fromEntries(pairs) as Record<string, string>) : {};
 }
+
+/** Whether a text has no more characters, as people and Jobs count them, than this; a character has one or two UTF-16 units. */
+const hasAtMost = (characters: number, text: string): boolean =>
+  text.length <= 2 * characters && [...text].length <= characters;

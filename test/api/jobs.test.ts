@@ -124,7 +124,7 @@ describe('a submission', () => {
     const answer = await post('/v1/chat/completions', {
       ...chat,
       background: true,
-      metadata: { order: '17' },
+      metadata: { order: '17', ['🔑'.repeat(64)]: '😀'.repeat(512) },
     });
     expect(answer.status).toBe(202);
     expect(answer.headers.get('location')).toBe(`/api/v1/jobs/${answer.json.id}`);
@@ -137,7 +137,7 @@ describe('a submission', () => {
     expect(answer.json.id).toMatch(/^job_[0-9a-f]{32}$/);
     expect(answer.json.created_at).toMatch(/^\d{4}-\d{2}-\d{2}T.*Z$/);
     const job = await ended(answer.json.id);
-    expect(job.metadata).toEqual({ order: '17' });
+    expect(job.metadata).toEqual({ order: '17', ['🔑'.repeat(64)]: '😀'.repeat(512) });
     // 2.50 USD and 10 USD per million tokens.
     const usage = job.usage as Record<'input_tokens' | 'output_tokens' | 'cost_usd', number>;
     expect(usage.cost_usd).toBe((usage.input_tokens * 2_500 + usage.output_tokens * 10_000) / 1e9);
