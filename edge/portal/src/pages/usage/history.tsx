@@ -2,21 +2,20 @@ import { useState } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
-import { searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { Select } from '../../ui/field.tsx';
 import { MonoName } from '../../ui/name-parts.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { chargeQuery } from '../billing/transactions.tsx';
-import { Narrowing } from './narrowing.tsx';
 import { RequestDialog, RequestStatus, RequestTime } from './request-dialog.tsx';
+import { RequestFilters, useRequestFilters } from './request-filters.tsx';
 
 const rowsPerPage = 25;
 const csvColumns = [
@@ -36,21 +35,6 @@ const csvColumns = [
   'api_key_preview',
 ] as const;
 
-const outcomeParameter = 'status';
-const failedOutcome = 'failed';
-
-/** The query of the address, with which the usage page shows all requests of the range that failed. */
-export const failedRequests = (): string =>
-  searchWith({
-    by: 'request',
-    [outcomeParameter]: failedOutcome,
-    model: null,
-    key: null,
-    endpoint: null,
-    search: null,
-    page: null,
-  });
-
 type HistoryProps = {
   range: DayRange;
   /** In which its days begin. */
@@ -67,73 +51,20 @@ type HistoryProps = {
 /** Individual requests, newest first. */
 export function History({ range, timezone, scope, summary, keyName: nameOfUsed, usedKeys }: HistoryProps) {
   const [page, setPage] = usePageParameter();
-  const [model, setModel] = useSearchParameter('model', '');
-  const [key, setKey] = useSearchParameter('key', '');
-  const [endpoint, setEndpoint] = useSearchParameter('endpoint', '');
-  const [outcome, setOutcome] = useSearchParameter(outcomeParameter, '');
+  const { filters, isFiltered, query } = useRequestFilters();
   const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
   const isAdmin = useIsAdmin();
   // One that is looked up may be of any day, model and key, so that the filters are off.
   const isLookUp = requestId !== '';
-  const isNarrowed = [model, key, endpoint, outcome].some((filter) => filter !== '');
-  const filters = {
-    start_date: range.start,
-    end_date: range.end,
-    timezone,
-    model,
-    api_key_id: key,
-    endpoint,
-    success: outcome === '' ? undefined : outcome === 'success',
-  };
   const events = useGet<List<UsageEvent>>('/usage/history', {
-    ...(isLookUp ? { request_id: requestId } : filters),
+    ...(isLookUp ? { request_id: requestId } : { start_date: range.start, end_date: range.end, timezone, ...query }),
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
   });
-  // The key of the request that is looked up, or by which all are filtered, may have none in this range.
-  const otherKey = (isLookUp ? events.data?.data[0]?.api_key_id : key) || '';
-  const isUnused = otherKey !== '' && summary !== undefined && !usedKeys.has(otherKey);
-  const other = useGet<KeyAnalytics>(`/usage/api-keys/${encodeURIComponent(otherKey)}/analytics`, undefined, {
-    enabled: isUnused,
-    keepPrevious: false,
-  });
-  const unusedKey = (id: string | null) => (isUnused && id === otherKey ? other.data : undefined);
-  const keyName = (id: string | null): string => {
-    if (id === null) return 'Session';
-    const { key_name = null, key_deleted } = unusedKey(id) ?? {};
-    if (key_name === null) return nameOfUsed(id);
-    return key_deleted ? `${key_name} (deleted)` : key_name;
-  };
-  const columns: readonly Column<UsageEvent>[] = [
-    {
-      name: 'Time',
-      sortBy: (event) => event.occurred_at,
-      cell: (event) => <RequestTime event={event} onOpen={() => setOpen(event)} />,
-    },
-    { name: 'Model', cell: (event) => <MonoName name={event.model} /> },
-    { name: 'Endpoint', cell: (event) => <MonoName name={event.endpoint} /> },
-    { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
-    {
-      name: 'Status',
-      cell: (event) => <RequestStatus event={event} />,
-    },
-    {
-      name: 'Tokens',
-      end: true,
-      sortBy: (event) => event.total_tokens,
-      cell: (event) => formatCount(event.total_tokens),
-    },
-    {
-      name: 'Latency',
-      end: true,
-      sortBy: (event) => event.latency_ms,
-      cell: (event) => formatDurationMs(event.latency_ms),
-    },
-    { name: 'Cost', usd: (event) => event.cost_usd },
-  ];
-  const keyIds = (summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []));
+  const named = isLookUp ? events.data?.data[0]?.api_key_id : filters.key.value;
+  const { keyName, unusedKey, isPending } = useKeyNames({ id: named || '', nameOfUsed, usedKeys, summary });
   return (
     <Card
       flush
@@ -142,42 +73,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
       action={
         <div className="flex flex-wrap items-center gap-2">
           <SearchBox label="Request id" />
-          <Narrowing
-            label="Model"
-            all="All models"
-            value={model}
-            onChange={setModel}
-            values={(summary?.by_model ?? []).map((row) => row.model)}
-            off={isLookUp}
-          />
-          <Narrowing
-            label="Key"
-            all="All keys"
-            value={key}
-            onChange={setKey}
-            values={keyIds}
-            nameOf={keyName}
-            off={isLookUp}
-          />
-          <Narrowing
-            label="Endpoint"
-            all="All endpoints"
-            value={endpoint}
-            onChange={setEndpoint}
-            values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
-            off={isLookUp}
-          />
-          <Select
-            aria-label="Status"
-            value={isLookUp ? '' : outcome}
-            disabled={isLookUp}
-            onChange={setOutcome}
-            choices={[
-              { value: '', label: 'All statuses' },
-              { value: 'success', label: 'Success' },
-              { value: failedOutcome, label: 'Failed' },
-            ]}
-          />
+          <RequestFilters filters={filters} summary={summary} keyName={keyName} off={isLookUp} />
           <CsvButton
             file="requests.csv"
             columns={csvColumns}
@@ -191,7 +87,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
               };
             })}
             // Until then it would lack the names of keys.
-            disabled={events.isPlaceholderData || summary === undefined || (isUnused && other.isPending)}
+            disabled={events.isPlaceholderData || summary === undefined || isPending}
           />
         </div>
       }
@@ -202,22 +98,9 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
             <Table
               label="Requests"
               rows={list.data}
-              columns={columns}
+              columns={columnsOf(keyName, setOpen)}
               rowKey={(event) => event.id}
-              empty={
-                isLookUp ? (
-                  <EmptyState icon="search" title="No request has this id">
-                    {scope === 'tenant' ? 'Searched: everyone in your organization.' : 'Searched: your own requests.'} A
-                    request that was refused before it reached a model is not listed.
-                  </EmptyState>
-                ) : isNarrowed ? (
-                  <EmptyState icon="search" title="No requests match these filters" />
-                ) : (
-                  <EmptyState icon="pulse" title="No requests in this range">
-                    Each call that reaches a model, by a key or from the playground, appears here within two seconds.
-                  </EmptyState>
-                )
-              }
+              empty={<NoRequests isLookUp={isLookUp} isFiltered={isFiltered} scope={scope} />}
               pagination={list.pagination}
             />
             <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
@@ -237,5 +120,80 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
         />
       )}
     </Card>
+  );
+}
+
+/** The columns of a table of requests; the time of each opens it. */
+const columnsOf = (
+  keyName: (id: string | null) => string,
+  onOpen: (event: UsageEvent) => void,
+): readonly Column<UsageEvent>[] => [
+  {
+    name: 'Time',
+    sortBy: (event) => event.occurred_at,
+    cell: (event) => <RequestTime event={event} onOpen={() => onOpen(event)} />,
+  },
+  { name: 'Model', cell: (event) => <MonoName name={event.model} /> },
+  { name: 'Endpoint', cell: (event) => <MonoName name={event.endpoint} /> },
+  { name: 'Key', cell: (event) => <span className="block min-w-20 wrap-anywhere">{keyName(event.api_key_id)}</span> },
+  {
+    name: 'Status',
+    cell: (event) => <RequestStatus event={event} />,
+  },
+  {
+    name: 'Tokens',
+    end: true,
+    sortBy: (event) => event.total_tokens,
+    cell: (event) => formatCount(event.total_tokens),
+  },
+  {
+    name: 'Latency',
+    end: true,
+    sortBy: (event) => event.latency_ms,
+    cell: (event) => formatDurationMs(event.latency_ms),
+  },
+  { name: 'Cost', usd: (event) => event.cost_usd },
+];
+
+type UsedKeys = Pick<HistoryProps, 'summary' | 'usedKeys'> & {
+  /** The key of the request that is looked up, or by which all are filtered: it may have no usage in this range. Empty: none. */
+  id: string;
+  nameOfUsed: HistoryProps['keyName'];
+};
+
+/** What the keys of the requests are called, also the one that has no usage in this range. */
+function useKeyNames({ id: asked, nameOfUsed, usedKeys, summary }: UsedKeys) {
+  const isUnused = asked !== '' && summary !== undefined && !usedKeys.has(asked);
+  const other = useGet<KeyAnalytics>(`/usage/api-keys/${encodeURIComponent(asked)}/analytics`, undefined, {
+    enabled: isUnused,
+    keepPrevious: false,
+  });
+  const unusedKey = (id: string | null) => (isUnused && id === asked ? other.data : undefined);
+  const keyName = (id: string | null): string => {
+    if (id === null) return 'Session';
+    const { key_name = null, key_deleted } = unusedKey(id) ?? {};
+    if (key_name === null) return nameOfUsed(id);
+    return key_deleted ? `${key_name} (deleted)` : key_name;
+  };
+  return { keyName, unusedKey, isPending: isUnused && other.isPending };
+}
+
+type NoRequestsProps = { isLookUp: boolean; isFiltered: boolean; scope: string };
+
+/** Why a list of requests is empty. */
+function NoRequests({ isLookUp, isFiltered, scope }: NoRequestsProps) {
+  if (isLookUp) {
+    return (
+      <EmptyState icon="search" title="No request has this id">
+        {scope === 'tenant' ? 'Searched: everyone in your organization.' : 'Searched: your own requests.'} A request
+        that was refused before it reached a model is not listed.
+      </EmptyState>
+    );
+  }
+  if (isFiltered) return <EmptyState icon="search" title="No requests match these filters" />;
+  return (
+    <EmptyState icon="pulse" title="No requests in this range">
+      Each call that reaches a model, by a key or from the playground, appears here within two seconds.
+    </EmptyState>
   );
 }

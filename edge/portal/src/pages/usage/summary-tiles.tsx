@@ -3,7 +3,7 @@ import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../for
 import { Link } from '../../router/link.tsx';
 import { usePlace } from '../../router/router.ts';
 import { Tile, TileRow } from '../../ui/card.tsx';
-import { failedRequests } from './history.tsx';
+import { failedRequests } from './request-filters.tsx';
 
 /** The totals of a range. */
 export function SummaryTiles({ summary }: { summary: UsageSummary }) {

@@ -1,0 +1,101 @@
+import type { UsageSummary } from '../../api/types.ts';
+import { searchWith, useSearchParameter } from '../../router/router.ts';
+import { Select } from '../../ui/field.tsx';
+import { Narrowing } from './narrowing.tsx';
+
+const outcomeParameter = 'status';
+const failedOutcome = 'failed';
+
+/** The query of the address, with which the usage page shows all requests of the range that failed. */
+export const failedRequests = (): string =>
+  searchWith({
+    by: 'request',
+    [outcomeParameter]: failedOutcome,
+    model: null,
+    key: null,
+    endpoint: null,
+    search: null,
+    page: null,
+  });
+
+type RequestFilter = { value: string; set: (value: string) => void };
+
+/** What the requests are filtered by, from the address. */
+export function useRequestFilters() {
+  const useFilter = (name: string): RequestFilter => {
+    const [value, set] = useSearchParameter(name, '');
+    return { value, set };
+  };
+  const filters = {
+    model: useFilter('model'),
+    key: useFilter('key'),
+    endpoint: useFilter('endpoint'),
+    outcome: useFilter(outcomeParameter),
+  };
+  const { model, key, endpoint, outcome } = filters;
+  return {
+    filters,
+    isFiltered: Object.values(filters).some(({ value }) => value !== ''),
+    /** The filters as the API takes them. */
+    query: {
+      model: model.value,
+      api_key_id: key.value,
+      endpoint: endpoint.value,
+      success: outcome.value === '' ? undefined : outcome.value === 'success',
+    },
+  };
+}
+
+type RequestFiltersProps = {
+  filters: ReturnType<typeof useRequestFilters>['filters'];
+  /** The summary of the range: it has the values to filter by. */
+  summary: UsageSummary | undefined;
+  keyName: (id: string | null) => string;
+  /** Whether all are shown for now, whatever is chosen. */
+  off: boolean;
+};
+
+/** The choices that narrow the requests. */
+export function RequestFilters({ filters, summary, keyName, off }: RequestFiltersProps) {
+  const { model, key, endpoint, outcome } = filters;
+  return (
+    <>
+      <Narrowing
+        label="Model"
+        all="All models"
+        value={model.value}
+        onChange={model.set}
+        values={(summary?.by_model ?? []).map((row) => row.model)}
+        off={off}
+      />
+      <Narrowing
+        label="Key"
+        all="All keys"
+        value={key.value}
+        onChange={key.set}
+        values={(summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []))}
+        nameOf={keyName}
+        off={off}
+      />
+      <Narrowing
+        label="Endpoint"
+        all="All endpoints"
+        value={endpoint.value}
+        onChange={endpoint.set}
+        values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
+        off={off}
+      />
+      <Select
+        aria-label="Status"
+        value={off ? '' : outcome.value}
+        disabled={off}
+        onChange={outcome.set}
+        choices={[
+          { value: '', label: 'All statuses' },
+          { value: 'success', label: 'Success' },
+          { value: failedOutcome, label: 'Failed' },
+        ]}
+      />
+    </>
+  );
+}
