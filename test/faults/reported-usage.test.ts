@@ -216,8 +216,11 @@ describe('usage', () => {
     expect(await bench.event({ success: false })).toMatchObject({ ttft_ms: null, cost_usd: 0 });
   });
 
-  test('a stream that broke off after comments, before its first words, is free', async () => {
-    const body = ': processing\n\ndata: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n';
+  test.each([
+    ['comments', ': processing\n\n', ''],
+    ['usage of its prompt', '', 'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":0}}\n\n'],
+  ])('a stream that broke off after %s, before its first words, is free', async (_what, before, after) => {
+    const body = `${before}data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n${after}`;
     simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
     const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
     await expect(Array.fromAsync(answer)).rejects.toThrow();

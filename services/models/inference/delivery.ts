@@ -98,8 +98,9 @@ export class Delivery {
   }
 
   /** Whether nothing was produced, or reported to be: a stream that broke off before its first words is free. */
-  #isWordless(end: AnswerEnd): boolean {
-    return end.reported === null && this.#reader.outputTokensSoFar === 0;
+  #isWordless({ reported }: AnswerEnd): boolean {
+    const { outputTokens, images, characters } = reported === null ? noMeasures : allMeasures(reported);
+    return this.#reader.outputTokensSoFar + outputTokens + images + characters === 0;
   }
 
   /** What the answer says about its deployment. */
