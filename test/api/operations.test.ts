@@ -345,16 +345,18 @@ describe('speech', () => {
     await bench.event({ characters: input.length, success: true });
   });
 
-  test('as events it carries usage', async () => {
-    const response = await bench.gateway.call('POST', '/v1/audio/speech', bench.key.key, {
-      model: 'sim-speech',
-      voice: 'alloy',
-      input: 'Hello there',
-      stream_format: 'sse',
-    });
+  test('as events it carries usage, and if they break off costs a token for each', async () => {
+    const asked = { model: 'sim-speech', voice: 'alloy', input: 'Hello there', stream_format: 'sse' };
+    const speak = () => bench.gateway.call('POST', '/v1/audio/speech', bench.key.key, asked);
+    const response = await speak();
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     expect(response.text).toContain('"type":"speech.audio.done"');
     await bench.event({ characters: 11, output_tokens: 2 });
+
+    const piece = `data: ${JSON.stringify({ type: 'speech.audio.delta', audio: 'AAAA' })}\n\n`;
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: piece.repeat(3) } });
+    expect((await speak()).text).toContain('"error"');
+    await bench.event({ success: false, characters: 11, output_tokens: 3 });
   });
 
   test.each([

@@ -64,7 +64,11 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
         return new EventStreamReader({
           lastEvent: 'speech.audio.done',
           deltaEvent: 'speech.audio.delta',
-          measure: ({ usage, deltas }) => ({ ...bound.measured(usage), characters: deltas === 0 ? 0 : characters }),
+          // The tokens of sound can only be counted as its pieces.
+          measure: ({ usage, deltas }) => ({
+            ...(bound.measured(usage) ?? { outputTokens: deltas }),
+            characters: deltas === 0 ? 0 : characters,
+          }),
         });
       }
       const type = head.header('content-type');
