@@ -180,6 +180,27 @@ test('near a cap an answer is cut in the field that llama.cpp heeds too, unless 
   }
 });
 
+test('near a cap an answer is cut by max_tokens where an upstream refuses the newer field, as Mistral does', async () => {
+  await bench.admin('PATCH', '/models/sim-chat', { max_output_tokens: 1_000 });
+  await setPrice('sim-chat', { output_per_million_tokens_usd: 1_000 });
+  const detail = [{ type: 'extra_forbidden', loc: ['body', 'max_completion_tokens'], msg: 'Not permitted' }];
+  bench.simulator.otherwise(({ json }) =>
+    json?.max_completion_tokens === undefined
+      ? { tokens: 5 }
+      : { instead: { status: 422, body: { message: { detail } } } },
+  );
+  const asked: unknown[] = [];
+  for (const stream of [false, true]) {
+    const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.9 });
+    const before = bench.simulator.requests.length;
+    const body = { model: 'sim-chat', messages: hello, stream };
+    expect((await bench.gateway.call('POST', '/v1/chat/completions', key, body)).status).toBe(200);
+    asked.push(bench.simulator.requests.slice(before).map(({ json }) => Number(json!.max_tokens) < 1_000));
+  }
+  // From then on it is asked so at once.
+  expect(asked).toEqual([[false, true], [true]]);
+});
+
 type ChatPrice = Record<string, number>;
 
 /** The cost of what the upstream says it did, computed independently: exact, then rounded half up. */

@@ -132,17 +132,17 @@ test('what was seen of an upstream holds after other settings changed, and for c
   const early = before!.start();
   for (let failures = 1; failures <= 4; failures++) before!.start().end({ kind: 'bad', message: 'reset' });
   before!.start().end({ kind: 'busy', retryAfterMs: 20_000 });
-  before!.refusesStreamOptions = true;
+  before!.refusedFields = new Set(['stream_options']);
   const seen = () => {
-    const { available, cooling, refusesStreamOptions } = model().deployments[0]!;
-    return { available, cooling, refusesStreamOptions };
+    const { available, cooling, refusedFields } = model().deployments[0]!;
+    return { available, cooling, refused: [...refusedFields] };
   };
   replace(2n, ['d'], at('one', 2));
-  expect(seen()).toEqual({ available: true, cooling: true, refusesStreamOptions: true });
+  expect(seen()).toEqual({ available: true, cooling: true, refused: ['stream_options'] });
   early.end({ kind: 'bad', message: 'reset' });
   expect(seen().available).toBe(false);
   replace(3n, ['d'], at('one', 3, { priority: 1, concurrencyLimit: 5, totalTimeoutMs: 9 }));
-  expect(seen()).toEqual({ available: false, cooling: true, refusesStreamOptions: true });
+  expect(seen()).toEqual({ available: false, cooling: true, refused: ['stream_options'] });
   expect(model().deployments[0]!.takeHealth()).toMatchObject({ failures: 5, ejected: true, lastError: 'reset' });
   // A trial that began before a change still is the only one after it.
   clock.advance(1_000);
@@ -151,7 +151,7 @@ test('what was seen of an upstream holds after other settings changed, and for c
   expect(seen().available).toBe(false);
   trial.end({ kind: 'none' });
   expect(seen().available).toBe(true);
-  const unseen = { available: true, cooling: false, refusesStreamOptions: false };
+  const unseen = { available: true, cooling: false, refused: [] };
   const others = [
     at('two', 4),
     at('two', 4, { upstreamModel: 'other' }),

@@ -41,6 +41,9 @@ export type Run = {
   end(verdict: Verdict): void;
 };
 
+/** A field that the gateway adds to requests, and that some upstreams refuse. */
+export type AddedField = 'stream_options' | 'max_completion_tokens';
+
 /** What calls and probes have shown of an upstream. */
 class Seen {
   readonly breaker = new Breaker();
@@ -50,7 +53,7 @@ class Seen {
   successes = 0;
   failures = 0;
   lastError = '';
-  refusesStreamOptions = false;
+  refusedFields: ReadonlySet<AddedField> = new Set();
 }
 
 /** A deployment at work in this process: its upstream, its load, its breaker and its observed health. */
@@ -128,13 +131,13 @@ export class DeploymentRuntime implements RoutableDeployment {
     return this.#clock.monotonic() < this.#seen.coolingUntilMs;
   }
 
-  /** Whether its upstream was seen to refuse a request with `stream_options` and to answer it without. */
-  get refusesStreamOptions(): boolean {
-    return this.#seen.refusesStreamOptions;
+  /** The fields that the gateway adds and with which its upstream was seen to refuse a request that it answered without. */
+  get refusedFields(): ReadonlySet<AddedField> {
+    return this.#seen.refusedFields;
   }
 
-  set refusesStreamOptions(refuses: boolean) {
-    this.#seen.refusesStreamOptions = refuses;
+  set refusedFields(fields: ReadonlySet<AddedField>) {
+    this.#seen.refusedFields = fields;
   }
 
   /** Monotonic milliseconds of the last success; minus infinity before the first. */

@@ -5,7 +5,7 @@ import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { pathOf } from '#shared/operations.ts';
 import type { CancelListener, Cancellation } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
-import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
+import type { AddedField, DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import { errorBytesMax } from '../upstream/error-body.ts';
@@ -45,8 +45,8 @@ export class Attempts implements CancelListener {
   readonly #signal: Cancellation;
   readonly #operation: Operation;
   readonly #tried = new Set<DeploymentRuntime>();
-  /** Those that may have refused the call because of its `stream_options`. */
-  readonly #withoutStreamOptions = new Set<DeploymentRuntime>();
+  /** The fields, added by the gateway, because of which a deployment may have refused the call. */
+  readonly #refusedFields = new Map<DeploymentRuntime, ReadonlySet<AddedField>>();
   readonly #startedMs = performance.now();
   /** How long the call may take: as long as the longest of its attempts may, since clients wait for one call. */
   #totalTimeoutMs = 0;
@@ -115,8 +115,7 @@ export class Attempts implements CancelListener {
       const deployment = chooseDeployment(this.#model.deployments, this.#tried);
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
-      const refusesStreamOptions = deployment.refusesStreamOptions || this.#withoutStreamOptions.has(deployment);
-      const { exchange, run } = this.#start(deployment, refusesStreamOptions);
+      const { exchange, run } = this.#start(deployment, this.#refusedBy(deployment));
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
         run.answered();
@@ -127,12 +126,15 @@ export class Attempts implements CancelListener {
   }
 
   /** Ends an attempt that failed. Throws its error, unless another may be made. */
-  #stopOrThrow({ error, failure, verdict, namesStreamOptions }: Failed): void {
-    const { deployment, refusesStreamOptions } = this.#running!;
+  #stopOrThrow({ error, failure, verdict, said }: Failed): void {
+    const { deployment, refusedFields } = this.#running!;
     this.#stop(verdict);
-    if (namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
-      // Without them the upstream may report no usage, and the tokens are counted here.
-      this.#withoutStreamOptions.add(deployment);
+    // The upstream may not support a field that it names, or just repeat what it was sent.
+    const named = (this.#call.addedFields?.() ?? []).filter(
+      (field) => !refusedFields.has(field) && said.includes(field),
+    );
+    if (error.reason === ErrorReason.UPSTREAM_REFUSED && named.length > 0) {
+      this.#refusedFields.set(deployment, new Set([...refusedFields, ...named]));
       this.#tried.delete(deployment);
       return;
     }
@@ -151,18 +153,24 @@ export class Attempts implements CancelListener {
     const deployment = this.#running?.deployment;
     // Not decided by the head alone, since an error may follow it.
     if (verdict.kind === 'good' && deployment !== undefined) {
-      deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
+      deployment.refusedFields = this.#refusedBy(deployment);
     }
     this.#stop(verdict);
   }
 
-  #start(deployment: DeploymentRuntime, refusesStreamOptions: boolean): Running {
+  /** As far as was seen by now, by this call or others. */
+  #refusedBy(deployment: DeploymentRuntime): ReadonlySet<AddedField> {
+    const here = this.#refusedFields.get(deployment);
+    return here === undefined ? deployment.refusedFields : deployment.refusedFields.union(here);
+  }
+
+  #start(deployment: DeploymentRuntime, refusedFields: ReadonlySet<AddedField>): Running {
     const exchange = new PulledExchange();
     const { totalTimeoutMs } = deployment;
     this.#totalTimeoutMs = Math.max(this.#totalTimeoutMs, totalTimeoutMs);
     const leftMs = this.#startedMs + this.#totalTimeoutMs - performance.now();
     const timer = setTimeout(() => exchange.expire(), Math.min(totalTimeoutMs, leftMs));
-    const running = { exchange, timer, run: deployment.start(), deployment, refusesStreamOptions };
+    const running = { exchange, timer, run: deployment.start(), deployment, refusedFields };
     this.#running = running;
     this.#head = null;
     this.#metered.deploymentId = deployment.id;
@@ -174,7 +182,7 @@ export class Attempts implements CancelListener {
           path: pathOf(this.#operation),
           requestId: this.#metered.event.requestId,
           contentType: this.#call.contentType,
-          body: this.#call.bodyFor({ upstreamModel: deployment.upstreamModel, refusesStreamOptions }),
+          body: this.#call.bodyFor({ upstreamModel: deployment.upstreamModel, refusedFields }),
           headTimeoutMs: deployment.headTimeoutMs,
           idleTimeoutMs: deployment.idleTimeoutMs,
         },
@@ -240,15 +248,13 @@ type Running = {
   timer: NodeJS.Timeout;
   run: Run;
   deployment: DeploymentRuntime;
-  /** Whether it was asked without `stream_options`. */
-  refusesStreamOptions: boolean;
+  /** The fields without which it was asked. */
+  refusedFields: ReadonlySet<AddedField>;
 };
 
 type Failed = FailedAttempt & {
   kind: 'failed';
   failure: UpstreamFailure | null;
-  /** Whether the upstream refused the request and named `stream_options`: it may not support them, or just repeat what it was sent. */
-  namesStreamOptions: boolean;
 };
 type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
 
@@ -256,7 +262,6 @@ const failedOutcome = (failed: FailedAttempt): Failed => ({
   kind: 'failed',
   ...failed,
   failure: null,
-  namesStreamOptions: failed.error.reason === ErrorReason.UPSTREAM_REFUSED && failed.said.includes('stream_options'),
 });
 
 /** Whether the head announces an answer that can be read: success, with a body, in no unrequested encoding. */

@@ -1,3 +1,4 @@
+import type { AddedField } from '../catalog/deployment-runtime.ts';
 import type { Measures } from '../domain/price.ts';
 import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
 import type { TranscriptUse, UsageBound } from './usage-bound.ts';
@@ -40,8 +41,8 @@ export const textEstimate = (
 export type BodyTarget = {
   /** The model's name at the upstream. */
   upstreamModel: string;
-  /** Whether its upstream refuses requests because of their `stream_options`. */
-  refusesStreamOptions: boolean;
+  /** Those of `addedFields` because of which its upstream refuses requests. */
+  refusedFields: ReadonlySet<AddedField>;
 };
 
 /** A request body, read as far as the gateway needs; one per call. */
@@ -55,8 +56,8 @@ export type PreparedCall = {
   estimate: Estimate;
   /** The body for a deployment, with its own name of the model. */
   bodyFor(deployment: BodyTarget): readonly BodyPiece[];
-  /** Whether `stream_options` ask only for the usage, which the gateway can count itself. */
-  worksWithoutStreamOptions?: boolean;
+  /** The fields that the gateway has added and can do without. */
+  addedFields?(): readonly AddedField[];
   contentType: string;
   /** Cuts each answer to this many tokens; present only if the request sets no limit itself. */
   limitOutputTokens?(tokens: number): void;

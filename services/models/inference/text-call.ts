@@ -4,6 +4,7 @@ import { prefixedId } from '#shared/ids.ts';
 import type { ObjectScan } from '../bytes/json-scan.ts';
 import { mediaBytesIn } from '../bytes/media-bytes.ts';
 import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
+import type { AddedField } from '../catalog/deployment-runtime.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
 import { eventStreamType, isEventStream } from './event-stream-reader.ts';
@@ -64,10 +65,18 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   const { isLimited, predicted, outputTokensMax } = outputLimits(scan, isChat);
   /** Set when the caller's budget allows only a shorter answer. */
   let outputTokensLimit: number | null = null;
-  const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
+  // The gateway can count the tokens itself.
   const worksWithoutStreamOptions = streamed && asksForUsageAlone(scan);
-  const usageEdit = ({ refusesStreamOptions }: BodyTarget) =>
-    worksWithoutStreamOptions && refusesStreamOptions ? (['stream_options', null] as const) : includeUsageEdit(scan);
+  const usageEdit = ({ refusedFields }: BodyTarget) =>
+    worksWithoutStreamOptions && refusedFields.has('stream_options')
+      ? (['stream_options', null] as const)
+      : includeUsageEdit(scan);
+  const limitEdit = ({ refusedFields }: BodyTarget) => {
+    if (outputTokensLimit === null) return null;
+    // OpenAI's reasoning models know only the one of the two that Mistral, for one, refuses.
+    const isNewer = isChat && !refusedFields.has('max_completion_tokens');
+    return [isNewer ? 'max_completion_tokens' : 'max_tokens', String(outputTokensLimit)] as const;
+  };
   const predictedEdit = () => {
     if (outputTokensLimit === null || predicted === undefined) return null;
     const tokens = predicted > 0 ? Math.min(predicted, outputTokensLimit) : outputTokensLimit;
@@ -75,8 +84,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   };
   const edits = (deployment: BodyTarget) => {
     const usage = streamed ? usageEdit(deployment) : null;
-    const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
-    return [usage, limit, predictedEdit()].filter((edit) => edit !== null);
+    return [usage, limitEdit(deployment), predictedEdit()].filter((edit) => edit !== null);
   };
   const { inputTokens, mediaBytes } = promptSize(request.body);
   const estimate = textEstimate(inputTokens, outputTokensMax === null ? null : outputTokensMax * answers, {
@@ -94,7 +102,11 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     estimate,
     contentType: 'application/json',
     bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
-    worksWithoutStreamOptions,
+    addedFields() {
+      const added: AddedField[] = worksWithoutStreamOptions ? ['stream_options'] : [];
+      if (isChat && outputTokensLimit !== null) added.push('max_completion_tokens');
+      return added;
+    },
     limitOutputTokens: isLimited
       ? undefined
       : (tokens) => {
