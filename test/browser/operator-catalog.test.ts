@@ -376,16 +376,16 @@ test('an operator sets, moves and withdraws a retirement date, and sees in advan
   await expect.poll(() => sent('sunset')).toBe('Sun, 29 Feb 2032 06:30:00 GMT');
   expect(await sent('deprecation')).toBe(deprecation);
 
-  // A date that is set elsewhere, to the second, is kept by whoever saves the form as it opened.
+  // A date that is set elsewhere, to the millisecond, is kept by whoever saves the form as it opened.
   const path = `/api/v1/admin/retirements/${encodeURIComponent('acme/spark')}`;
   const { token } = portal.world.people.operator;
-  await portal.gateway.call('PATCH', path, token, { sunset_at: '2032-03-31T23:59:59Z' });
+  await portal.gateway.call('PATCH', path, token, { sunset_at: '2032-03-31T23:59:59.999Z' });
   await page.reload();
   await card.getByText('Sunset: Wed, 31 Mar 2032 23:59:59 GMT').waitFor();
   await card.getByRole('button', { name: 'Move date' }).click();
   const again = page.waitForRequest((one) => one.method() === 'PATCH');
   await dialog(page).getByRole('button', { name: 'Save date' }).click();
-  expect((await again).postDataJSON()).toEqual({ sunset_at: '2032-03-31T23:59:59.000Z' });
+  expect((await again).postDataJSON()).toEqual({ sunset_at: '2032-03-31T23:59:59.999Z' });
   await dialog(page).waitFor({ state: 'detached' });
 
   await card.getByRole('button', { name: 'Withdraw' }).click();

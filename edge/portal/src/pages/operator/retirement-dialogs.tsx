@@ -16,13 +16,16 @@ const pathOf = (retirement: AdminRetirement) => `/admin/retirements/${encodeURIC
 
 export function DateDialog({ retirement, onClose }: { retirement: AdminRetirement; onClose: () => void }) {
   const toast = useToast();
-  const [date, setDate] = useState(retirement.sunset_at === null ? '' : localInput(new Date(retirement.sunset_at)));
+  const current = retirement.sunset_at === null ? null : new Date(retirement.sunset_at);
+  const shown = current === null ? '' : localInput(current);
+  const [date, setDate] = useState(shown);
   const save = useAction({
     stale,
     onSuccess: () => toast.say('Date set. Emails not yet sent follow it.'),
     onDone: onClose,
   });
-  const sunsetAt = date === '' ? null : new Date(date);
+  // The field shows neither milliseconds nor which of two hours it is when clocks go back.
+  const sunsetAt = date === shown ? current : date === '' ? null : new Date(date);
   return (
     <Dialog open onClose={onClose} wide title={`When does ${retirement.model} retire?`}>
       <Form
