@@ -58,6 +58,7 @@ import { closeSync, openSync } from 'node:fs';
 import { startEdgeWorkers } from '${import.meta.resolve('./edge-workers.ts')}';
 let forks = 0;
 let ready = 0;
+let begunAt;
 const without = (work) => {
   const taken = [];
   try {
@@ -73,12 +74,13 @@ const workers = await startEdgeWorkers({
     setupPrimary: () => cluster.setupPrimary({ exec: process.argv[2], execArgv: [] }),
     fork(env) {
       forks += 1;
+      begunAt = env.CLOCK;
       if (forks === 3) return without(() => cluster.fork(env));
       if (forks === 4) throw new Error('spawn ENOMEM');
       return cluster.fork(env);
     },
   },
-  env: { host: '127.0.0.1', port: 0, workers: 2, keyPeppers: [], serviceSecrets: [] },
+  env: { host: '127.0.0.1', port: 0, workers: 2, keyPeppers: [], serviceSecrets: [], clock: { now: () => Date.UTC(2030, 0, forks) } },
   logger: { error() {} },
   shortLifeMs: 50,
 });
@@ -86,13 +88,13 @@ cluster.on('message', async (_worker, message) => {
   if (message === 'ready') ready += 1;
   if (ready < 2) return;
   await workers.close(0);
-  console.log(forks);
+  console.log(forks, begunAt);
   process.exit(0);
 });
 for (const worker of Object.values(cluster.workers)) worker.process.kill('SIGKILL');
 `;
 
-test('workers that cannot be started anew, for lack of descriptors or of memory, are started once there are some', async () => {
+test('workers that cannot be started anew, for lack of descriptors or of memory, are started once there are some, and go on with the time of CLOCK', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'gateway-edge-workers-'));
   const [primary, worker] = [join(folder, 'primary.mjs'), join(folder, 'worker.mjs')];
   writeFileSync(primary, primaryCode);
@@ -100,7 +102,7 @@ test('workers that cannot be started anew, for lack of descriptors or of memory,
   try {
     const command = ['-c', 'ulimit -n 100; exec "$@"', 'sh', process.execPath, primary, worker];
     const { stdout } = await promisify(execFile)('sh', command, { timeout: 10_000 });
-    expect(stdout).toBe('6\n');
+    expect(stdout).toBe('6 2030-01-05T00:00:00.000Z\n');
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { systemClock } from '#shared/clock.ts';
 import { type Env, originAt } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { memoryBytes } from '#shared/memory-share.ts';
@@ -106,6 +107,8 @@ export async function startEdgeWorkers(options: {
       ...(env.rpcTls && { RPC_TLS_CERT: env.rpcTls.cert, RPC_TLS_KEY: env.rpcTls.key }),
       // The primary's actual address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
+      // A later one goes on with the time of the others.
+      CLOCK: env.clock === systemClock ? 'system' : new Date(env.clock.now()).toISOString(),
     });
     const exited: Life['exited'] = new Promise((resolve) => {
       worker.once('exit', (code, signal) => resolve({ code, signal }));
