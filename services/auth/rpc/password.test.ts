@@ -52,10 +52,19 @@ test('a reset link ends after an hour', async () => {
 
 test('asking for a reset gets the same answer for any address, and sends a known one one mail a minute', async () => {
   const { email } = await join(fixture, 'asked@example.com');
-  for (const asked of [email, email, 'nobody@example.com']) expect(await forgot(asked)).toMatchObject({});
-  const { rows } = await asTableOwner(fixture, `select to_email from mails where kind = 'password_reset'`);
-  expect(rows.filter((row) => row.to_email === email)).toHaveLength(1);
-  expect(rows.filter((row) => row.to_email === 'nobody@example.com')).toHaveLength(0);
+  const mailed = async () =>
+    (await asTableOwner(fixture, `select to_email from mails where kind = 'password_reset'`)).rows
+      .map((row) => row.to_email)
+      .filter((address) => [email, 'nobody@example.com'].includes(address));
+  expect(await forgot(email)).toMatchObject({});
+  for (const answer of await Promise.all([email, 'nobody@example.com'].map(forgot))) expect(answer).toMatchObject({});
+  expect(await mailed()).toEqual([email]);
+  // One mail of a clock that was ahead holds back no other.
+  const aheadMs = clock.now();
+  clock.set(aheadMs - 3_600_000);
+  await forgot(email);
+  clock.set(aheadMs);
+  expect(await mailed()).toEqual([email, email]);
 });
 
 test('simultaneous requests to reset one account, from many addresses, send it one mail', async () => {
@@ -224,23 +233,13 @@ test('after five wrong guesses one has to wait a second, then twice as long each
     clock.advance(details.retryAfterMs);
   }
   expect(waitsMs).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
-});
-
-test('after the clock was an hour ahead nobody has to wait for that hour, neither to sign in nor for a mail', async () => {
-  const { email } = await join(fixture, 'of-the-future@example.com');
-  const guess = () => reasonOf(login(email, 'guess', '203.0.115.1'));
-  const mails = async () =>
-    (await asTableOwner(fixture, `select from mails where kind = 'password_reset' and to_email = $1`, [email]))
-      .rowCount;
-  const rightMs = clock.now();
-  clock.set(rightMs + 3_600_000);
-  for (let guesses = 0; guesses < 6; guesses += 1) await guess();
-  await forgot(email);
-  clock.set(rightMs);
-  expect(await guess()).toBe(ErrorReason.INVALID_CREDENTIALS);
-  expect(await guess()).toBe(ErrorReason.RATE_LIMITED);
-  for (const asked of [email, email]) await forgot(asked);
-  expect(await mails()).toBe(2);
+  expect((await guess()).reason).toBe(ErrorReason.INVALID_CREDENTIALS);
+  // Nobody waits for the hour by which a clock was ahead, and guesses still count.
+  const aheadMs = clock.now();
+  clock.set(aheadMs - 3_600_000);
+  expect((await guess()).reason).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect((await guess()).details.retryAfterMs).toBe(60_000);
+  clock.set(aheadMs);
 });
 
 test('of a thousand guesses from many addresses all but a few are refused, and the owner is not locked out', async () => {
