@@ -17,7 +17,7 @@ import { mailsWaiting } from './db/mail.repository.ts';
 import { authEvents } from './feed/auth-events.ts';
 import { createKeyRefreshes, type KeysClient } from './feed/key-refreshes.ts';
 import { authService } from './index.ts';
-import { createMailOutbox } from './mail/outbox.ts';
+import { createMailOutbox, mailDomain } from './mail/outbox.ts';
 import { createLoginThrottle } from './passwords/login-throttle.ts';
 import { createPasswordHasher } from './passwords/password-hasher.ts';
 import { openSigningKeys } from './tokens/signing-keys.ts';
@@ -88,7 +88,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
   opened.defer(() => keyRefreshes.close());
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
-  const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
+  const from = `Model Gateway <no-reply@${mailDomain(publicUrl)}>`;
   const { smtpUrl } = options;
   if (smtpUrl !== undefined) {
     // Without a mail server nothing is overdue, however long it waits for an operator.

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isIPv4 } from 'node:net';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -95,4 +96,11 @@ export function createMailOutbox(deps: {
  * can be recognised as the same.
  */
 const messageIdOf = (dedupeKey: string, publicUrl: string): string =>
-  `${createHash('sha256').update(dedupeKey).digest('hex').slice(0, 40)}@${new URL(publicUrl).hostname}`;
+  `${createHash('sha256').update(dedupeKey).digest('hex').slice(0, 40)}@${mailDomain(publicUrl)}`;
+
+/** The host of PUBLIC_URL as addresses of mail have it: an IP address as a literal (RFC 5321 section 4.1.3). */
+export function mailDomain(publicUrl: string): string {
+  const { hostname } = new URL(publicUrl);
+  if (isIPv4(hostname)) return `[${hostname}]`;
+  return hostname.replace(/^\[/, '[IPv6:');
+}

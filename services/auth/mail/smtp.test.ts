@@ -1,5 +1,6 @@
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
+import { mailDomain } from './outbox.ts';
 import { createSmtp } from './smtp.ts';
 
 /** A mail server that takes mails; its answer to the text of the first one never ends if it is `endless`. */
@@ -58,4 +59,12 @@ test('no name in a subject is decoded to another one', async () => {
   const words = folded.replaceAll('\r\n', '').replace(/=\?UTF-8\?Q\?(.*?)\?=\s*/g, '$1');
   const decoded = decodeURIComponent(words.replaceAll('_', ' ').replace(/=([0-9A-F]{2})/g, '%$1'));
   expect(decoded.replaceAll('\u2060', '')).toBe(subject);
+});
+
+test.each([
+  ['https://gateway.example:8443', 'gateway.example'],
+  ['http://10.0.0.5:8080', '[10.0.0.5]'],
+  ['http://[2001:db8::1]', '[IPv6:2001:db8::1]'],
+])('the addresses of mail from %s end in %s', (publicUrl, domain) => {
+  expect(mailDomain(publicUrl)).toBe(domain);
 });
