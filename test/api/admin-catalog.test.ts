@@ -137,7 +137,7 @@ describe('models', () => {
   });
 
   test('users can search, narrow and page the list of their models, which holds all of them when nothing is asked for', async () => {
-    const fields = { display_name: 'Quince Large', owned_by: 'orchard' };
+    const fields = { display_name: 'Quince Gelée', owned_by: 'orchard' };
     const serving = await createModel({ ...fields, operations: ['completions', 'embeddings'] });
     await addSandbox(serving);
     const retiring = await createModel({ ...fields, operations: ['audio_speech'] });
@@ -153,6 +153,8 @@ describe('models', () => {
       (await list(query, secret)).data.map(({ id }: { id: string }) => id);
 
     expect(await ids('search=ORCHARD+quince')).toEqual([serving, retiring]);
+    // As a file's name on a Mac spells it.
+    expect(await ids(`search=${encodeURIComponent('GELÉE'.normalize('NFD'))}`)).toEqual([serving, retiring]);
     expect((await ids(`search=${encodeURIComponent(retiring)}`))[0]).toBe(retiring);
     expect(await ids('search=orchard&operation=embeddings')).toEqual([serving]);
     expect(await ids('search=orchard&operation=embeddings&operation=audio_speech')).toEqual([serving, retiring]);

@@ -18,6 +18,9 @@ const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
 const isRetired = ({ retirement }: Model, nowMs: number): boolean =>
   retirement !== undefined && retirementState(retirementSchedule(retirement), nowMs) === 'retired';
 
+/** A text as it is searched for: in any case, and with its accents in one piece with their letters or apart. */
+export const comparable = (text: string): string => text.normalize().toLowerCase();
+
 type Narrowing = Pick<ListModelsRequest, 'search' | 'operations' | 'isServiceable' | 'isRetiring' | 'names'>;
 
 /** The listing, narrowed as asked: a model leaves it at the instant of its retirement (service.md, States). */
@@ -27,7 +30,7 @@ export function listedEntries(
   nowMs: number,
   { search = '', operations = [], isServiceable, isRetiring, names }: Partial<Narrowing>,
 ): CatalogModel[] {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = comparable(search).split(/\s+/).filter(Boolean);
   const named = new Set(names);
   const found = knownTo(snapshot, tenantId).filter((entry) => {
     const model = entry.model!;
@@ -36,10 +39,10 @@ export function listedEntries(
     if (operations.length > 0 && !model.operations.some((one) => operations.includes(one))) return false;
     if (isServiceable !== undefined && isServiceable !== serves(entry, nowMs)) return false;
     if (isRetiring !== undefined && isRetiring !== (model.retirement !== undefined)) return false;
-    const text = words.length === 0 ? '' : `${model.name} ${model.displayName} ${model.ownedBy}`.toLowerCase();
+    const text = words.length === 0 ? '' : comparable(`${model.name} ${model.displayName} ${model.ownedBy}`);
     return words.every((word) => text.includes(word));
   });
-  const exact = words.length === 1 ? found.findIndex(({ model }) => model!.name.toLowerCase() === words[0]) : -1;
+  const exact = words.length === 1 ? found.findIndex(({ model }) => comparable(model!.name) === words[0]) : -1;
   if (exact > 0) found.unshift(...found.splice(exact, 1));
   return found;
 }

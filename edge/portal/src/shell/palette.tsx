@@ -27,7 +27,7 @@ const shownMax = 12;
 /** The most that the API lists at once. */
 const listedMax = 100;
 
-const wordsIn = (text: string): readonly string[] => text.toLowerCase().split(/\s+/).filter(Boolean);
+const wordsIn = (text: string): readonly string[] => text.normalize().toLowerCase().split(/\s+/).filter(Boolean);
 
 /** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
