@@ -7,7 +7,7 @@ import { idSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { roleSchema, userJson, userSchema } from '../user-json.ts';
-import { newPasswordSchema } from './login.ts';
+import { newPasswordSchema } from './password-schemas.ts';
 
 /** Accepting an invitation (service.md, Invitation flow). The token alone identifies the invited person. */
 export const acceptInviteRoutes: Routes = (app, { auth }) => {

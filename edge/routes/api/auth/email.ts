@@ -3,7 +3,7 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { profileJson, profileSchema } from '../user-json.ts';
-import { passwordSchema } from './login.ts';
+import { passwordSchema } from './password-schemas.ts';
 
 /** The caller's own change of the address with which they sign in. */
 export const emailRoutes: Routes = (app, { auth }) => {

@@ -4,7 +4,7 @@ import type { Routes } from '../../../app.ts';
 import { asAnonymous, asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { noBody } from '../../../http/json.ts';
-import { newPasswordSchema, passwordSchema } from './login.ts';
+import { newPasswordSchema, passwordSchema } from './password-schemas.ts';
 
 /** Forgotten, reset and changed passwords (decisions.md, Auth). */
 export const passwordRoutes: Routes = (app, { auth }) => {

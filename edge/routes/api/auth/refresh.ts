@@ -6,7 +6,7 @@ import { onlyFields } from '../../../http/bodies.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { readRefreshCookie } from '../../../http/refresh-cookie.ts';
-import { loginResultSchema, sendTokens } from './login.ts';
+import { loginResultSchema, sendTokens } from './login-result.ts';
 
 /** A refresh token in the body; none when the cookie carries it. */
 export const refreshTokenBody = nullable(
