@@ -7,7 +7,7 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { EdgeDeps } from './deps.ts';
-import type { BodyRoom } from './guards/load-shedder.ts';
+import type { BodyRoom } from './guards/body-room.ts';
 import type { ResultRoom } from './guards/result-room.ts';
 import type { EdgeMetrics } from './http/metrics.ts';
 

@@ -3,8 +3,9 @@ import { statusOf } from '#shared/error-table.ts';
 import { clientAddress } from './client-address.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
+import { bodyRooms, shedBodies } from './guards/body-room.ts';
 import { compileIpAllowlist } from './guards/ip-allowlist.ts';
-import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
+import { LoadShedder, sheddingLoad, shedUpgrades, watchHeap } from './guards/load-shedder.ts';
 import { ResultRoom, refuseLargeAnswers } from './guards/result-room.ts';
 import { takeTurns } from './guards/turns-of-users.ts';
 import { describeApi } from './http/api-description.ts';
@@ -23,8 +24,8 @@ import { registerRoutes } from './routes/index.ts';
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const metrics = createEdgeMetrics(deps.registry);
   const workPaths = new Set<string>();
-  const memory = watchMemory(deps.bodiesBytesMax);
-  const shedder = new LoadShedder(deps.clock.monotonic, memory);
+  const heap = watchHeap();
+  const shedder = new LoadShedder(deps.clock.monotonic, heap.isFull);
   const isTrusted = compileIpAllowlist(deps.trustedProxies);
   const app: FastifyInstance = fastify({
     ...ownAnswers(deps, (refusal) => metrics.request('unmatched', statusOf(refusal), 0)),
@@ -45,7 +46,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     pluginTimeout: 0,
   });
 
-  app.addHook('onClose', async () => memory.close());
+  app.addHook('onClose', async () => heap.close());
   attendSlowClients(app, patience);
   app.addHook('onRoute', ({ method, url, config }) => {
     if (config?.startsWork && method === 'POST') workPaths.add(url);
@@ -72,8 +73,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   takeTurns(app);
   installAccess(app, deps.credentials);
   refuseEncodedBodies(app);
-  shedBodies(app, { shedder, metrics });
+  const rooms = bodyRooms(deps.bodiesBytesMax);
+  shedBodies(app, { rooms, metrics });
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics, resultRoom, bodyRoom: shedder.bodies });
+  await registerRoutes(app, { ...deps, metrics, resultRoom, bodyRoom: rooms.users });
   return app;
 }

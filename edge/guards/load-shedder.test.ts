@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer, request } from 'node:http';
+import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setImmediate as turnEnd } from 'node:timers/promises';
@@ -8,21 +7,16 @@ import { promisify } from 'node:util';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { bodiesMemory } from '#shared/memory-share.ts';
-import { inferenceBytesMax, rawJsonBodies } from '../http/bodies.ts';
+import { post } from '../fixtures/posting.ts';
+import { rawJsonBodies } from '../http/bodies.ts';
 import { installErrors } from '../http/errors.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
-import type { Principal } from '../principal.ts';
-import { type Credentials, installAccess } from './access.ts';
-import { LoadShedder, shedBodies, sheddingLoad } from './load-shedder.ts';
-
-const somebody = { kind: 'session', userId: 'somebody', tenantSuspended: false } as Principal;
-const memory = { bodiesMax: 1024 ** 2, heapIsFull: () => false };
+import { LoadShedder, sheddingLoad } from './load-shedder.ts';
 
 /** A loop whose turns serve requests for as long as the test says. */
-function loop(given: Partial<typeof memory> = {}) {
+function loop(heapIsFull = () => false) {
   let nowMs = 1_000;
-  const shedder = new LoadShedder(() => nowMs, { ...memory, ...given });
+  const shedder = new LoadShedder(() => nowMs, heapIsFull);
   const wait = (ms: number): void => {
     nowMs += ms;
   };
@@ -85,36 +79,9 @@ test('a turn that works for too long after its last request counts as too long',
   expect((await turn(60, 5)).refused).toBeGreaterThan(0);
 });
 
-test('bodies take room, and return it', () => {
-  const { shedder } = loop();
-  expect(shedder.bodies.take('one', 600_000)).toBe(true);
-  expect(shedder.bodies.take('another', 600_000)).toBe(false);
-  expect(shedder.bodies.take('another', 300_000)).toBe(true);
-  shedder.bodies.giveBack('one', 600_000);
-  expect(shedder.bodies.take('one', 550_000)).toBe(true);
-});
-
-test('a body of the largest size has room however little memory there is', () => {
-  const { shedder } = loop({ bodiesMax: bodiesMemory(64 * 1024 ** 2) });
-  expect(shedder.bodies.take('one', inferenceBytesMax)).toBe(true);
-  expect(shedder.bodies.take('one', inferenceBytesMax)).toBe(false);
-});
-
-test('one user’s bodies take at most three times what they leave to others', () => {
-  const { shedder } = loop();
-  const taken = (whose: string): number => {
-    let count = 0;
-    while (shedder.bodies.take(whose, 1024)) count += 1;
-    return count;
-  };
-  expect([taken('one'), taken('another'), taken('a third'), taken('one')]).toEqual([768, 192, 48, 0]);
-  for (let count = 0; count < 768; count += 1) shedder.bodies.giveBack('one', 1024);
-  expect([taken('another'), taken('one')]).toEqual([540, 183]);
-});
-
 test('a heap that is nearly full refuses new work until it no longer is, except one request per 100 ms', () => {
   let isFull = true;
-  const { shedder, wait } = loop({ heapIsFull: () => isFull });
+  const { shedder, wait } = loop(() => isFull);
   expect(shedder.shortage()).toBeUndefined();
   expect([shedder.shortage(), shedder.shortage()]).toEqual(['memory', 'memory']);
   wait(101);
@@ -126,121 +93,22 @@ test('a heap that is nearly full refuses new work until it no longer is, except 
 
 const path = '/v1/chat/completions';
 
-/** An app with a single work path, whose callers are determined by `authenticate`. */
-async function listen(
-  given: Partial<typeof memory>,
-  authenticate: Credentials['authenticate'] = () => somebody,
-): Promise<{ app: FastifyInstance; shedder: LoadShedder }> {
-  const { shedder } = loop(given);
+/** An app with a single work path, in a process whose heap is full. */
+async function listen(): Promise<{ app: FastifyInstance; shedder: LoadShedder }> {
+  const { shedder } = loop(() => true);
   const metrics = createEdgeMetrics(new Registry());
   const app = fastify({
     serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
   });
   rawJsonBodies(app, 1024 ** 2);
   installErrors(app);
-  installAccess(app, { authenticate, onEnded: () => () => {}, isFollowed: () => true });
-  shedBodies(app, { shedder, metrics });
-  // As calls of models are answered.
-  app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, (_request, reply) => {
-    reply.hijack();
-    reply.raw.end('taken on');
-  });
-  app.put('/settings', { config: { access: { surface: 'session' } } }, () => 'changed');
-  app.post('/events', { config: { access: { surface: 'public' } } }, () => 'received');
+  app.post(path, () => 'taken on');
   await app.listen({ host: '127.0.0.1', port: 0 });
   return { app, shedder };
 }
 
-/** A POST whose head announces this many bytes, with the path exactly as given. */
-function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody', method = 'POST') {
-  const { port } = app.server.address() as AddressInfo;
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'content-length': bytes };
-  return request({ port, method, path: target, headers });
-}
-
-/** Its status once all of its bytes have arrived. */
-const post = (app: FastifyInstance, target: string, bytes: number, token?: string) =>
-  new Promise<number>((resolve, reject) => {
-    posting(app, target, bytes, token)
-      .once('response', (response) => response.resume().once('end', () => resolve(response.statusCode!)))
-      .once('error', reject)
-      .end('x'.repeat(bytes));
-  });
-
-test('the room of a body is returned when its request is over', async () => {
-  const { app } = await listen({});
-  for (let count = 0; count < 5; count += 1) expect(await post(app, path, 700_000)).toBe(200);
-  await app.close();
-});
-
-test('a body of unknown length takes the room of the largest', async () => {
-  const { app } = await listen({});
-  const { port } = app.server.address() as AddressInfo;
-  const headers = {
-    authorization: 'Bearer somebody',
-    'content-type': 'application/json',
-    'transfer-encoding': 'chunked',
-  };
-  const [response] = await once(request({ port, method: 'POST', path, headers }).end('x'), 'response');
-  expect(response.statusCode).toBe(503);
-  await app.close();
-});
-
-test('a user who announces bodies and sends nothing shuts out only themselves', async () => {
-  const { app } = await listen({}, (userId) => ({ ...somebody, userId }));
-  const announced = Array.from({ length: 32 }, () => posting(app, path, 65_536, 'idle').on('error', () => {}));
-  const refusals = announced.map((sent) => once(sent, 'response'));
-  for (const sent of announced) sent.flushHeaders();
-  await Promise.race(refusals);
-  expect(await post(app, path, 65_536, 'idle')).toBe(503);
-  expect(await post(app, path, 150_000, 'another')).toBe(200);
-  for (const sent of announced) sent.destroy();
-  await app.close();
-});
-
-test('a body that starts no work takes room until it has been answered, whatever its method', async () => {
-  const { app, shedder } = await listen({});
-  const answered = Promise.withResolvers<number>();
-  const sent = posting(app, '/settings', 700_000, 'somebody', 'PUT')
-    .once('response', (response) => answered.resolve(response.resume().statusCode!))
-    .on('error', answered.reject);
-  sent.write('x');
-  await once(app.server, 'request');
-  expect(shedder.bodies.take('somebody', 700_000)).toBe(false);
-  sent.end('x'.repeat(699_999));
-  expect(await answered.promise).toBe(200);
-  expect(shedder.bodies.take('somebody', 700_000)).toBe(true);
-  await app.close();
-});
-
-test('bodies of requests without a credential share an eighth of the memory, beside that of users', async () => {
-  const { app, shedder } = await listen({});
-  const sent = posting(app, '/events', 90_000).on('error', () => {});
-  sent.flushHeaders();
-  await once(app.server, 'request');
-  expect(await post(app, '/events', 90_000)).toBe(503);
-  expect(await post(app, '/events', 65_000)).toBe(200);
-  expect(shedder.bodies.take('somebody', 786_432)).toBe(true);
-  sent.destroy();
-  await app.close();
-});
-
-test('a refused request returns its room at once, though the rest of its body is still to come, and only once', async () => {
-  const { app, shedder } = await listen({ bodiesMax: 2 * 1024 ** 2 });
-  const bytes = 1_100_000;
-  const sent = posting(app, path, bytes).on('error', () => {});
-  sent.flushHeaders();
-  const [[, answer], [response]] = await Promise.all([once(app.server, 'request'), once(sent, 'response')]);
-  expect(response.statusCode).toBe(413);
-  expect(shedder.bodies.take('somebody', bytes)).toBe(true);
-  sent.destroy();
-  await once(answer, 'close');
-  expect(shedder.bodies.take('another', bytes)).toBe(false);
-  await app.close();
-});
-
 test('a client that keeps no connection and sends all of a large body before it reads is told of the overload', async () => {
-  const { app, shedder } = await listen({ heapIsFull: () => true });
+  const { app, shedder } = await listen();
   // One request per 100 ms is taken on.
   shedder.shortage();
   const bytes = 20 * 1024 ** 2;
@@ -253,24 +121,10 @@ test('a client that keeps no connection and sends all of a large body before it 
   await app.close();
 });
 
-test('a body whose client leaves before being identified takes no room', async () => {
-  const known = Promise.withResolvers<Principal>();
-  const { app, shedder } = await listen({}, () => known.promise);
-  const sent = posting(app, path, 700_000).on('error', () => {});
-  sent.flushHeaders();
-  const [, response] = await once(app.server, 'request');
-  sent.destroy();
-  await once(response, 'close');
-  known.resolve(somebody);
-  await turnEnd();
-  expect(shedder.bodies.take('somebody', 700_000)).toBe(true);
-  await app.close();
-});
-
 describe('a path that the router treats as a work path', () => {
   let app: FastifyInstance;
   beforeAll(async () => {
-    ({ app } = await listen({ heapIsFull: () => true }));
+    ({ app } = await listen());
     // The one request that is accepted with each look.
     expect(await post(app, path, 10)).toBe(200);
   });
@@ -306,14 +160,14 @@ describe('a path that the router treats as a work path', () => {
 test('a heap is full once a collection leaves less room than new work may need, and no longer once that is freed', async () => {
   const program = `
     import { setImmediate as turnEnd } from 'node:timers/promises';
-    import { watchMemory } from ${JSON.stringify(import.meta.resolve('./load-shedder.ts'))};
-    const memory = watchMemory(0);
+    import { watchHeap } from ${JSON.stringify(import.meta.resolve('./load-shedder.ts'))};
+    const heap = watchHeap();
     let held = [];
     const seen = [];
     const look = async () => {
       // Observers are told of a collection in a later turn.
       for (let turn = 0; turn < 10; turn += 1) await turnEnd();
-      seen.push(memory.heapIsFull());
+      seen.push(heap.isFull());
     };
     const collect = () => (gc(), look());
     await collect();
@@ -322,7 +176,7 @@ test('a heap is full once a collection leaves less room than new work may need, 
     held = [];
     await look();
     await collect();
-    memory.close();
+    heap.close();
     console.log(JSON.stringify(seen));`;
   const limits = ['--expose-gc', '--max-old-space-size=240', '--max-semi-space-size=16'];
   const { stdout } = await promisify(execFile)(process.execPath, [...limits, '--input-type=module', '-e', program]);

@@ -1,24 +1,14 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
-import { clientAddress } from '../client-address.ts';
-import { hasBody, inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import { discardRest } from '../http/lingering.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Gives back what this request's body holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
-    giveBodyBack: (() => void) | undefined;
-  }
-}
 
 /** What is too scarce for new work. */
 type Shortage = 'time' | 'memory';
@@ -49,18 +39,8 @@ const heapRoomBytesMin = 96 * 1024 ** 2;
 const heapRoomShareMin = 0.4;
 const heapCheckMs = 100;
 
-/** The part of the memory for bodies that those of requests without a credential, such as payment events, may take again. */
-const strangersPart = 1 / 8;
-
-type Memory = {
-  /** How much the bodies of requests may take, in bytes. */
-  bodiesMax: number;
-  /** Whether the heap is so full that new work could exhaust it. */
-  heapIsFull(): boolean;
-};
-
-/** The memory of this process, of which bodies may take `bodiesMax` bytes, watched until it is closed. */
-export function watchMemory(bodiesMax: number): Memory & { close(): void } {
+/** Watches the heap of this process until it is closed. `isFull`: new work could exhaust it. */
+export function watchHeap(): { isFull(): boolean; close(): void } {
   /** What the last full collection left, in bytes: what is used between collections is mostly garbage. */
   let heapLeftBytes = 0;
   const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
@@ -70,8 +50,7 @@ export function watchMemory(bodiesMax: number): Memory & { close(): void } {
   });
   collections.observe({ entryTypes: ['gc'] });
   return {
-    bodiesMax,
-    heapIsFull() {
+    isFull() {
       const { heap_size_limit: limit } = getHeapStatistics();
       return limit - heapLeftBytes < Math.max(heapRoomBytesMin, limit * heapRoomShareMin);
     },
@@ -79,35 +58,11 @@ export function watchMemory(bodiesMax: number): Memory & { close(): void } {
   };
 }
 
-/** The memory for bodies: at most `bytesMax`, shared fairly between users, or between the addresses of strangers. */
-export class BodyRoom {
-  readonly #bytesMax: number;
-  readonly #held = new HeldBytes();
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  /** Takes room for a body of this many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
-  take(whose: string, bytes: number): boolean {
-    if (!this.#held.hasRoom(whose, bytes, this.#bytesMax)) return false;
-    this.#held.add(whose, bytes);
-    return true;
-  }
-
-  giveBack(whose: string, bytes: number): void {
-    this.#held.add(whose, -bytes);
-  }
-}
-
 /**
  * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that admitted work is served in time.
  * How long requests wait to be read cannot be measured; but while the event loop serves earlier ones, they wait.
  */
 export class LoadShedder {
-  readonly bodies: BodyRoom;
-  /** Of requests without a credential: nobody may leave users without room so. */
-  readonly strangersBodies: BodyRoom;
   readonly #now: () => number;
   readonly #heapIsFull: () => boolean;
   #inTurn = false;
@@ -122,11 +77,9 @@ export class LoadShedder {
   #heapCheckedMs = 0;
 
   /** `now`: monotonic milliseconds. */
-  constructor(now: () => number, { bodiesMax, heapIsFull }: Memory) {
+  constructor(now: () => number, heapIsFull: () => boolean) {
     this.#now = now;
     this.#heapIsFull = heapIsFull;
-    this.bodies = new BodyRoom(bodiesMax);
-    this.strangersBodies = new BodyRoom(bodiesMax * strangersPart);
   }
 
   /** What is too scarce for one more request; undefined: nothing. Asked once for each, when its head is there. */
@@ -231,44 +184,6 @@ export function shedUpgrades(
   });
 }
 
-/**
- * Refuses bodies for which there is no room, before they are read but after their owner is known, so that requests refused earlier take no
- * room.
- */
-export function shedBodies(
-  app: FastifyInstance,
-  { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
-): void {
-  app.decorateRequest('giveBodyBack', undefined);
-  app.addHook('onRequest', (request, reply, done) => {
-    const bytes = bytesInMemory(request);
-    // If the client left while its key was looked up, no event would report its end.
-    if (bytes === 0 || request.raw.socket.destroyed) {
-      done();
-      return;
-    }
-    const { principal } = request;
-    const room = principal === null ? shedder.strangersBodies : shedder.bodies;
-    const whose = principal?.userId ?? clientAddress(request);
-    if (!room.take(whose, bytes)) {
-      metrics.shed('memory');
-      done(overloaded);
-      return;
-    }
-    request.giveBodyBack = () => {
-      request.giveBodyBack = undefined;
-      room.giveBack(whose, bytes);
-    };
-    reply.raw.once('close', () => request.giveBodyBack?.());
-    done();
-  });
-  // A refused request may stay open for the rest of its body, which is discarded.
-  app.addHook('onSend', (request, _reply, _payload, done) => {
-    request.giveBodyBack?.();
-    done();
-  });
-}
-
 /** The path as the router reads it: after an origin, before a query or a fragment, and decoded. */
 function pathOf(url: string): string {
   const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '');
@@ -281,14 +196,4 @@ function pathOf(url: string): string {
     // The router refuses it.
     return path;
   }
-}
-
-/** How much memory the body will take, if that is worth counting: the maximum when the head does not say. Forms go to files. */
-function bytesInMemory(request: FastifyRequest): number {
-  const { rule, raw } = request;
-  const { headers } = raw;
-  if (rule === undefined || !hasBody(raw) || headers['content-type']?.startsWith('multipart/')) return 0;
-  const bytesMax = rule.startsWork ? inferenceBytesMax : request.routeOptions.bodyLimit!;
-  const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
-  return bytes < countedBytesMin ? 0 : bytes;
 }

@@ -19,7 +19,7 @@ import { startRouteEdge } from '../../test/support/route-edge.ts';
 import { logCollector } from '../../test/support/rpc-carriers.ts';
 import { silentLogger } from '../../test/support/silent-logger.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { BodyRoom } from '../guards/load-shedder.ts';
+import { BodyRoom } from '../guards/body-room.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
 import { spooledForms } from '../http/uploads.ts';
 import { transcriptionRoutes } from '../routes/v1/audio/transcriptions.ts';

@@ -1,5 +1,5 @@
 import { countedBytes } from '#shared/held-bytes.ts';
-import type { BodyRoom } from '../guards/load-shedder.ts';
+import type { BodyRoom } from '../guards/body-room.ts';
 
 /** The share of one session's messages in the memory for request bodies. Small messages are not counted. */
 export class MessageMemory {
