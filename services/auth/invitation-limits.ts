@@ -1,5 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { takeTurn } from '#shared/db/turns.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
 import { UserEntity } from './db/user.entity.ts';
@@ -9,13 +9,13 @@ import { addressWaitMs, countedUntil, hourlyMailsMax, refuseFlood } from './doma
 /** The most pending invitations of an organization. */
 const pendingInvitationsMax = 100;
 
-/** Takes the turn of an address until the transaction ends: while an invitation to it is being accepted, nobody is invited to it. */
-export const takeTurnOfAddress = (em: SqlEntityManager, email: string): Promise<void> =>
-  takeTurn(em, `invitations to ${email}`);
+/** Locks an address until the transaction ends: while an invitation to it is being accepted, nobody is invited to it. */
+export const lockInvitedAddress = (em: SqlEntityManager, email: string): Promise<void> =>
+  takeAdvisoryLock(em, `invitations to ${email}`);
 
 /**
- * Takes an organization's turn to invite, and that of the address, until the transaction ends. Invitations that other organizations have
- * sent to the address do not count: a refusal would reveal them, and could be provoked.
+ * Locks the inviting of an organization, and the address, until the transaction ends. Invitations that other organizations have sent to the
+ * address do not count: a refusal would reveal them, and could be provoked.
  *
  * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT for a member or when too many invitations are pending.
  */
@@ -24,8 +24,8 @@ export async function beginInviting(
   { tenantId, email }: { tenantId: string; email: string },
   now: Date,
 ): Promise<void> {
-  await takeTurn(em, `invitations of ${tenantId}`);
-  await takeTurnOfAddress(em, email);
+  await takeAdvisoryLock(em, `invitations of ${tenantId}`);
+  await lockInvitedAddress(em, email);
   await refuseMember(em, { tenantId, email });
   const latest = await latestInvitations(em, tenantId, {
     until: countedUntil(now.getTime()),
@@ -55,7 +55,7 @@ export async function refuseMember(em: SqlEntityManager, member: { tenantId: str
 }
 
 /**
- * Takes an operator's turn to invite somebody, until the transaction ends. Operators may invite as often as they like, except that a loop
+ * Locks the inviting of an address by an operator, until the transaction ends. Operators may invite as often as they like, except that a loop
  * must not go on and on at one address, which `param` names.
  *
  * @throws GatewayError RATE_LIMITED when the address was just sent an invitation, CONFLICT when it has an account.
@@ -65,7 +65,7 @@ export async function beginInvitingAsOperator(
   { email, param }: { email: string; param: string },
   now: Date,
 ): Promise<void> {
-  await takeTurnOfAddress(em, email);
+  await lockInvitedAddress(em, email);
   if ((await findUserByEmail(em, email)) !== null) {
     throw gatewayError(
       ErrorReason.CONFLICT,

@@ -8,8 +8,8 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { NIL } from 'uuid';
+import { takeAdvisoryLock } from './db/advisory-lock.ts';
 import { run, type StatementRunner } from './db/run.ts';
-import { takeTurn } from './db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError } from './errors.ts';
 import type { Caller } from './rpc/caller.ts';
 
@@ -67,7 +67,7 @@ async function onceKept<Request extends DescMessage>(
     .update(toBinary(requestSchema, call.request))
     .digest();
   const expired = new Date(nowMs - idempotencyMs);
-  await takeTurn(tx, `idempotency ${userId} ${key}`);
+  await takeAdvisoryLock(tx, `idempotency ${userId} ${key}`);
   const [kept] = await run<{ request_hash: Buffer; response: Buffer }>(
     tx,
     'select request_hash, response from idempotency_keys where user_id = ? and key = ? and created_at > ?',

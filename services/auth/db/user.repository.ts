@@ -1,7 +1,7 @@
 import { raw, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { containing } from '#shared/db/text-search.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
@@ -67,7 +67,7 @@ export const countOtherActiveOwners = (em: SqlEntityManager, user: UserRow): Pro
   em.count(UserEntity, { tenantId: user.tenantId, role: Role.OWNER, isActive: true, id: { $ne: user.id } });
 
 /** Keeps everybody else from removing an operator until the transaction ends. Call it before taking any other lock. */
-export const lockOperators = (em: SqlEntityManager): Promise<void> => takeTurn(em, 'operators');
+export const lockOperators = (em: SqlEntityManager): Promise<void> => takeAdvisoryLock(em, 'operators');
 
 /** Whether this is the last active operator of the platform. */
 export const isLastOperator = async (em: SqlEntityManager, { id, operator, isActive }: UserRow): Promise<boolean> =>

@@ -12,7 +12,7 @@ import { userMessage } from '../db/user.message.ts';
 import { refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../domain/password-rule.ts';
-import { takeTurnOfAddress } from '../invitation-limits.ts';
+import { lockInvitedAddress } from '../invitation-limits.ts';
 import { makeOrganization } from '../make-organization.ts';
 import { notPending, pendingInvitation } from '../pending-invitation.ts';
 import { wholeSecondMs } from '../tokens/session-tokens.ts';
@@ -42,7 +42,7 @@ export const acceptInvitation =
     const passwordHash = await passwords.hash(invitation.email, request.password);
 
     return transaction(database, async (em) => {
-      await takeTurnOfAddress(em, invitation.email);
+      await lockInvitedAddress(em, invitation.email);
       const now = new Date(clock.now());
       if (!(await acceptPending(em, invitation.id, now))) throw notPending();
       const id = uuidv7();

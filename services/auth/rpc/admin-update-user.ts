@@ -11,7 +11,7 @@ import { isLastOperator, lockOperators, lockUser, refuseTakenAddress } from '../
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { takeTurnOfAddress } from '../invitation-limits.ts';
+import { lockInvitedAddress } from '../invitation-limits.ts';
 import { withdrawUnfit } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes' | 'outbox'>;
@@ -29,7 +29,7 @@ export const adminUpdateUser =
       // Two operators who demote each other at the same moment take turns.
       await lockOperators(em);
       requireOperator(await currentCaller(em, caller));
-      if (email !== undefined) await takeTurnOfAddress(em, email);
+      if (email !== undefined) await lockInvitedAddress(em, email);
       const found = await lockUser(em, { id: request.userId });
       const before = { is_active: found.isActive, operator: found.operator, email: found.email };
       const after = {

@@ -1,5 +1,5 @@
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, Role, requireService } from '#shared/rpc/caller.ts';
@@ -27,7 +27,7 @@ export const bootstrap =
     requireStrongPassword(request.password, 'password');
     const passwordHash = await passwords.hash(request.email, request.password);
     return transaction(database, async (em) => {
-      await takeTurn(em, 'the first operator');
+      await takeAdvisoryLock(em, 'the first operator');
       const meanwhile = await findOperator(em);
       if (meanwhile !== null) return answer(meanwhile, meanwhile.id === request.userId);
       const email = normalEmail(request.email);

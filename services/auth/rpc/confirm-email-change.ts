@@ -9,7 +9,7 @@ import { getOrganizationRow } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { lockUser, refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { takeTurnOfAddress } from '../invitation-limits.ts';
+import { lockInvitedAddress } from '../invitation-limits.ts';
 import { withdrawUnfit } from '../invite.ts';
 import { tokenHash } from '../tokens/session-tokens.ts';
 
@@ -35,7 +35,7 @@ export const confirmEmailChange =
 
     const turn = { tenantId: caller.tenantId, signal: context.signal };
     return transactionInTurn(database, turn, async (em) => {
-      await takeTurnOfAddress(em, asked.email);
+      await lockInvitedAddress(em, asked.email);
       const user = await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
       const usedAt = new Date(clock.now());
       if ((await em.nativeUpdate(EmailChangeEntity, usable(), { usedAt })) !== 1) throw invalidCode();

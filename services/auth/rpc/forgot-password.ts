@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { tryAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { tryTurn } from '#shared/db/turns.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
@@ -10,7 +10,7 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { countedUntil } from '../domain/mail-limits.ts';
 import { passwordResetMail } from '../domain/mail-texts.ts';
-import { turnOfResets } from '../tokens/mailed-links.ts';
+import { lockOfResets } from '../tokens/mailed-links.ts';
 import { linkWithToken, newOneTimeToken } from '../tokens/one-time-token.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl' | 'throttle'>;
@@ -40,7 +40,7 @@ export const forgotPassword =
         const user = await findUserByEmail(em, email);
         if (user === null) return;
         // Another request for this account is running, or its address is being changed. Waiting would reveal that the account exists.
-        if (!(await tryTurn(em, turnOfResets(user.id)))) return;
+        if (!(await tryAdvisoryLock(em, lockOfResets(user.id)))) return;
         // Its address may have been changed meanwhile.
         if ((await em.count(UserEntity, { id: user.id, email, isActive: true })) === 0) return;
         const createdAt = { $gt: new Date(clock.now() - mailIntervalMs), $lte: countedUntil(clock.now()) };

@@ -1,5 +1,5 @@
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
@@ -32,7 +32,7 @@ export const requestEmailChange =
 
     const turn = { tenantId, signal: context.signal };
     await transactionInTurn(database, turn, async (em) => {
-      await takeTurn(em, `email changes of ${tenantId}`);
+      await takeAdvisoryLock(em, `email changes of ${tenantId}`);
       const user = await lockUser(em, { id, tenantId });
       if (user.passwordHash !== passwordHash) throw wrongPassword();
       if (user.email === email) throw invalidRequest('email', 'This is already your email address.');

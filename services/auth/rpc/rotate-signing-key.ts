@@ -3,8 +3,8 @@ import {
   SigningKeySchema,
   SigningKeyStatus,
 } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
@@ -58,7 +58,7 @@ export const rotateSigningKey =
     await feed.knownEverywhere(published);
 
     const activated = await transaction(database, async (em) => {
-      await takeTurn(em, 'signing keys');
+      await takeAdvisoryLock(em, 'signing keys');
       const next = await em.findOne(SigningKeyEntity, { kid });
       if (next === null) throw overtaken();
       // The call repeats what has been done.

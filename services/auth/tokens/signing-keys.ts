@@ -3,9 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
 import { refreshToken } from '#shared/session-token.ts';
@@ -164,7 +164,7 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
   const { database, clock, logger, secretBox } = deps;
   await transaction(database, async (em) => {
     // Two processes that start at once must agree on one key.
-    await takeTurn(em, 'signing keys');
+    await takeAdvisoryLock(em, 'signing keys');
     const active = await em.findOne(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
     // A stored key is kept unless the secret that sealed it is gone, or the configuration has another.
     const usable =

@@ -1,7 +1,7 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import type { Sql } from '#shared/db/sql.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidValue } from '#shared/errors.ts';
 import { type PaymentReturn, providerName } from '../payments/provider.ts';
 import { isBesidePayment } from '../payments/stripe.ts';
@@ -14,7 +14,7 @@ type PaymentName = { provider: string; paymentId: string };
 
 /** Whoever books a payment, or what went back of it, does so one after another, until the end of the transaction: neither may miss the other. */
 const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
-  takeTurn(sql, `payment ${provider} ${paymentId}`);
+  takeAdvisoryLock(sql, `payment ${provider} ${paymentId}`);
 
 /** How a payment was booked; null when it was not, and nobody else books it before the end of the transaction. */
 export async function findPaymentInTurn(sql: Sql, name: PaymentName): Promise<BookedPayment | null> {

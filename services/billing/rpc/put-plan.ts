@@ -1,7 +1,7 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
@@ -27,7 +27,7 @@ export const putPlan =
       paymentTermsDays,
     };
     const plan = await transaction(database, async (em) => {
-      await takeTurn(em, `plan ${code}`);
+      await takeAdvisoryLock(em, `plan ${code}`);
       const before = await em.findOne(PlanEntity, { code });
       const after = auditedFields(fields);
       const changes = before === null ? { after } : changedFields(auditedFields(before), after);

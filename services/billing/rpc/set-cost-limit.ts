@@ -2,8 +2,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
 import { costLimitAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -26,7 +26,7 @@ export function changeCostLimit(
   const { tenantId, userId } = caller;
   return sqlTransactionInTurn(database, { tenantId, signal: context.signal }, async (sql) => {
     // A limit that does not exist has no row to lock.
-    await takeTurn(sql, `cost limit of ${tenantId} ${userId}`);
+    await takeAdvisoryLock(sql, `cost limit of ${tenantId} ${userId}`);
     const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);
     const nowMs = await databaseNow(sql);
     if (before !== limitNanoUsd) {

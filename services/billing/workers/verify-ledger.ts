@@ -1,5 +1,5 @@
+import { tryAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import type { Sql } from '#shared/db/sql.ts';
-import { tryTurn } from '#shared/db/turns.ts';
 import type { BillingDeps } from '../deps.ts';
 import { findFaults, withTimeToVerify } from '../ledger/verify.ts';
 import type { WorkerDeps } from './each-organization.ts';
@@ -20,7 +20,7 @@ export async function verifyLedger(deps: WorkerDeps & Pick<BillingDeps, 'metrics
   // Before another one too, which may take hours.
   if (!isDue(await show(), await databaseNow(database.pool))) return;
   await withTimeToVerify(database, signal, async (sql) => {
-    if (!(await tryTurn(sql, 'verification of the ledger'))) return;
+    if (!(await tryAdvisoryLock(sql, 'verification of the ledger'))) return;
     const nowMs = await databaseNow(sql);
     if (!isDue(await latestVerification(sql), nowMs)) return;
     const faults = await findFaults(sql, null);

@@ -2,10 +2,10 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type Allowance, type Choice, chooseLanes, type Lane, type Running } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
@@ -143,7 +143,7 @@ export function takeJobs(
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     // One worker after the other, so that bounds and turns are exact across workers.
-    await takeTurn(sql, 'jobs to take');
+    await takeAdvisoryLock(sql, 'jobs to take');
     const { rows } = await sql.query<WaitingRow>({ name: 'jobs-waiting', text: waitingAndRunning });
     const waiting = rows.flatMap(({ tenant_id }) => tenant_id ?? []);
     const running = rows

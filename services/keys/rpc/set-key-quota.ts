@@ -1,8 +1,8 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
@@ -16,7 +16,7 @@ export const setKeyQuota =
     const caller = operatorCaller(context);
     const quota = chosenQuota(asked!);
     await transaction(database, async (em) => {
-      await takeTurn(em, `key quota of ${tenantId}`);
+      await takeAdvisoryLock(em, `key quota of ${tenantId}`);
       const before = await findQuota(em, tenantId);
       if (before === quota) return;
       await storeQuota(em, tenantId, quota);

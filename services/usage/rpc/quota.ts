@@ -1,6 +1,6 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import {
@@ -24,7 +24,7 @@ export const quota =
     if (demands.length === 0) return { replicas: await reportReplica(database, replicaId), shares: [], shareLifetime };
     return sqlTransaction(database, async (client) => {
       // One at a time: nobody's buckets are granted from twice.
-      await takeTurn(client, 'reports of rate limits');
+      await takeAdvisoryLock(client, 'reports of rate limits');
       // Who gave up waiting reports the same again.
       context.signal.throwIfAborted();
       const replicas = await reportReplica(client, replicaId);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
-import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -176,7 +176,7 @@ test('a report that its replica gave up while others had their turn counts nothi
     return (await pool.query(waiting)).rows.length > 0;
   };
   await pool.query('begin');
-  await takeTurn(pool, 'reports of rate limits');
+  await takeAdvisoryLock(pool, 'reports of rate limits');
   const answer = ask(200);
   await waitFor(blocked, { description: 'the report to wait' });
   await expect(answer).rejects.toMatchObject({ reason: ErrorReason.DEADLINE_EXCEEDED });
