@@ -14,7 +14,7 @@ import { allowAllOrigins, answerPreflights } from './http/cors.ts';
 import { installErrors } from './http/errors.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './http/own-answers.ts';
-import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
+import { clientTimeouts, cutOffSlowClients, headTimeouts } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { mayUpgrade } from './realtime/web-sockets.ts';
@@ -36,7 +36,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     serverFactory: (handler) =>
       serverOfOwnAnswers(
         // Any other upgrade, such as the h2c that some clients offer, is ignored: the request is answered as usual.
-        { shouldUpgradeCallback: mayUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(patience) },
+        { shouldUpgradeCallback: mayUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(clientTimeouts) },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
       ),
     // Requests that arrive while the server closes are served: a 503 would be a request lost.
@@ -47,7 +47,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   });
 
   app.addHook('onClose', async () => heap.close());
-  attendSlowClients(app, patience);
+  cutOffSlowClients(app, clientTimeouts);
   app.addHook('onRoute', ({ method, url, config }) => {
     if (config?.startsWork && method === 'POST') workPaths.add(url);
   });

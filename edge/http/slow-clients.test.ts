@@ -10,16 +10,16 @@ import { startTestGateway } from '../../test/support/gateway.ts';
 import { edgeServer } from '../../test/support/routes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { serverOfOwnAnswers } from './own-answers.ts';
-import { attendSlowClients, headTimeouts, type Patience, patience } from './slow-clients.ts';
+import { type ClientTimeouts, clientTimeouts, cutOffSlowClients, headTimeouts } from './slow-clients.ts';
 import { answerUnparsable } from './socket-errors.ts';
 
 /** A fiftieth of the real one. */
-const short: Patience = {
-  ...patience,
-  headMs: patience.headMs / 50,
-  checkMs: patience.checkMs / 50,
-  stalledMs: patience.stalledMs / 50,
-  endedMs: patience.endedMs / 50,
+const short: ClientTimeouts = {
+  ...clientTimeouts,
+  headMs: clientTimeouts.headMs / 50,
+  checkMs: clientTimeouts.checkMs / 50,
+  stalledMs: clientTimeouts.stalledMs / 50,
+  endedMs: clientTimeouts.endedMs / 50,
 };
 /** More than the network's own buffers hold. */
 const long = Buffer.alloc(24 * 1024 * 1024);
@@ -40,7 +40,7 @@ async function start(options: ServerOptions = {}) {
   const serverFactory = (handler: RequestListener) =>
     serverOfOwnAnswers({ ...headTimeouts(short), ...options }, handler);
   const app = fastify({ serverFactory, clientErrorHandler: answerUnparsable, bodyLimit: long.length });
-  attendSlowClients(app, short);
+  cutOffSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
   app.addContentTypeParser('text/held', async (_request: unknown, body: Readable) => {
     await delay(2 * short.slowChecksMax * short.checkMs);

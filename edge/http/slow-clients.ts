@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
 /** How slow a client may be (security.md, slowloris); times in milliseconds. */
-export type Patience = {
+export type ClientTimeouts = {
   /** From the first byte of a request, or from the connection, to the end of its head. */
   headMs: number;
   /** How often connections are checked. */
@@ -17,7 +17,7 @@ export type Patience = {
 };
 
 /** A request that trickles is closed within 30 s, whichever part of it does; a steady upload may take its time. */
-export const patience: Patience = {
+export const clientTimeouts: ClientTimeouts = {
   headMs: 20_000,
   checkMs: 5_000,
   slowChecksMax: 4,
@@ -31,7 +31,7 @@ const paceMin = 1_024;
 const requestMsMax = 10 * 60_000;
 
 /** The limits that Node's own server enforces. */
-export const headTimeouts = ({ headMs, checkMs }: Patience) => ({
+export const headTimeouts = ({ headMs, checkMs }: ClientTimeouts) => ({
   headersTimeout: headMs,
   requestTimeout: requestMsMax,
   connectionsCheckingInterval: checkMs,
@@ -47,9 +47,9 @@ export const requestOn = (socket: RequestSocket): IncomingMessage | undefined =>
  * Cuts off clients whose bodies trickle or who take nothing of their answer, and, when the server closes, lets slow readers finish. Costs a
  * request one assignment: connections are checked at intervals.
  */
-export function attendSlowClients(
+export function cutOffSlowClients(
   app: FastifyInstance,
-  { checkMs, slowChecksMax, stalledMs, endedMs }: Patience,
+  { checkMs, slowChecksMax, stalledMs, endedMs }: ClientTimeouts,
 ): void {
   const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
   app.server.on('connection', (socket: RequestSocket) => {
@@ -76,11 +76,11 @@ export function attendSlowClients(
       const isAwaited = request?.complete === false && request.readableLength === 0;
       state.slowChecks = isAwaited && isSlow ? state.slowChecks + 1 : 0;
       if (state.slowChecks >= slowChecksMax) socket.destroy();
-      attendStalled(socket, stalledMs);
+      cutOffStalled(socket, stalledMs);
     }
   }, checkMs).unref();
   app.addHook('onClose', async () => clearInterval(timer));
-  sparing(app.server, () => [...seen.keys()].filter(({ writableLength }) => writableLength > 0));
+  spareUnread(app.server, () => [...seen.keys()].filter(({ writableLength }) => writableLength > 0));
 }
 
 /** Ends a connection that was silent for too long, unless what came while the process stood still has yet to be read. */
@@ -95,17 +95,17 @@ export function endUnlessRead(socket: Socket): void {
  * Makes Node cut off a connection with bytes to send of which none are taken: otherwise an answer of up to 256 MiB would be held for as
  * long as its client pleases. A connection with nothing to send may be silent, since its next answer may be long in coming.
  */
-function attendStalled(socket: Socket, stalledMs: number): void {
-  const isAttended = socket.timeout === stalledMs;
+function cutOffStalled(socket: Socket, stalledMs: number): void {
+  const isWatched = socket.timeout === stalledMs;
   if (socket.writableLength > 0) {
-    if (!isAttended) socket.setTimeout(stalledMs);
+    if (!isWatched) socket.setTimeout(stalledMs);
     // Node lets go of a connection that becomes a WebSocket.
     if (socket.listenerCount('timeout') === 0) socket.on('timeout', () => endUnlessRead(socket));
-  } else if (isAttended) socket.setTimeout(0);
+  } else if (isWatched) socket.setTimeout(0);
 }
 
 /** Node regards a connection as idle as soon as its answer was ended, and would destroy it with data the client has yet to read. */
-function sparing(server: Server, unread: () => Socket[]): void {
+function spareUnread(server: Server, unread: () => Socket[]): void {
   const closeIdleConnections = server.closeIdleConnections.bind(server);
   server.closeIdleConnections = () => {
     const spared = unread().map((socket) => ({ socket, destroy: socket.destroy }));

@@ -27,7 +27,7 @@ export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: un
 
 /**
  * When a process stood still, its timers come before what clients sent meanwhile is read: a request among that is not late. Node has
- * forgotten when it began, so it is `attendSlowClients` alone that ends a body which then trickles.
+ * forgotten when it began, so it is `cutOffSlowClients` alone that ends a body which then trickles.
  */
 function refuseUnlessRead(socket: Socket): void {
   const [request, response] = [requestOn(socket), responseOn(socket)];
