@@ -13,7 +13,7 @@ import {
   startTestKeys,
   testPeppers,
 } from '../../test/support/keys.ts';
-import { keepHouse } from './workers/housekeeping.ts';
+import { removeOutdated } from './workers/housekeeping.ts';
 
 let bench: KeysBench;
 let keys: KeysBench['keys'];
@@ -108,11 +108,11 @@ describe('a key’s life', () => {
     const digests = async () => (await bench.rows('select from digests where key_id = $1', [key!.id])).length;
     const dayMs = 24 * 3_600_000;
     clock.advance(60_000 + dayMs - 1);
-    await keepHouse({ database: bench.service, clock });
+    await removeOutdated({ database: bench.service, clock });
     expect(await digests()).toBe(2_502);
     expect((await bench.authenticate(secret))?.expiresAt).toEqual(timestampFromMs(startMs + 60_000));
     clock.advance(1);
-    await keepHouse({ database: bench.service, clock });
+    await removeOutdated({ database: bench.service, clock });
     expect(await digests()).toBe(1);
     expect(await bench.authenticate(secret)).toBeUndefined();
     expect((await bench.authenticate(rotated.secret))?.keyId).toBe(key!.id);
@@ -170,7 +170,7 @@ describe('an Idempotency-Key', () => {
     clock.advance(24 * 3_600_000 - 1);
     expect((await keys.createKey(request, user)).secret).toBe(first.secret);
     clock.advance(1);
-    await keepHouse({ database: bench.service, clock });
+    await removeOutdated({ database: bench.service, clock });
     expect(await bench.rows('select from idempotency_keys')).toHaveLength(0);
     const second = await keys.createKey(request, user);
     expect(second.key!.id).not.toBe(first.key!.id);
@@ -198,9 +198,9 @@ describe('an Idempotency-Key', () => {
     expect((await keys.createKey(request, as(user))).secret).toBe(second.secret);
 
     const left = await expired();
-    await keepHouse({ database: bench.service, clock }, AbortSignal.abort());
+    await removeOutdated({ database: bench.service, clock }, AbortSignal.abort());
     expect(await expired(), 'a process that stops leaves them to the next').toBe(left);
-    await keepHouse({ database: bench.service, clock });
+    await removeOutdated({ database: bench.service, clock });
     expect(await expired()).toBe(0);
     expect((await keys.createKey(request, as(user))).secret).toBe(second.secret);
   });

@@ -8,7 +8,7 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createSessionCredentials } from '../../edge/snapshots/sessions.ts';
-import { tidyUp } from '../../services/auth/workers/housekeeping.ts';
+import { removeOutdated } from '../../services/auth/workers/housekeeping.ts';
 import {
   anonymous,
   ownerEmail,
@@ -241,7 +241,7 @@ test('what is out of date is removed, and what still counts stays', async () => 
   await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
   clock.advance(40 * 86_400_000);
   const current = await login(fixture);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   const counts = await asTableOwner(
     fixture,
     `select (select count(*) from sessions)::int as sessions, (select count(*) from password_resets)::int as resets,
@@ -267,12 +267,12 @@ test('edges are told when a signing key that never came to sign is removed, and 
   );
   const before = await version();
   clock.advance(2 * 86_400_000);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect((await fixture.auth.getSigningKeys({}, anonymous())).signingKeys).toHaveLength(1);
   const { rows: told } = await asTableOwner(fixture, 'select kind from changes where version > $1', [before]);
   expect(told).toEqual([{ kind: 'signing_keys' }]);
   const after = await version();
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect(await version()).toBe(after);
   await database.close();
 });
@@ -292,7 +292,7 @@ test('a change is kept as long as an earlier one that counts: an edge that knows
   await logout();
   // Meanwhile the clock is an hour ahead: once it is right again, access tokens of the ended sessions have not expired.
   clock.set(clock.now() + 3_600_000);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   clock.set(clock.now() - 3_600_000);
   expect(await kinds()).toMatchObject([
     { kind: 'session' },
@@ -301,7 +301,7 @@ test('a change is kept as long as an earlier one that counts: an edge that knows
     { kind: 'session' },
   ]);
   clock.advance(40 * 86_400_000);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect(await kinds()).toMatchObject([{ kind: 'session' }]);
   await database.close();
 });

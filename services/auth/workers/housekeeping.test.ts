@@ -6,7 +6,7 @@ import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { silentLogger as logger } from '../../../test/support/silent-logger.ts';
-import { tidyUp } from './housekeeping.ts';
+import { removeOutdated } from './housekeeping.ts';
 
 const dayMs = 86_400_000;
 
@@ -61,7 +61,7 @@ test('an invitation is listed for ninety days after its end, however it ended, a
   await fixture.auth.deleteInvitation({ invitationId: invitation!.id }, ownerOf(fixture));
   clock.advance(96 * dayMs);
   await invite('pending@example.com');
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect(await listed()).toEqual([
     ['pending@example.com', InvitationStatus.PENDING],
     ['withdrawn@example.com', InvitationStatus.WITHDRAWN],
@@ -69,10 +69,10 @@ test('an invitation is listed for ninety days after its end, however it ended, a
   ]);
   // Their ids are dated by the machine's clock, which does not stand still.
   clock.advance(dayMs + 3_600_000);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect(await listed()).toEqual([['pending@example.com', InvitationStatus.PENDING]]);
   clock.advance(90 * dayMs);
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect((await fixture.auth.listMail({}, operatorOf(fixture))).mails).toMatchObject([
     { mail: { toEmail: 'pending@example.com' }, status: MailStatus.DROPPED },
   ]);
@@ -86,7 +86,7 @@ test('however many mails and invitations have expired, all are removed in one ro
   await mails(fixture, MailStatus.SENT, 10, '89');
   await invitations(fixture, 2_500, '98');
   await invitations(fixture, 10, '96');
-  await tidyUp({ database, clock });
+  await removeOutdated({ database, clock });
   expect([await rowsIn(fixture, 'mails'), await rowsIn(fixture, 'invitations')]).toEqual([1_510, 10]);
 });
 
@@ -103,7 +103,7 @@ test('what many wrong passwords leave behind is removed in one round, by as much
     if (statement.text.startsWith('delete from login_throttles')) removed.push(result.rowCount!);
     return result;
   };
-  await tidyUp({ database: { ...database, query }, clock });
+  await removeOutdated({ database: { ...database, query }, clock });
   expect(removed).toEqual([1_000, 1_000, 500, 0]);
 });
 
@@ -121,7 +121,7 @@ test('removing old mails and invitations reads only old ones', async () => {
     }
     return database.query(statement);
   };
-  await tidyUp({ database: { ...database, query: explaining }, clock });
+  await removeOutdated({ database: { ...database, query: explaining }, clock });
   const all = plans.join('\n');
   for (const index of ['mails_pkey', 'invitations_pkey']) expect(all).toContain(index);
   expect(all).not.toContain('Seq Scan');

@@ -24,7 +24,7 @@ const removedAtOnce = 1_000;
 type Deps = { database: ServiceDatabase; clock: Clock };
 
 /** Removes what nobody will ask for again, until `signal` aborts. Every statement may run on several replicas at once. */
-export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): Promise<void> {
+export async function removeOutdated({ database, clock }: Deps, signal?: AbortSignal): Promise<void> {
   const before = (ageMs: number): Date => new Date(clock.now() - ageMs);
   const now = before(0);
   const over: readonly [from: string, condition: string, value: Date][] = [
@@ -79,11 +79,11 @@ async function removeOld(
   await removeInBatches(database, statement, signal);
 }
 
-/** Tidies up now and then until it is closed. */
+/** Runs the housekeeping every ten minutes; several processes doing so do no harm. */
 export const startHousekeeping = (deps: Deps & { logger: Logger }): RecurringWork =>
   startRecurringWork({
     name: 'the housekeeping of Auth',
     everyMs,
-    round: (signal) => tidyUp(deps, signal),
+    round: (signal) => removeOutdated(deps, signal),
     logger: deps.logger,
   });

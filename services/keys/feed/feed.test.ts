@@ -12,7 +12,7 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/sup
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { keepHouse } from '../workers/housekeeping.ts';
+import { removeOutdated } from '../workers/housekeeping.ts';
 import { openLeaseKeeper } from './lease-keeper.ts';
 
 let testDatabase: TestDatabase;
@@ -125,7 +125,7 @@ test('an edge that knows the last change hears only the next one, however long n
   const { key } = await keys.createKey({ name: 'quiet' }, user);
   const { version } = await news(0n);
   await rowsOf(testDatabase.url, `update keys.changes set changed_at = changed_at - interval '11 minutes'`);
-  await keepHouse({ database, clock: systemClock });
+  await removeOutdated({ database, clock: systemClock });
   await keys.deleteKey({ keyId: key!.id }, user);
   expect(cases((await news(version)).events)).toEqual(['keyRemoved']);
 });

@@ -18,7 +18,7 @@ const overForMs = 24 * 3_600_000;
 const removedAtOnce = 1_000;
 
 /** Deletes what is no longer needed, however much there is, until `signal` aborts. */
-export async function keepHouse(
+export async function removeOutdated(
   { database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -63,6 +63,6 @@ export const startHousekeeping = (deps: HousekeepingDeps): RecurringWork =>
   startRecurringWork({
     name: 'the housekeeping of Keys',
     everyMs,
-    round: (signal) => keepHouse(deps, signal),
+    round: (signal) => removeOutdated(deps, signal),
     logger: deps.logger,
   });

@@ -5,7 +5,7 @@ import { isError } from '../bytes/stream-error.ts';
 import { measuresOf, type UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
 
-export type EmbeddingFormat = 'float' | 'base64';
+type EmbeddingFormat = 'float' | 'base64';
 
 /** What the client asked for: an encoding, and a model by a name. */
 export type EmbeddingsAsked = { format: EmbeddingFormat; model: string };
