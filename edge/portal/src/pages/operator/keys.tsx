@@ -38,107 +38,6 @@ export function OperatorKeys() {
   const keys = useGet<List<AdminKey>>('/admin/keys', { page, limit: 20, ...query });
   const owners = keys.data?.data.map((key) => key.user_id) ?? [];
   const emails = useEmails(user === '' ? owners : [user, ...owners]);
-  const columns: readonly Column<AdminKey>[] = [
-    {
-      name: 'Key',
-      sortBy: (key) => key.name.toLowerCase(),
-      cell: (key) => (
-        <>
-          <span className="block truncate @min-[58rem]:max-w-40 font-medium" title={key.name}>
-            {key.name}
-          </span>
-          <code className="font-mono text-xs text-faint">{key.key_preview}</code>
-        </>
-      ),
-    },
-    {
-      name: 'Owner',
-      cell: (key) => (
-        <>
-          <OrganizationName id={key.tenant_id} />
-          <UserLink
-            tenantId={key.tenant_id}
-            id={key.user_id}
-            email={emails.get(key.user_id)}
-            // Tall and far enough from the link above to be hit with a finger.
-            className="mt-1 text-xs leading-6 text-faint"
-          />
-        </>
-      ),
-    },
-    {
-      name: 'Type',
-      sortBy: (key) => key.key_type,
-      cell: (key) => (
-        <span className="grid justify-items-start gap-1">
-          <span className="capitalize">{key.key_type}</span>
-          <Badge title={key.scopes.join('\n')}>
-            {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
-          </Badge>
-        </span>
-      ),
-    },
-    {
-      name: 'Restrictions',
-      cell: (key) => {
-        const limits = limitNames.filter((limit) => key.rate_limits[limit] !== null);
-        return (
-          <span className="flex flex-wrap gap-1">
-            <RestrictionBadges
-              apiKey={{ ...key, budget: null }}
-              none={limits.length === 0 && <span className="text-faint">None</span>}
-            />
-            {limits.map((limit) => (
-              <Badge key={limit} title="This key’s own rate limit">
-                {limitLabels[limit]}: {formatCount(key.rate_limits[limit] ?? 0)}
-              </Badge>
-            ))}
-          </span>
-        );
-      },
-    },
-    {
-      name: 'Status',
-      cell: (key) => <KeyStatus status={key.status} />,
-    },
-    {
-      name: 'Last used',
-      sortBy: (key) => key.last_used_at ?? '',
-      cell: (key) => (
-        <>
-          <Time value={key.last_used_at} relative none="Never" />
-          <span className="block text-xs text-faint">
-            created <Time value={key.created_at} relative />
-          </span>
-        </>
-      ),
-    },
-    {
-      name: '',
-      end: true,
-      cell: (key) => {
-        const links = [
-          { label: 'Calls', icon: 'pulse', href: callsOfKey(key) },
-          { label: 'Audit events', icon: 'log', href: `/operator/audit?target=${key.id}` },
-        ] as const;
-        return (
-          <Menu
-            trigger={<IconButton icon="more" label={`Actions for ${distinctName(key)}`} />}
-            items={
-              key.status === 'revoked'
-                ? links
-                : [
-                    ...links,
-                    { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
-                    'line',
-                    { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => setRevoking(key) },
-                  ]
-            }
-          />
-        );
-      },
-    },
-  ];
   return (
     <Page
       title="All keys"
@@ -158,7 +57,7 @@ export function OperatorKeys() {
               label="Keys"
               list={list}
               onPage={setPage}
-              columns={columns}
+              columns={columnsOf({ emails, onLimit: setLimiting, onRevoke: setRevoking })}
               rowKey={(key) => key.id}
               empty={<EmptyState icon="key" title="No keys match" />}
             />
@@ -170,6 +69,115 @@ export function OperatorKeys() {
     </Page>
   );
 }
+
+type ColumnsOptions = {
+  /** The addresses of the keys' owners, by user id, as far as they are known. */
+  emails: ReturnType<typeof useEmails>;
+  onLimit: (key: AdminKey) => void;
+  onRevoke: (key: AdminKey) => void;
+};
+
+const columnsOf = ({ emails, onLimit, onRevoke }: ColumnsOptions): readonly Column<AdminKey>[] => [
+  {
+    name: 'Key',
+    sortBy: (key) => key.name.toLowerCase(),
+    cell: (key) => (
+      <>
+        <span className="block truncate @min-[58rem]:max-w-40 font-medium" title={key.name}>
+          {key.name}
+        </span>
+        <code className="font-mono text-xs text-faint">{key.key_preview}</code>
+      </>
+    ),
+  },
+  {
+    name: 'Owner',
+    cell: (key) => (
+      <>
+        <OrganizationName id={key.tenant_id} />
+        <UserLink
+          tenantId={key.tenant_id}
+          id={key.user_id}
+          email={emails.get(key.user_id)}
+          // Tall and far enough from the link above to be hit with a finger.
+          className="mt-1 text-xs leading-6 text-faint"
+        />
+      </>
+    ),
+  },
+  {
+    name: 'Type',
+    sortBy: (key) => key.key_type,
+    cell: (key) => (
+      <span className="grid justify-items-start gap-1">
+        <span className="capitalize">{key.key_type}</span>
+        <Badge title={key.scopes.join('\n')}>
+          {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
+        </Badge>
+      </span>
+    ),
+  },
+  {
+    name: 'Restrictions',
+    cell: (key) => {
+      const limits = limitNames.filter((limit) => key.rate_limits[limit] !== null);
+      return (
+        <span className="flex flex-wrap gap-1">
+          <RestrictionBadges
+            apiKey={{ ...key, budget: null }}
+            none={limits.length === 0 && <span className="text-faint">None</span>}
+          />
+          {limits.map((limit) => (
+            <Badge key={limit} title="This key’s own rate limit">
+              {limitLabels[limit]}: {formatCount(key.rate_limits[limit] ?? 0)}
+            </Badge>
+          ))}
+        </span>
+      );
+    },
+  },
+  {
+    name: 'Status',
+    cell: (key) => <KeyStatus status={key.status} />,
+  },
+  {
+    name: 'Last used',
+    sortBy: (key) => key.last_used_at ?? '',
+    cell: (key) => (
+      <>
+        <Time value={key.last_used_at} relative none="Never" />
+        <span className="block text-xs text-faint">
+          created <Time value={key.created_at} relative />
+        </span>
+      </>
+    ),
+  },
+  {
+    name: '',
+    end: true,
+    cell: (key) => {
+      const links = [
+        { label: 'Calls', icon: 'pulse', href: callsOfKey(key) },
+        { label: 'Audit events', icon: 'log', href: `/operator/audit?target=${key.id}` },
+      ] as const;
+      return (
+        <Menu
+          trigger={<IconButton icon="more" label={`Actions for ${distinctName(key)}`} />}
+          items={
+            key.status === 'revoked'
+              ? links
+              : [
+                  ...links,
+                  { label: 'Rate limits', icon: 'gauge', onSelect: () => onLimit(key) },
+                  'line',
+                  { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => onRevoke(key) },
+                ]
+          }
+        />
+      );
+    },
+  },
+];
 
 /** Keys of one organization, and of several, can have the same name. */
 const distinctName = ({ name, key_preview }: AdminKey): string => `${name} (${key_preview})`;
