@@ -148,19 +148,19 @@ describe('a transcription', () => {
   const cue = '00:00:00,000 --> 00:00:01,000\nGood day';
 
   test.each([
-    ['json', says({ text: 'Good day' })],
-    ['json', says({ text: 'Good day', usage: { input_tokens: 30, output_tokens: 2, total_tokens: 32 } })],
-    ['json', says({ text: 'Good day', usage: { type: 'duration', seconds: 2.94 } })],
-    ['verbose_json', says({ text: 'Good day', duration: 2.94 })],
-    ['text', says('Good day', 'text/plain')],
-    ['srt', says(`1\n${cue}`, 'application/x-subrip')],
-    ['vtt', says(`WEBVTT\n\n${cue.replaceAll(',', '.')}`, 'text/vtt')],
+    ['json', says({ text: 'Good day' }), 2],
+    ['json', says({ text: 'Good day', usage: { input_tokens: 30, output_tokens: 2, total_tokens: 32 } }), 2],
+    ['json', says({ text: 'Good day', usage: { type: 'duration', seconds: 2.94 } }), 0],
+    ['verbose_json', says({ text: 'Good day', duration: 2.94 }), 2],
+    ['text', says('Good day', 'text/plain'), 2],
+    ['srt', says(`1\n${cue}`, 'application/x-subrip'), 2],
+    ['vtt', says(`WEBVTT\n\n${cue.replaceAll(',', '.')}`, 'text/vtt'), 2],
   ])(
-    'costs as much as %s as in any other format, whether or not its upstream says %j',
-    async (response_format, instead) => {
+    'costs as much as %s as in any other format, whether or not its upstream says %j, and its words %d tokens',
+    async (response_format, instead, output_tokens) => {
       bench.simulator.next({ instead });
       await transcribe({ response_format }, recorded, 'recorded.webm');
-      await bench.event({ audio_seconds: 2.94 });
+      await bench.event({ audio_seconds: 2.94, output_tokens });
     },
   );
 

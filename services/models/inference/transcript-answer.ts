@@ -71,12 +71,10 @@ export function readTranscript(
   // Subtitles and plain text carry no usage.
   if (!isJson) {
     const text = body.toString('utf8');
+    const words = wordsIn(text);
     const counted = async () => ({
-      ...(await countTokens(text)),
-      audioMs: await heard.length.measuredMs({
-        heardMs: lastCueMs(text),
-        writtenTokens: roughTokens(text.replace(cueTimes, '').length),
-      }),
+      ...(await countTokens(words)),
+      audioMs: await heard.length.measuredMs({ heardMs: lastCueMs(text), writtenTokens: roughTokens(words.length) }),
     });
     return { forward, reported: null, counted };
   }
@@ -105,8 +103,19 @@ function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readon
   return [Buffer.from(deltaFrame), framePrefix, ...done, frameSuffix];
 }
 
-/** The lines of SRT and WebVTT that nobody said. */
-const cueTimes = /^.*-->.*$/gm;
+/** The lines of SRT and WebVTT that nobody said: the number of a cue, and its times. */
+const cueHeads = /^(?:\d+\r?\n)?.*-->.*$/gm;
+
+/** The words of a transcript in plain text, or of one in subtitles, as they would be in plain text. */
+const wordsIn = (text: string): string =>
+  text.includes('-->')
+    ? text
+        .replace(/^WEBVTT.*/, '')
+        .replace(cueHeads, '')
+        .replace(/\s+/g, ' ')
+        .trim()
+    : text;
+
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
 
 /** Where the last subtitle of SRT or WebVTT ends, in milliseconds; 0 without any. WebVTT omits hours when they are zero. */
