@@ -71,6 +71,7 @@ export async function renewHolds(
   signal?: AbortSignal,
 ): Promise<number> {
   const shiftMs = clockShiftMs(clock);
+  while (!signal?.aborted && (await turnBack(database, shiftMs)));
   const busy: HeldRow[] = [];
   let renewed = 0;
   try {
@@ -101,6 +102,22 @@ export async function renewHolds(
     if (busy.length > 0) await renewNextRound(database, busy, shiftMs);
   }
   return renewed;
+}
+
+/**
+ * Room that is held for longer than any can be is of before the database's clock went back, and is due now: Billing ends it in an hour. Returns
+ * whether there may be more.
+ */
+async function turnBack(database: Deps['database'], shiftMs: number): Promise<boolean> {
+  const { rowCount } = await database.query({
+    name: 'jobs-turn-back-holds',
+    text: `update jobs set hold_expires_at = ${presentSql(1)}
+      where (tenant_id, id) in (
+        select tenant_id, id from jobs where hold_expires_at > ${momentSql(1)} + interval '${holdMs + everyMs} milliseconds'
+        order by hold_expires_at limit ${heldAtOnce} for update skip locked)`,
+    values: [shiftMs],
+  });
+  return rowCount === heldAtOnce;
 }
 
 /** Room that could not be renewed is due again in the next round, after all other: in an hour, new room would long have lapsed. */
