@@ -168,6 +168,12 @@ describe('embeddings', () => {
     await bench.event({ input_tokens: 4, output_tokens: 0 });
   });
 
+  test('are counted by themselves, each text of several, where the upstream does not', async () => {
+    bench.simulator.next({ usage: 'absent' });
+    await bench.client.embeddings.create({ model: 'sim-embedding', input: ['cat', 'dog', 'fox'] });
+    await bench.event({ input_tokens: 3, output_tokens: 0 });
+  });
+
   test.each([
     [{ model: 'sim-embedding' }, 'input'],
     [{ model: 'sim-embedding', input: 1 }, 'input'],

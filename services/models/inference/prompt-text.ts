@@ -5,30 +5,31 @@ import type { Tokenizer } from '../bytes/tokens.ts';
 /** The members of a content part that have words. The others are media, in shapes that each server invents for itself, or name its kind. */
 const wordsOfParts = ['text', 'refusal', 'thinking', 'content'];
 
-type Words = { texts: string[]; tokens: number };
-
 /** The tokens of a request's prompt, for when the upstream does not report them. Token arrays count as they are. */
 export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promise<number> {
   const parsed = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
-  const words: Words = { texts: [], tokens: 0 };
+  const chat: string[] = [];
   for (const message of [parsed.messages].flat()) {
     if (!isObject(message)) continue;
-    collect([message.role, message.name], words);
-    collectMessage(message, words);
+    collect([message.role, message.name], chat);
+    collectMessage(message, chat);
   }
   // `functions` is the deprecated form of `tools`.
-  collect([parsed.tools, parsed.functions], words);
+  collect([parsed.tools, parsed.functions], chat);
+  let tokens = await tokenizer.count(chat.join('\n'));
   for (const part of [parsed.prompt, parsed.suffix, parsed.input]) {
-    collectContent(part, words);
-    words.tokens += tokensGiven(part);
+    const prompts: string[] = [];
+    collectContent(part, prompts);
+    for (const text of prompts) tokens += await tokenizer.count(text);
+    tokens += tokensGiven(part);
   }
-  return words.tokens + (await tokenizer.count(words.texts.join('\n')));
+  return tokens;
 }
 
 /** The words of a whole completion: contents, reasoning, spoken text, and the text of tool calls. */
 export function outputText(body: Uint8Array): string {
   const { choices } = JSON.parse(asBuffer(body).toString('utf8')) as { choices?: unknown };
-  const words: Words = { texts: [], tokens: 0 };
+  const words: string[] = [];
   for (const choice of Array.isArray(choices) ? choices : []) {
     const { text, message } = (choice ?? {}) as { text?: unknown; message?: unknown };
     collectContent(text, words);
@@ -36,7 +37,7 @@ export function outputText(body: Uint8Array): string {
     collectMessage(message, words);
     if (isObject(message.audio)) collect(message.audio.transcript, words);
   }
-  return words.texts.join('');
+  return words.join('');
 }
 
 /**
@@ -61,7 +62,7 @@ export function withoutEcho(text: string, body: Uint8Array, times: number): stri
 }
 
 /** What a message says and which tools it calls with what, but nothing of the media in it. */
-function collectMessage(message: Record<string, unknown>, words: Words): void {
+function collectMessage(message: Record<string, unknown>, words: string[]): void {
   // vLLM writes reasoning under its old name as well.
   const reasoning = message.reasoning || message.reasoning_content;
   for (const part of [message.content, reasoning, message.refusal]) {
@@ -74,15 +75,15 @@ function collectMessage(message: Record<string, unknown>, words: Words): void {
 }
 
 /** A text, or parts of which some are texts. */
-function collectContent(value: unknown, words: Words): void {
-  if (typeof value === 'string') words.texts.push(value);
+function collectContent(value: unknown, words: string[]): void {
+  if (typeof value === 'string') words.push(value);
   else if (Array.isArray(value)) for (const item of value) collectContent(item, words);
   else if (isObject(value)) for (const name of wordsOfParts) collectContent(value[name], words);
 }
 
 /** All strings within a value that has no media. */
-function collect(value: unknown, words: Words): void {
-  if (typeof value === 'string') words.texts.push(value);
+function collect(value: unknown, words: string[]): void {
+  if (typeof value === 'string') words.push(value);
   else if (Array.isArray(value)) for (const item of value) collect(item, words);
   else if (isObject(value)) for (const member of Object.values(value)) collect(member, words);
 }
