@@ -24,3 +24,21 @@ test('a token that ended while the computer slept is refreshed before it is used
   await api.token();
   expect(refreshes).toBe(2);
 });
+
+test('an answer that has begun in time may take longer than that to arrive; one that has not is given up', async () => {
+  vi.stubGlobal('BroadcastChannel', EventTarget);
+  const timeoutMs = 10;
+  vi.stubGlobal('fetch', (url: string, { signal }: { signal: AbortSignal }) => {
+    const aborted = new Promise<never>((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)));
+    if (url.endsWith('/never')) return aborted;
+    const late = new Promise((arrive) => setTimeout(arrive, 3 * timeoutMs));
+    return Promise.resolve({
+      ok: true,
+      headers: new Headers(),
+      json: () => Promise.race([aborted, late.then(() => 'whole')]),
+    });
+  });
+  const api = createApi();
+  expect(await api.request('/api/v1/jobs/large', { timeoutMs })).toBe('whole');
+  await expect(api.request('/api/v1/jobs/never', { timeoutMs })).rejects.toThrow('cannot be reached');
+});

@@ -9,7 +9,7 @@ type RequestOptions = {
   body?: unknown;
   headers?: Readonly<Record<string, string>>;
   signal?: AbortSignal;
-  /** How long to wait for the answer, in milliseconds, where half a minute is too little. */
+  /** How long to wait until the answer begins, in milliseconds, where half a minute is too little. */
   timeoutMs?: number | undefined;
 };
 
@@ -59,6 +59,8 @@ const repeatRefreshMs = 5_000;
 
 /** The gateway takes less than this for nearly any read or change: the answer is lost, and a browser by itself would wait for minutes. */
 const answerTimeoutMs = 30_000;
+/** How long the rest of an answer may take: the largest result of a job, at half a megabit a second. */
+const bodyTimeoutMs = 600_000;
 
 export function createApi(): Api {
   let session: SessionState = { status: 'starting' };
@@ -152,7 +154,7 @@ export function createApi(): Api {
   /** The answer to a refresh, or to its repeat: whichever comes first. */
   const refreshAnswer = async (): Promise<Response> => {
     const { signal } = refreshAbort;
-    const ask = () => send('/api/v1/auth/refresh', timely({ method: 'POST', signal }), null);
+    const ask = () => inTime({ method: 'POST', signal }, (timed) => send('/api/v1/auth/refresh', timed, null));
     const first = ask();
     const late = new Promise<null>((pass) => setTimeout(pass, repeatRefreshMs, null));
     const answer = await Promise.race([first, late]);
@@ -219,7 +221,7 @@ export function createApi(): Api {
   return {
     fetch: authorizedFetch,
     request: async <Answer>(path: string, options: RequestOptions = {}) => {
-      const response = await authorizedFetch(path, timely(options));
+      const response = await inTime(options, (timed) => authorizedFetch(path, timed));
       return response.status === 204 ? (undefined as Answer) : bodyOf<Answer>(response);
     },
     token: async () => {
@@ -237,7 +239,8 @@ export function createApi(): Api {
       }
     },
     signIn: async (email, password) => {
-      const response = await send('/api/v1/auth/login', timely({ method: 'POST', body: { email, password } }), null);
+      const login = { method: 'POST', body: { email, password } } as const;
+      const response = await inTime(login, (timed) => send('/api/v1/auth/login', timed, null));
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
       abandonRefresh();
@@ -245,7 +248,7 @@ export function createApi(): Api {
       await accept(result);
     },
     signOut: async () => {
-      await authorizedFetch('/api/v1/auth/logout', timely({ method: 'POST' }));
+      await inTime({ method: 'POST' }, (timed) => authorizedFetch('/api/v1/auth/logout', timed));
       setSession(signedOut());
       tabs?.postMessage(null);
     },
@@ -266,10 +269,21 @@ function passed(ms: number): () => boolean {
   return () => performance.now() > endsMs || Date.now() > endsAtMs;
 }
 
-/** Gives up a request when its caller does, or when no answer comes. */
-function timely(options: RequestOptions): RequestOptions {
-  const timeout = AbortSignal.timeout(options.timeoutMs ?? answerTimeoutMs);
-  return { ...options, signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]) };
+/**
+ * Makes a request, and gives it up when its caller does, or when no answer begins in time. A long one, such as the result of a job, takes as
+ * long to arrive as its network makes it.
+ */
+async function inTime(options: RequestOptions, ask: (options: RequestOptions) => Promise<Response>): Promise<Response> {
+  const late = new AbortController();
+  const giveUpAfter = (ms: number) => setTimeout(() => late.abort(new DOMException('Too late', 'TimeoutError')), ms);
+  const timer = giveUpAfter(options.timeoutMs ?? answerTimeoutMs);
+  const signal = options.signal === undefined ? late.signal : AbortSignal.any([options.signal, late.signal]);
+  try {
+    return await ask({ ...options, signal });
+  } finally {
+    clearTimeout(timer);
+    giveUpAfter(bodyTimeoutMs);
+  }
 }
 
 function addressOf(path: string, query: Query | undefined): string {
