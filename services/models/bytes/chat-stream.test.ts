@@ -242,6 +242,11 @@ describe('usage', () => {
     expect(pass(deltaOf({ audio: { id: 'audio_1', expires_at: 1 }, content: [], images: [] })).deltas).toBe(0);
   });
 
+  test('an image may be as large as a whole answer', () => {
+    const images = [{ image_url: { url: `data:image/png;base64,${'A'.repeat(6 * 1024 * 1024)}` } }];
+    expect(pass(cutAt(Buffer.from(deltaOf({ content: '', images })), [5 * 1024 * 1024])).deltas).toBe(1);
+  });
+
   test('of an answer that the client left is what was passed on so far', () => {
     const passed = pass(openAiChunks.slice(0, 2).join(''), { cut: true });
     expect(passed).toMatchObject({ outcome: 'cut', usage: null, output: 'Hello', deltas: 1 });
@@ -401,7 +406,7 @@ describe('an incomplete answer is no success', () => {
   test('an endless line', () => {
     const stream = new ChatStream(options);
     const chunk = Buffer.alloc(1 << 20, 'x');
-    for (let megabytes = 0; megabytes < 8 && stream.state === 'open'; megabytes += 1) stream.push(chunk);
+    for (let megabytes = 0; megabytes < 32 && stream.state === 'open'; megabytes += 1) stream.push(chunk);
     expect(stream.end(false)).toMatchObject({ outcome: 'upstream_error', forward: [] });
   });
 });

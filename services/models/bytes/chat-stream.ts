@@ -17,6 +17,9 @@ import { applySplices, type Splice } from './splice.ts';
 import { type SseFrame, SseSplitter, toOneLine } from './sse.ts';
 import { errorInFrame } from './stream-error.ts';
 
+/** The largest answer of words, in bytes; also the largest event in a stream, since an image that a model draws comes in one. */
+export const answerBytesMax = 16 * 1024 * 1024;
+
 export type ChatStreamOptions = {
   operation: ChatOperation;
   /** Whether the client asked for the usage chunk. The upstream is always asked for it. */
@@ -117,7 +120,7 @@ export class ChatStream {
 
   constructor(options: ChatStreamOptions) {
     this.#options = options;
-    this.#splitter = new SseSplitter((frame) => this.#take(frame));
+    this.#splitter = new SseSplitter((frame) => this.#take(frame), answerBytesMax);
     this.#choices = new ChoicesReader(options.operation, options.answers, (bytes, start, end) => {
       this.#textsTaken += 1;
       // A shape can only be made of text that is in the chunk unchanged.

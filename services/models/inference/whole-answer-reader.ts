@@ -1,6 +1,7 @@
 import { asBuffer } from '#shared/as-buffer.ts';
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { withoutMark } from '../bytes/byte-order-mark.ts';
+import { answerBytesMax } from '../bytes/chat-stream.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
 import { gatheredBytesMax } from '../upstream/http1/response-parser.ts';
@@ -14,9 +15,6 @@ export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'forwardWith' | 'reported'
 const jsonType = /^application\/([\w.+-]+\+)?json/i;
 
 export const isJson = (head: UpstreamHead): boolean => jsonType.test(head.header('content-type') ?? '');
-
-/** The largest answer of words, in bytes. */
-const bytesMaxDefault = 16 * 1024 * 1024;
 
 /** The most pieces that are kept apart: in memory, one of a single byte takes some two hundred. */
 const piecesMax = 1_024;
@@ -48,7 +46,7 @@ export class WholeAnswerReader implements AnswerReader {
     read: (body: Buffer) => WholeAnswer | null,
     {
       contentType = 'application/json',
-      bytesMax = bytesMaxDefault,
+      bytesMax = answerBytesMax,
       head,
       readLarge,
     }: {
