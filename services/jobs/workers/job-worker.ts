@@ -19,7 +19,7 @@ import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
 import { createEndBatches, type EndBatches } from './end-batches.ts';
 import { type JobInputs, type RunJobDeps, type RunOutcome, runJob } from './run-job.ts';
 
-export type JobWorkerDeps = RunJobDeps &
+export type JobWorkerDeps = Omit<RunJobDeps, 'faults'> &
   CurrentCallersDeps & {
     database: ServiceDatabase;
     metrics: JobMetrics;
@@ -50,7 +50,7 @@ type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
 /** Takes jobs from the queue and runs them, as many at once as its slots and its memory for requests allow. Any number of workers may share a queue. */
 export class JobWorker {
   readonly id = uuidv7();
-  readonly #deps: JobWorkerDeps;
+  readonly #deps: JobWorkerDeps & RunJobDeps;
   readonly #options: JobWorkerOptions;
   readonly #ends: EndBatches;
   readonly #room = new ModelRoom();
@@ -71,7 +71,8 @@ export class JobWorker {
   #closing = false;
 
   constructor(deps: JobWorkerDeps, options: JobWorkerOptions) {
-    this.#deps = deps;
+    // Logged at once, and never as over: the jobs that run do not say that those which could not can do so now.
+    this.#deps = { ...deps, faults: new RepeatedFailures('beginning jobs', deps.logger, 0) };
     this.#options = options;
     this.#takings = new RepeatedFailures('taking jobs from the queue', deps.logger);
     // A lease outlasts two failures.

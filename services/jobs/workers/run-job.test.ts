@@ -19,7 +19,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { collectGarbage, memoryGrowth } from '../../../test/support/memory.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
-import { type RunJobDeps, runJob } from './run-job.ts';
+import { type JobInputs, type RunJobDeps, runJob } from './run-job.ts';
 
 const job: TakenJob = {
   tenantId: uuidv7(),
@@ -48,12 +48,17 @@ const noBilling: RunJobDeps['billing'] = { lease: refused, settle: refused, rele
 /** Runs the job, or one that differs in some fields, with an inference part that answers so. */
 const run = (
   invoke: RunJobDeps['inference']['invoke'],
-  { billing = noBilling, ...fields }: Partial<TakenJob> & { billing?: RunJobDeps['billing'] } = {},
+  {
+    billing = noBilling,
+    faults = { failed() {} },
+    body = async () => new Uint8Array(),
+    ...fields
+  }: Partial<TakenJob & Pick<RunJobDeps, 'billing' | 'faults'> & Pick<JobInputs, 'body'>> = {},
 ) =>
   runJob(
-    { inference: { invoke }, billing, random: () => 0.5 },
+    { inference: { invoke }, billing, faults, random: () => 0.5 },
     { ...job, ...fields },
-    { caller: Promise.resolve(caller), body: async () => new Uint8Array(), saveHold: async () => true },
+    { caller: Promise.resolve(caller), body, saveHold: async () => true },
     new AbortController().signal,
   );
 const success = create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
@@ -106,6 +111,21 @@ test.each(['before its call', 'by its call'])(
     expect(await met({ retryAfterMs: 9_000, resetsAtMs: Date.now() + 9_000 })).toMatchObject({ kind: 'ended', ending });
   },
 );
+
+test('whatever keeps a job from running but a decision about its caller is told to operators, since nobody else may hear of it', async () => {
+  const told: unknown[] = [];
+  const faults = { failed: (error: unknown) => void told.push(error) };
+  const keptBy = (error: Error) =>
+    run(() => expect.fail('it must not run'), { faults, body: () => Promise.reject(error) });
+  const waiting = { kind: 'again', countsAsAttempt: false };
+  const denied = Object.assign(new Error('permission denied for table job_bodies'), { code: '42501' });
+  expect(await keptBy(denied)).toMatchObject(waiting);
+  const unreachable = gatewayError(ErrorReason.OVERLOADED, 'Try again shortly.', { internal: 'connect ECONNREFUSED' });
+  expect(await keptBy(unreachable)).toMatchObject(waiting);
+  expect(told).toMatchObject([{ reason: ErrorReason.INTERNAL, cause: denied }, unreachable]);
+  expect(await keptBy(gatewayError(ErrorReason.TENANT_SUSPENDED, 'no'))).toMatchObject({ kind: 'ended' });
+  expect(told).toHaveLength(2);
+});
 
 test('what ended long before its 24 hours are over leaves nothing behind that waits for them', async () => {
   const heldAfter = async (runs: number): Promise<number> => {

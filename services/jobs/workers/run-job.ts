@@ -10,10 +10,12 @@ import {
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { timerMsMax } from '#shared/clock.ts';
+import { databaseError } from '#shared/db/errors.ts';
 import { errorCode } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { budgetsByNoRoomReason, isHeldByOthers } from '#shared/no-room.ts';
+import type { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { isCharged, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
@@ -27,6 +29,8 @@ import type { CurrentCaller } from './current-callers.ts';
 export type RunJobDeps = {
   inference: Pick<Client<typeof InferenceService>, 'invoke'>;
   billing: HoldingBilling;
+  /** Told of what keeps jobs from running, other than decisions about their callers. */
+  faults: Pick<RepeatedFailures, 'failed'>;
   /** In [0, 1). */
   random(): number;
 };
@@ -100,9 +104,10 @@ export async function runJob(
     return { kind: 'ended', ending: await invoke(deps, job, { caller, hold: held, body }, signal) };
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
-    const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+    const known = databaseError(thrown);
+    const error = known instanceof GatewayError ? known : internalError(known);
     const wasCalled = isInvoked && error.reason !== ErrorReason.BUDGETS_OUT_OF_REACH && !isHeldByOthers(error);
-    return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(job, error, hold);
+    return wasCalled ? afterCall(deps, job, error, hold) : beforeCall(deps, job, error, hold);
   }
 }
 
@@ -207,12 +212,13 @@ async function invoke(
 }
 
 /** Nothing was called. Only a decision about the caller ends the job, neither room that others hold nor anything that went wrong. */
-function beforeCall(job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
+function beforeCall({ faults }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
   if (isHeldByOthers(error)) {
     const delayMs = Math.min(Math.max(job.startedMs - job.createdMs, heldByOthersMs.min), heldByOthersMs.max);
     return { kind: 'again', delayMs, countsAsAttempt: false };
   }
   if (refusals.has(error.reason)) return failed(error, hold);
+  faults.failed(error, 'failed; they are tried again until their 24 hours are over');
   return { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
 }
 
