@@ -56,6 +56,7 @@ export class JobWorker {
   readonly #room = new ModelRoom();
   readonly #takings: RepeatedFailures;
   readonly #extensions: RepeatedFailures;
+  readonly #reclaims: RepeatedFailures;
   readonly #runs = new Map<string, Run>();
   readonly #heartbeat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | null = null;
@@ -77,6 +78,7 @@ export class JobWorker {
     this.#takings = new RepeatedFailures('taking jobs from the queue', deps.logger);
     // A lease outlasts two failures.
     this.#extensions = new RepeatedFailures('extending the leases of running jobs', deps.logger);
+    this.#reclaims = new RepeatedFailures('reclaiming the jobs of lost workers', deps.logger);
     this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs });
     this.#heartbeat = setInterval(() => void this.keepLeases(), leaseMs / 3);
     this.#takeSoon();
@@ -99,11 +101,12 @@ export class JobWorker {
     this.#reclaiming = this.#reclaiming
       .then(() => reclaimLapsed(this.#deps.database, this.#shiftMs()))
       .then((count) => {
+        this.#reclaims.succeeded();
         if (count === 0) return;
         this.#deps.logger.warn({ count }, 'jobs of a worker that fell silent are back in the queue');
         this.wake();
       })
-      .catch((err) => this.#deps.logger.warn({ err }, 'jobs of lost workers could not be reclaimed'));
+      .catch((err) => this.#reclaims.failed(err, 'failed; trying again'));
   }
 
   /** A job was cancelled: its upstream is aborted at once. */

@@ -106,6 +106,16 @@ describe('a worker that falls silent', () => {
     expect(after.rows).toEqual(before.rows);
   });
 
+  test('is told of once a minute while its jobs cannot be taken over, not each second', async () => {
+    const { lines, logger } = logCollector('info');
+    const denied = new Error('cannot execute UPDATE in a read-only transaction');
+    const refusing = { ...database, query: () => Promise.reject(denied) };
+    const worker = new JobWorker({ ...workerDeps(refusing, () => {}), logger }, workerDefaults);
+    for (let second = 0; second < 10; second += 1) worker.reclaim();
+    await worker.close(0);
+    expect(lines.filter(({ msg }) => String(msg).includes('lost workers'))).toHaveLength(1);
+  });
+
   test('a job that ends six workers is itself ended', async () => {
     await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     await database.pool.query('update jobs set attempts = 6');
