@@ -80,12 +80,15 @@ export function createSessionCredentials(deps: {
   /** Tokens whose signature was verified; the oldest give way. */
   const remembered = new Map<string, Verified>();
 
+  const refuseExpired = (token: string, { expiresAtMs }: AccessClaims): void => {
+    if (clock.now() < expiresAtMs) return;
+    remembered.delete(token);
+    throw expiredToken();
+  };
+
   /** Decides by the feed. */
   const decide = (token: string, { claims, principal }: Verified): SessionPrincipal => {
-    if (clock.now() >= claims.expiresAtMs) {
-      remembered.delete(token);
-      throw expiredToken();
-    }
+    refuseExpired(token, claims);
     if (!state.accepts(claims)) {
       remembered.delete(token);
       throw invalidToken();
@@ -109,15 +112,16 @@ export function createSessionCredentials(deps: {
   };
 
   /**
-   * Asks Auth about one session while the feed is silent: a lapsed lease must neither let an ended session in nor shut a valid one out.
-   * Each request asks for itself, since another's answer may be older than a logout that was answered before this request came.
+   * Asks Auth about one session while the feed is silent: a lapsed lease must neither let an ended session in nor shut a valid one out, as
+   * that of a user who was deactivated when the feed last spoke. Each request asks for itself, since another's answer may be older than a
+   * logout that was answered before this request came.
    */
-  const ask = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
-    const { claims } = verified;
-    const principal = decide(token, verified);
+  const ask = async (token: string, { claims, principal }: Verified): Promise<SessionPrincipal> => {
+    refuseExpired(token, claims);
+    const { sessionId, userId, issuedAtMs } = claims;
     const answer = await auth
       .getSessionState(
-        { sessionId: claims.sessionId, userId: claims.userId, issuedAt: timestampFromMs(claims.issuedAtMs) },
+        { sessionId, userId, issuedAt: timestampFromMs(issuedAtMs) },
         { ...asEdge, timeoutMs: askTimeoutMs },
       )
       .catch((cause) => {

@@ -389,6 +389,8 @@ test('with the feed silent a request is decided by what Auth says now, not by a 
   });
   const { user, tokens, sessionId } = await signIn();
   const { tokens: sound } = await signIn();
+  const { user: returning } = await signIn();
+  await fixture.auth.updateMember({ userId: returning.id, isActive: false }, ownerOf(fixture));
   expect(await reasonOn(edge, tokens.accessToken)).toBe(null);
   isSilent = true;
   await waitFor(() => !edge.isLive, { description: 'the lease to lapse' });
@@ -404,5 +406,7 @@ test('with the feed silent a request is decided by what Auth says now, not by a 
   expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(true);
   await fixture.auth.restoreOrganization({ tenantId }, operatorOf(fixture));
   expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(false);
+  await fixture.auth.updateMember({ userId: returning.id, isActive: true }, ownerOf(fixture));
+  expect(await reasonOn(edge, (await signInAs(returning.email)).tokens.accessToken)).toBe(null);
   await edge.close();
 });
