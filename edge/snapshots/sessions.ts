@@ -99,8 +99,8 @@ export function createSessionCredentials(deps: {
 
   const verifying = new SingleFlight<Verified>();
   const verify = async (token: string): Promise<SessionPrincipal> => {
-    // Without the keys a good token cannot be told from a bad one.
-    if (!state.isComplete) throw nobodyCanTell();
+    // Without its key a good token cannot be told from a bad one, and a silent feed does not tell of new ones.
+    if (!state.isComplete || (!feed.isLive && verifier.namesUnknownKey(token))) throw nobodyCanTell();
     const verified = await verifying.run(token, async () => {
       const claims = await verifier.verify(token);
       const fresh = { claims, principal: principalOf(claims) };

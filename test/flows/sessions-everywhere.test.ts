@@ -408,5 +408,8 @@ test('with the feed silent a request is decided by what Auth says now, not by a 
   expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(false);
   await fixture.auth.updateMember({ userId: returning.id, isActive: true }, ownerOf(fixture));
   expect(await reasonOn(edge, (await signInAs(returning.email)).tokens.accessToken)).toBe(null);
+  // Of a key that signs since then nobody here can tell.
+  await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
+  expect(await reasonOn(edge, (await signIn()).tokens.accessToken)).toBe(ErrorReason.OVERLOADED);
   await edge.close();
 });

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { errors, jwtVerify } from 'jose';
+import { decodeProtectedHeader, errors, jwtVerify } from 'jose';
 import type { SigningKey } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
@@ -51,6 +51,16 @@ export class TokenVerifier {
   accepts(kid: string): boolean {
     const key = this.#keys.get(kid);
     return key !== undefined && this.#clock.now() < key.expiresAtMs;
+  }
+
+  /** Whether a token names a key that nobody has told of, which may be a new one. */
+  namesUnknownKey(token: string): boolean {
+    try {
+      const { kid } = decodeProtectedHeader(token);
+      return kid !== undefined && !this.#keys.has(kid);
+    } catch {
+      return false;
+    }
   }
 
   /** @throws GatewayError INVALID_TOKEN or EXPIRED_TOKEN. */
