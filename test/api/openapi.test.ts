@@ -16,6 +16,7 @@ type Schema = {
 };
 type Operation = {
   operationId: string;
+  description: string;
   responses: Record<string, { content?: Record<string, { schema: Schema }>; headers?: Record<string, unknown> }>;
   parameters?: { name: string; description?: string; schema: Schema }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> };
@@ -83,15 +84,17 @@ test('no two operations have the same id', () => {
   expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
 });
 
-test('every list is paged, except the models, which are as in OpenAI’s API', () => {
+test('every list says in which order it is, and is paged, except the models, which are as in OpenAI’s API', () => {
   const resolved = (schema: Schema | undefined): Schema | undefined =>
     schema?.$ref === undefined ? schema : document.components.schemas[schema.$ref.split('/').at(-1)!];
   const lists = Object.entries(document.paths).flatMap(([path, { get }]) => {
     const answer = resolved(get?.responses['200']?.content?.['application/json']?.schema)?.properties;
     const isList = resolved(answer?.data)?.type === 'array' && !/^(\/api)?\/v1\/models/.test(path);
-    return isList ? [{ path, answer, parameters: get!.parameters ?? [] }] : [];
+    return isList ? [{ path, answer, description: get!.description, parameters: get!.parameters ?? [] }] : [];
   });
   expect(lists.length).toBeGreaterThan(20);
+  const unordered = lists.filter(({ description }) => !/\b(first|by (name|code))\b/i.test(description));
+  expect(unordered.map(({ path }) => path)).toEqual([]);
   const without = lists.filter(
     ({ answer, parameters }) => answer!.pagination === undefined || !parameters.some(({ name }) => name === 'limit'),
   );

@@ -46,6 +46,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'List invitations',
+        description: 'Newest first.',
         response: { 200: pageOf(invitationSchema) },
         querystring: invitationsQuerySchema,
       },

@@ -15,6 +15,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'List members',
+        description: 'Oldest first.',
         response: { 200: pageOf(memberSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

@@ -101,6 +101,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List deployments',
+        description: 'By model, the oldest first unless `troubled_first` is given.',
         response: { 200: pageOf(deploymentSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

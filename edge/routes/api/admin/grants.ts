@@ -21,7 +21,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List grants',
-        description: 'The organizations for which private models exist.',
+        description: 'The organizations for which private models exist: by model, the oldest first.',
         response: { 200: pageOf(grantSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },

@@ -39,6 +39,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the invoices of an organization',
+        description: 'Newest first: invoices for the UTC months that contain any of the given days.',
         response: { 200: pageOf(invoiceSchema) },
         params: Type.Object({ tenant_id: idSchema }),
         querystring: Type.Object(invoiceQuerySchema),

@@ -17,6 +17,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the keys of all organizations',
+        description: 'Newest first.',
         response: { 200: pageOf(adminKeySchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

@@ -24,6 +24,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List organizations',
+        description: 'Newest first.',
         response: { 200: pageOf(adminOrganizationSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

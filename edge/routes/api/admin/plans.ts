@@ -69,6 +69,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'List plans',
+        description: 'By code.',
         response: { 200: pageOf(adminPlanSchema) },
         querystring: Type.Object(pageQuerySchema),
       },

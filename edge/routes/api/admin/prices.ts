@@ -49,7 +49,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'List prices',
-        description: 'Past prices, those in force, and those that follow.',
+        description: 'Past prices, those in force, and those that follow: by model, the earliest first.',
         response: { 200: pageOf(priceSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },

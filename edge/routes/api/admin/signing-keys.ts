@@ -49,6 +49,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List signing keys',
+        description: 'Oldest first: the next one is the last.',
         response: { 200: pageOf(signingKeySchema) },
         querystring: Type.Object(pageQuerySchema),
       },

@@ -24,6 +24,7 @@ export const adminTransactionRoutes: Routes = (app, { auth, billing }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the transactions of an organization',
+        description: 'Newest first.',
         response: { 200: pageOf(transactionSchema) },
         params,
         querystring: Type.Object(transactionQuerySchema),

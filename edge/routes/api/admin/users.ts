@@ -16,6 +16,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the users of all organizations',
+        description: 'Oldest first.',
         response: { 200: pageOf(adminUserSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,

@@ -28,7 +28,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
       config: { access: { surface: 'session' } },
       schema: {
         summary: 'List keys',
-        description: "The caller's own keys, and how many they may have.",
+        description: "The caller's own keys, newest first, and how many they may have.",
         response: { 200: keyListSchema },
         querystring: Type.Object({
           ...pageQuerySchema,

@@ -35,6 +35,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       config: { access: { surface: 'api', scope: 'jobs:read_own' } },
       schema: {
         summary: 'List jobs',
+        description: 'Those of the caller, newest first unless `order` says otherwise, without their results.',
         response: {
           200: Type.Object({
             object: Type.Literal('list'),

@@ -32,9 +32,9 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),
           offset: Type.Optional(
-            Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip; replaces `page`.' }),
+            Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip, instead of a `page`.' }),
           ),
-          page: Type.Optional(Type.Integer({ minimum: 1 })),
+          page: Type.Optional(Type.Integer({ minimum: 1, description: 'Starts at 1, the default.' })),
         }),
       },
     },

@@ -28,6 +28,7 @@ export const adminInvitationRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'List the invitations of an organization',
+        description: 'Newest first.',
         response: { 200: pageOf(invitationSchema) },
         params,
         querystring: invitationsQuerySchema,
