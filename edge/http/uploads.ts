@@ -49,8 +49,14 @@ export async function spooledForms(
   app.addHook('onClose', async () => folder.lock.removeFolder());
   const room = new UploadRoom();
 
-  const remove = async (path: string): Promise<void> => {
-    await rm(path, { force: true }).finally(() => room.giveBack(path));
+  /** Never rejects: what became of the upload is known without it. */
+  const remove = async (path: string, request: FastifyRequest): Promise<void> => {
+    try {
+      await rm(path, { force: true });
+    } catch (err) {
+      request.log.error({ err, requestId: request.id }, 'the file of an upload could not be removed');
+    }
+    room.giveBack(path);
   };
 
   /** A file in this process's folder, which is made anew if somebody has deleted it. */
@@ -73,10 +79,7 @@ export async function spooledForms(
   app.decorateRequest('spooledTo', null);
   app.addHook('onRequest', (request, reply, done) => {
     reply.raw.once('close', () => {
-      if (request.spooledTo === null) return;
-      remove(request.spooledTo).catch((err) =>
-        request.log.error({ err, requestId: request.id }, 'the file of an upload could not be removed'),
-      );
+      if (request.spooledTo !== null) void remove(request.spooledTo, request);
     });
     done();
   });
@@ -91,12 +94,14 @@ export async function spooledForms(
         await onDisk(file.appendFile(bytes));
       };
       try {
-        return { path, ...(await spool(payload, request.headers['content-type']!, write)) };
+        const form = await spool(payload, request.headers['content-type']!, write);
+        // Some file systems say only now that they had no room.
+        await onDisk(file.close());
+        return { path, ...form };
       } catch (error) {
-        await remove(path);
+        await file.close().catch(() => {});
+        await remove(path, request);
         throw error;
-      } finally {
-        await file.close();
       }
     });
     const upload = await spooling.catch((error: unknown) => {
@@ -111,7 +116,7 @@ export async function spooledForms(
       throw error;
     });
     // The client may have gone before there was a file to remove.
-    if (request.raw.socket.destroyed) await remove(upload.path);
+    if (request.raw.socket.destroyed) await remove(upload.path, request);
     return upload;
   });
 }

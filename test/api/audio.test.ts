@@ -519,6 +519,27 @@ describe('limits', () => {
     await edge.close();
   });
 
+  test('an upload for which the disk fails is a 503, even if its file can no longer be removed', async () => {
+    const uploads = join(directory, 'failing');
+    const edge = fastify();
+    installErrors(edge as unknown as EdgeApp);
+    edge.decorateRequest('principal', null);
+    await spooledForms(edge as unknown as EdgeApp, uploads, {
+      // What a file system that has become read-only does to a file that is being written.
+      async freeBytes(folder) {
+        const [file] = readdirSync(folder).filter((name) => name !== 'lock');
+        rmSync(join(folder, file!));
+        mkdirSync(join(folder, file!));
+        throw new Error('EROFS: read-only file system');
+      },
+    });
+    edge.post('/', async () => 'taken');
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' };
+    const { statusCode } = await edge.inject({ method: 'POST', url: '/', headers, payload: '--b--\r\n' });
+    expect(statusCode).toBe(503);
+    await edge.close();
+  });
+
   test('an upload that comes in pieces of one byte is not written to disk byte by byte', async () => {
     const file = await openFile(path);
     const write = vi.spyOn(Object.getPrototypeOf(file) as typeof file, 'appendFile');
