@@ -12,6 +12,7 @@ import {
   journalFolder,
   openTestJournal,
   testCodec,
+  testLogger,
   written,
 } from './fixtures/test-journal.ts';
 import { listSegments } from './segment-files.ts';
@@ -237,6 +238,7 @@ describe('an outage of Usage', () => {
     for (let number = 0; number < 50; number += 1) await written(journal, event(number));
     const third = join(folder.path, journal.name, 'segment-3');
     fs.renameSync(third, `${third}-away`);
+    fs.mkdirSync(third);
     const seen: string[] = [];
     const readAll = async () => {
       for (let batch = await next(); batch !== null; batch = await next()) {
@@ -245,12 +247,28 @@ describe('an outage of Usage', () => {
       }
     };
     const next = () => journal.nextBatch(AbortSignal.abort());
-    await expect(readAll()).rejects.toThrow('ENOENT');
+    await expect(readAll()).rejects.toThrow('EISDIR');
+    fs.rmdirSync(third);
     fs.renameSync(`${third}-away`, third);
     await readAll();
     expect(seen).toEqual(Array.from({ length: 50 }, (_, number) => `event-${number}`));
     expect(journal.stats().pendingEvents).toBe(0);
     await journal.close();
+  });
+
+  test('a file that somebody has deleted, to make room on the disk, costs only the events in it', async () => {
+    using folder = journalFolder();
+    const logger = testLogger();
+    const journal = openTestJournal(folder.path, { eventsInMemoryMax: 1, segmentBytes: 500, logger });
+    for (let number = 0; number < 50; number += 1) await written(journal, event(number));
+    fs.unlinkSync(join(folder.path, journal.name, 'segment-3'));
+    const seen = ids(await drain(journal));
+    expect(seen.length).toBeGreaterThan(40);
+    expect(seen).toContain('event-49');
+    expect(logger.lines.filter((line) => line.includes('"segment":3'))).toHaveLength(1);
+    expect(journal.stats()).toMatchObject({ pendingEvents: 0, lagMs: 0 });
+    await journal.close();
+    expect(readdirSync(folder.path)).toEqual([]);
   });
 
   test('the lag is the age of the oldest event that is not stored', async () => {

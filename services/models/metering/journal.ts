@@ -200,11 +200,18 @@ export class Journal<Event, Progress> implements EventSource<Event> {
       }
       if (segment === lastSegment && offset >= this.#log.writtenEnd.offset) break;
       const read = await readSegment(segmentPath(this.#folder, segment), offset).catch((error) => {
+        // Somebody has made room on the disk: it will not come back, and what follows must not wait for it.
+        if (error.code === 'ENOENT' && segment < this.#log.segment) return 'gone';
         // What was read before has been left behind, so it goes out by itself; the next call fails.
         if (events.length === 0) throw error;
         return null;
       });
       if (read === null) break;
+      if (read === 'gone') {
+        this.#options.logger.error({ segment, offset }, 'a journal segment is gone; the rest of its events are lost');
+        this.#readFrom = { segment: segment + 1, offset: 0 };
+        continue;
+      }
       const part = this.#writtenOf(segment, read);
       const taken = this.#decodeEnds(part, eventsPerBatchMax - events.length);
       events.push(...taken.events);
