@@ -35,15 +35,29 @@ export function createOneThread(file: URL, resourceLimits?: ResourceLimits): One
     idleTimeout: idleMsMax,
     resourceLimits,
   });
-  // What fails in a thread after its answer ends it; the next work gets a new one.
-  pool.on('error', () => {});
+  /** Of the task that was begun last. */
+  let failed = new AbortController();
+  // Of a thread that could not be started, as without a free descriptor, or failed after its answer; the next task gets another. The task for
+  // which it was to be started would wait for ever.
+  pool.on('error', (error) => failed.abort(error));
+
+  const run: Run = async (task, { signal, transferList } = {}) => {
+    failed = new AbortController();
+    const start = failed.signal;
+    // The library takes its type of a list from a message port's, which the types of browsers change.
+    const options = { transferList, signal: signal === undefined ? start : AbortSignal.any([signal, start]) } as object;
+    try {
+      return await pool.run(task, options);
+    } catch (error) {
+      throw start.aborted ? start.reason : error;
+    }
+  };
 
   return {
     inTurn: (work) =>
       turns(() => {
         if (isClosed) throw new Error('the thread for this has ended');
-        // The library takes its type of a list from a message port's, which the types of browsers change.
-        return work((task, options) => pool.run(task, options as object));
+        return work(run);
       }),
     get waiting() {
       return turns.pendingCount;
