@@ -118,10 +118,10 @@ export function createSessionCredentials(deps: {
    */
   const ask = async (token: string, { claims, principal }: Verified): Promise<SessionPrincipal> => {
     refuseExpired(token, claims);
-    const { sessionId, userId, issuedAtMs } = claims;
+    const { sessionId, userId, issuedAtMs, kid } = claims;
     const answer = await auth
       .getSessionState(
-        { sessionId, userId, issuedAt: timestampFromMs(issuedAtMs) },
+        { sessionId, userId, issuedAt: timestampFromMs(issuedAtMs), kid },
         { ...asEdge, timeoutMs: askTimeoutMs },
       )
       .catch((cause) => {

@@ -408,8 +408,11 @@ test('with the feed silent a request is decided by what Auth says now, not by a 
   expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(false);
   await fixture.auth.updateMember({ userId: returning.id, isActive: true }, ownerOf(fixture));
   expect(await reasonOn(edge, (await signInAs(returning.email)).tokens.accessToken)).toBe(null);
-  // Of a key that signs since then nobody here can tell.
+  // Of a key that signs since then nobody here can tell; one that was deleted is believed no longer.
   await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
   expect(await reasonOn(edge, (await signIn()).tokens.accessToken)).toBe(ErrorReason.OVERLOADED);
+  const { kid } = decodeProtectedHeader(sound.accessToken);
+  await asTableOwner(fixture, 'delete from signing_keys where kid = $1', [kid]);
+  expect(await reasonOn(edge, sound.accessToken)).toBe(ErrorReason.INVALID_TOKEN);
   await edge.close();
 });

@@ -6,7 +6,7 @@ type StateRow = { version: bigint; is_active: boolean; tokens_not_before: Date; 
 
 /** Whether a session's token is still valid, for an edge whose feed is silent. */
 export const getSessionState =
-  ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getSessionState'> =>
+  ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'getSessionState'> =>
   async (request, context) => {
     requireService(callerOf(context), 'edge');
     const { rows } = await database.query<StateRow>({
@@ -17,8 +17,9 @@ export const getSessionState =
         join organizations on organizations.id = users.tenant_id
         join sessions on sessions.tenant_id = users.tenant_id and sessions.id = $2
         cross join feed
-        where users.id = $1 and sessions.user_id = users.id`,
-      values: [request.userId, request.sessionId],
+        where users.id = $1 and sessions.user_id = users.id
+          and ($3 = '' or exists (select from signing_keys where kid = $3 and (expires_at is null or expires_at > $4)))`,
+      values: [request.userId, request.sessionId, request.kid, new Date(clock.now())],
     });
     const state = rows[0];
     if (state === undefined) return { accepted: false };
