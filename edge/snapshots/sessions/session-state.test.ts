@@ -28,6 +28,15 @@ test('an organization restored while the feed was away is no longer suspended, a
   expect(['restored', 'suspended'].map((id) => state.isSuspended(id))).toEqual([false, true]);
 });
 
+test('a user whose deactivation was lost, as behind a failover, is accepted as the database knows them; an ended session stays ended', () => {
+  const { apply, accepts, signingKeys } = started();
+  const forgetAfter = timestampFromMs(startMs + 1_000);
+  apply({ case: 'userChanged', value: { userId: 'lost', isActive: false, forgetAfter, tokensNotBefore: forgetAfter } });
+  apply({ case: 'sessionEnded', value: { sessionId: 'ended', forgetAfter } });
+  apply({ case: 'snapshot', value: { signingKeys } });
+  expect([accepts('other', 'lost'), accepts('ended', 'nobody')]).toEqual([true, false]);
+});
+
 test('however much happens, an ended session and a changed user are remembered as long as their tokens last, and no longer', () => {
   const { clock, apply, accepts } = started();
   const forgetAfter = timestampFromMs(startMs + 1_000);

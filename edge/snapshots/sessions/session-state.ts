@@ -72,8 +72,10 @@ export class SessionState {
   #replace(snapshot: AuthSnapshot): void {
     this.#verifier.setKeys(snapshot.signingKeys);
     this.#suspendedTenants = new Set(snapshot.suspendedTenantIds);
-    // What was known stays: a snapshot omits only what no living token needs.
+    // What has ended stays so, even if a failover lost that.
     for (const ended of snapshot.endedSessions) this.#endSession(ended);
+    // A snapshot omits only what no living token needs, or what a failover lost: then tokens are issued as if it had never been.
+    this.#changedUsers.clear();
     for (const changed of snapshot.changedUsers) this.#changeUser(changed);
     this.#complete = true;
   }
