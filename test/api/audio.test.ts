@@ -153,6 +153,7 @@ describe('a transcription', () => {
     ['json', says({ text: 'Good day', usage: { type: 'duration', seconds: 2.94 } }), 0],
     ['verbose_json', says({ text: 'Good day', duration: 2.94 }), 2],
     ['text', says('Good day', 'text/plain'), 2],
+    ['text', says('Good --> day', 'text/plain'), 3],
     ['srt', says(`1\n${cue}`, 'application/x-subrip'), 2],
     ['vtt', says(`WEBVTT\n\n${cue.replaceAll(',', '.')}`, 'text/vtt'), 2],
   ])(

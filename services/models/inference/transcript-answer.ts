@@ -103,18 +103,18 @@ function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readon
   return [Buffer.from(deltaFrame), framePrefix, ...done, frameSuffix];
 }
 
-/** The lines of SRT and WebVTT that nobody said: the number of a cue, and its times. */
-const cueHeads = /^(?:\d+\r?\n)?.*-->.*$/gm;
+/** The lines of SRT and WebVTT that nobody said: the number of a cue, its times, and where it is shown. An arrow alone may be in a text. */
+const cueHeads = /^(?:\d+\r?\n)?[\d:.,]+ *--> *[\d:.,]+(?: +\w+:\S+)* *$/gm;
 
 /** The words of a transcript in plain text, or of one in subtitles, as they would be in plain text. */
 const wordsIn = (text: string): string =>
-  text.includes('-->')
+  text.search(cueHeads) === -1
     ? text
+    : text
         .replace(/^WEBVTT.*/, '')
         .replace(cueHeads, '')
         .replace(/\s+/g, ' ')
-        .trim()
-    : text;
+        .trim();
 
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
 
