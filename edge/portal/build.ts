@@ -115,6 +115,7 @@ function lockOwner(): number {
 export const portalSources: readonly string[] = [
   ...['index.html', 'public', 'src', 'vite.config.ts'].map((name) => `edge/portal/${name}`),
   'services/shared/audit-outbox/event-types.ts',
+  'services/shared/comparable.ts',
   'services/shared/csv.ts',
   'services/shared/scopes.ts',
   'services/shared/shell-word.ts',

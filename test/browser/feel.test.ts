@@ -86,14 +86,23 @@ test('the palette goes to a page, a key and an action with a few letters and no 
   await close();
 });
 
-test('the palette finds a key by words in any order and by what it is, as it finds pages', async () => {
+test('the palette finds a key by words in any order and by what it is, as it finds pages, and a model whose accents are apart', async () => {
   const { page, close } = await openPage(browser);
+  // As a file's name on a Mac spells it.
+  const name = 'Gelée'.normalize('NFD');
+  await page.route('**/api/v1/models?search=Gel*', async (route) => {
+    const answer = await route.fetch({ url: `${portal.url}/api/v1/models` });
+    const [model] = (await answer.json()).data;
+    await route.fulfill({ response: answer, json: { data: [{ ...model, id: name, display_name: name }] } });
+  });
   await signIn(page, portal.url, users.owner);
   await page.keyboard.press('Control+k');
   for (const text of ['evaluation nightly', 'key nightly', 'nig eval']) {
     await page.getByRole('combobox').fill(text);
     await page.getByRole('option', { name: /Nightly evaluation/ }).waitFor({ timeout: 5_000 });
   }
+  await page.getByRole('combobox').fill('Gelée');
+  await page.getByRole('option', { name: new RegExp(name) }).waitFor({ timeout: 5_000 });
   await close();
 });
 

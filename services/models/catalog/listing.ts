@@ -3,6 +3,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ListModelsRequest } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { comparable } from '#shared/comparable.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import { hasBegun } from '../domain/price.ts';
@@ -17,9 +18,6 @@ const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
 
 const isRetired = ({ retirement }: Model, nowMs: number): boolean =>
   retirement !== undefined && retirementState(retirementSchedule(retirement), nowMs) === 'retired';
-
-/** A text as it is searched for: in any case, and with its accents in one piece with their letters or apart. */
-export const comparable = (text: string): string => text.normalize().toLowerCase();
 
 type Narrowing = Pick<ListModelsRequest, 'search' | 'operations' | 'isServiceable' | 'isRetiring' | 'names'>;
 

@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { AdminListModelsResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { comparable } from '#shared/comparable.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { comparable, withState } from '../catalog/listing.ts';
+import { withState } from '../catalog/listing.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 /** Answered from the snapshot, like all reads of the catalog. A model whose name equals the search comes first. */

@@ -1,5 +1,6 @@
 import { Dialog as Radix } from 'radix-ui';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { comparable } from '#shared/comparable.ts';
 import { useApi, useClaims, useGet } from '../api/hooks.ts';
 import type { ApiKey, List, Model } from '../api/types.ts';
 import type { AdminOrganization } from '../pages/operator/types.ts';
@@ -27,7 +28,7 @@ const shownMax = 12;
 /** The most that the API lists at once. */
 const listedMax = 100;
 
-const wordsIn = (text: string): readonly string[] => text.normalize().toLowerCase().split(/\s+/).filter(Boolean);
+const wordsIn = (text: string): readonly string[] => comparable(text).split(/\s+/).filter(Boolean);
 
 /** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
@@ -60,7 +61,7 @@ function Search({ onClose }: { onClose: () => void }) {
     const words = wordsIn(text);
     return commands
       .filter(({ name, detail, words: more = '' }) => {
-        const all = `${name} ${detail} ${more}`.toLowerCase();
+        const all = comparable(`${name} ${detail} ${more}`);
         return words.every((word) => all.includes(word));
       })
       .slice(0, shownMax);

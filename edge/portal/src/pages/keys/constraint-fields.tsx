@@ -1,3 +1,4 @@
+import { comparable } from '#shared/comparable.ts';
 import type { ApiError } from '../../api/error.ts';
 import type { KeyType } from '../../api/types.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
@@ -22,7 +23,7 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
   const offered = useModels({ search: typed }, { enabled });
   const ids = (offered.data?.data ?? []).map(({ id }) => id);
   const before = typed === '' ? names : names.slice(0, -1);
-  const rest = ids.filter((id) => !names.includes(id) && id.toLowerCase().includes(typed.toLowerCase())).slice(0, 8);
+  const rest = ids.filter((id) => !names.includes(id) && comparable(id).includes(comparable(typed))).slice(0, 8);
   return (
     <div className="grid gap-4">
       {type === 'inference' && (
