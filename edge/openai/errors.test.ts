@@ -56,6 +56,8 @@ test.each(rows)('%s is answered as %i %s %s', (reason, status, type, code) => {
 test('half of a character, as where a text was cut or a model was named so, is in no answer: Python fails to print it', () => {
   const error = gatewayError(ErrorReason.MODEL_NOT_FOUND, 'The model `a\ud83d` does not exist.');
   expect(errorBody(error).error.message).toBe('The model `a\ufffd` does not exist.');
+  // An error in a stream, and an event of a realtime session, quote it by themselves.
+  expect(error.message.isWellFormed()).toBe(true);
 });
 
 const waits: readonly (readonly [keyof typeof ErrorReason, askedMs: number, toldSeconds: string])[] = [

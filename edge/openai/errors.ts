@@ -21,8 +21,7 @@ export const errorBodySchema = Type.Object(
 /** The body of an error. */
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
-    // A text that it quotes may have been cut between the halves of a character, or a client may have sent one alone.
-    message: textOf(error).toWellFormed(),
+    message: textOf(error),
     type: typeOf(error),
     param: error.details.param ?? null,
     code: errorCode(error),

@@ -31,7 +31,8 @@ export class GatewayError extends Error {
   readonly details: GatewayErrorDetails;
 
   constructor(reason: ErrorReason, publicText: string, details: GatewayErrorDetails = {}) {
-    super(publicText, { cause: details.cause });
+    // A text that it quotes may have been cut between the halves of a character, or a client may have sent one alone.
+    super(publicText.toWellFormed(), { cause: details.cause });
     this.name = 'GatewayError';
     this.reason = reason;
     this.details = details;

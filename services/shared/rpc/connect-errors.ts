@@ -13,7 +13,7 @@ export function publicPart(error: GatewayError): GatewayError {
   return gatewayError(error.reason, error.message, Object.fromEntries(kept));
 }
 
-/** An error's form on the wire: well-formed text of limited length; the internal text and the cause stay here. */
+/** An error's form on the wire: text of limited length; the internal text and the cause stay here. */
 export function toConnectError(error: GatewayError): ConnectError {
   const text = sendable(error.message);
   const detail = { desc: ErrorDetailSchema, value: { ...toErrorDetail(error), message: text } };
@@ -29,8 +29,7 @@ const trailerBytesOf = (text: string): number =>
   encodeURIComponent(text).length + (2 * Buffer.byteLength(text) * 4) / 3;
 
 /** Text from an upstream, or quoted from a request, may be longer. */
-function sendable(given: string): string {
-  const text = given.toWellFormed();
+function sendable(text: string): string {
   if (trailerBytesOf(text) <= trailerBytesMax) return text;
   let bytes = 0;
   let length = 0;
