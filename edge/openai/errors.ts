@@ -1,21 +1,34 @@
 import { type Static, Type } from 'typebox';
-import { errorCode, typeOf } from '#shared/error-table.ts';
+import { codesByStatus, errorCode, typeOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { budgetsByNoRoomReason, isHeldByOthers } from '#shared/no-room.ts';
 import { outOfReachText } from '#shared/rpc/connect-errors.ts';
 import { orNull } from '../http/nullable.ts';
 
+const codes = [...codesByStatus()].map(
+  ([status, codes]) => `${status}: ${codes.map((code) => `\`${code}\``).join(', ')}`,
+);
+
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
 export const errorBodySchema = Type.Object(
   {
-    error: Type.Object({
-      message: Type.String(),
-      type: Type.String(),
-      param: orNull(Type.String()),
-      code: orNull(Type.String()),
-    }),
+    error: Type.Object(
+      {
+        message: Type.String(),
+        type: Type.String(),
+        param: orNull(Type.String({ description: 'The field or parameter at fault.' })),
+        code: orNull(
+          Type.String({
+            description:
+              `What programs should branch on. By status: ${codes.join('; ')}. Another tells what is wrong with the field, such as ` +
+              '`missing_required_field` or `invalid_value`, or is what an upstream said.',
+          }),
+        ),
+      },
+      { $id: 'ErrorDetail' },
+    ),
   },
-  { $id: 'Error', description: 'What went wrong; `param` names the field.' },
+  { $id: 'Error', description: 'What went wrong.' },
 );
 
 /** The body of an error. */

@@ -89,5 +89,17 @@ export const typeOf = ({ reason, details }: GatewayError): string => details.ups
 export const errorCode = ({ reason, details }: GatewayError): string | null =>
   details.code ?? details.upstream?.code ?? rowOf(reason)[2];
 
+/** The codes of all reasons, by status. Nobody reads a 499. */
+export const codesByStatus = (): ReadonlyMap<number, readonly string[]> => {
+  const answered = Object.values(rows).flatMap(([status, , code]) =>
+    code === null || status === 499 ? [] : [{ status, code }],
+  );
+  return new Map(
+    [...Map.groupBy(answered, ({ status }) => status)]
+      .sort(([one], [other]) => one - other)
+      .map(([status, rows]) => [status, [...new Set(rows.map(({ code }) => code))]]),
+  );
+};
+
 /** The RPC code under which a reason travels, for callers that do not know ErrorDetail: proxies, metrics, clients in other languages. */
 export const rpcCodeOf = (reason: ErrorReason): Code => rowOf(reason)[3];

@@ -64,10 +64,10 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       config: operatorOnly,
       schema: {
         summary: 'Create a model',
-        description: 'It serves once it has a deployment. `operations` needs at least one entry.',
+        description: 'It serves once it has a deployment.',
         idempotent: true,
         response: { 201: adminModelSchema },
-        body: onlyFields({ name: modelNameSchema, ...settings }),
+        body: onlyFields({ name: modelNameSchema, ...settings, operations: operationsSchema }),
       },
     },
     async (request, reply) => {
