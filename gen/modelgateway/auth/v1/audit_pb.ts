@@ -402,7 +402,7 @@ export type VerifyAuditChainRequest = Message<"modelgateway.auth.v1.VerifyAuditC
 
   /**
    * Begin after the event with this sequence number, whose stored hash is trusted; 0: at the first event. A
-   * number that does not exist is invalid_request.
+   * number that does not exist is INVALID_REQUEST.
    *
    * @generated from field: uint64 after_sequence = 2;
    */

@@ -230,7 +230,7 @@ export const ListInvitationsRequestSchema: GenMessage<ListInvitationsRequest> = 
   messageDesc(file_modelgateway_auth_v1_invitation, 5);
 
 /**
- * ListInvitationsResponse is one page of invitations.
+ * ListInvitationsResponse is one page of invitations, newest first.
  *
  * @generated from message modelgateway.auth.v1.ListInvitationsResponse
  */
@@ -392,7 +392,7 @@ export const AdminListInvitationsRequestSchema: GenMessage<AdminListInvitationsR
   messageDesc(file_modelgateway_auth_v1_invitation, 11);
 
 /**
- * AdminListInvitationsResponse is one page of invitations.
+ * AdminListInvitationsResponse is one page of invitations, newest first.
  *
  * @generated from message modelgateway.auth.v1.AdminListInvitationsResponse
  */

@@ -295,7 +295,7 @@ export const AdminListOrganizationsRequestSchema: GenMessage<AdminListOrganizati
   messageDesc(file_modelgateway_auth_v1_organization, 9);
 
 /**
- * AdminListOrganizationsResponse is one page of organizations.
+ * AdminListOrganizationsResponse is one page of organizations, newest first.
  *
  * @generated from message modelgateway.auth.v1.AdminListOrganizationsResponse
  */
@@ -618,7 +618,7 @@ export const OrganizationStatus = {
   ACTIVE: 1,
 
   /**
-   * Inference, jobs and realtime are refused with `tenant_suspended`; reads and billing go on.
+   * Inference, jobs and realtime are refused as TENANT_SUSPENDED; reads and billing go on.
    *
    * @generated from enum value: ORGANIZATION_STATUS_SUSPENDED = 2;
    */

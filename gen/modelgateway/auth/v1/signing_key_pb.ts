@@ -86,7 +86,7 @@ export const GetSigningKeysRequestSchema: GenMessage<GetSigningKeysRequest> = /*
  */
 export type GetSigningKeysResponse = Message<"modelgateway.auth.v1.GetSigningKeysResponse"> & {
   /**
-   * The keys which verify tokens now or soon.
+   * The keys which verify tokens now or soon, oldest first.
    *
    * @generated from field: repeated modelgateway.auth.v1.SigningKey signing_keys = 1;
    */
@@ -136,7 +136,7 @@ export const RotateSigningKeyRequestSchema: GenMessage<RotateSigningKeyRequest> 
  */
 export type RotateSigningKeyResponse = Message<"modelgateway.auth.v1.RotateSigningKeyResponse"> & {
   /**
-   * The keys which verify tokens now or soon.
+   * The keys which verify tokens now or soon, oldest first.
    *
    * @generated from field: repeated modelgateway.auth.v1.SigningKey signing_keys = 1;
    */

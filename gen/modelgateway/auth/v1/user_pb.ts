@@ -42,7 +42,7 @@ export type User = Message<"modelgateway.auth.v1.User"> & {
   tenantId: string;
 
   /**
-   * The address of the login, in lower case; unique on the platform.
+   * The address of the login, in lower case; no two active users of the platform have the same.
    *
    * @generated from field: string email = 3;
    */
@@ -368,7 +368,7 @@ export const ListMembersRequestSchema: GenMessage<ListMembersRequest> = /*@__PUR
   messageDesc(file_modelgateway_auth_v1_user, 9);
 
 /**
- * ListMembersResponse is one page of members.
+ * ListMembersResponse is one page of members, oldest first.
  *
  * @generated from message modelgateway.auth.v1.ListMembersResponse
  */
@@ -592,7 +592,7 @@ export const AdminListUsersRequestSchema: GenMessage<AdminListUsersRequest> = /*
   messageDesc(file_modelgateway_auth_v1_user, 17);
 
 /**
- * AdminListUsersResponse is one page of users.
+ * AdminListUsersResponse is one page of users, oldest first.
  *
  * @generated from message modelgateway.auth.v1.AdminListUsersResponse
  */

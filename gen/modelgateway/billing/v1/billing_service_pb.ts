@@ -661,7 +661,7 @@ export const ListInvoicesResponseSchema: GenMessage<ListInvoicesResponse> = /*@_
  */
 export type GetInvoiceRequest = Message<"modelgateway.billing.v1.GetInvoiceRequest"> & {
   /**
-   * The invoice's id as the client wrote it; a malformed one is not_found.
+   * The invoice's id as the client wrote it; a malformed one is NOT_FOUND.
    *
    * @generated from field: string invoice_id = 1;
    */
@@ -710,7 +710,7 @@ export const GetInvoiceResponseSchema: GenMessage<GetInvoiceResponse> = /*@__PUR
  */
 export type RenderInvoicePdfRequest = Message<"modelgateway.billing.v1.RenderInvoicePdfRequest"> & {
   /**
-   * The invoice's id as the client wrote it; a malformed one is not_found.
+   * The invoice's id as the client wrote it; a malformed one is NOT_FOUND.
    *
    * @generated from field: string invoice_id = 1;
    */
@@ -766,7 +766,7 @@ export const RenderInvoicePdfResponseSchema: GenMessage<RenderInvoicePdfResponse
  */
 export type ListInvoiceTransactionsRequest = Message<"modelgateway.billing.v1.ListInvoiceTransactionsRequest"> & {
   /**
-   * The invoice's id as the client wrote it; a malformed one is not_found.
+   * The invoice's id as the client wrote it; a malformed one is NOT_FOUND.
    *
    * @generated from field: string invoice_id = 1;
    */
@@ -1755,7 +1755,7 @@ export type GrantCreditRequest = Message<"modelgateway.billing.v1.GrantCreditReq
 
   /**
    * The payment provider's id of the payment which a purchase was paid with; empty for none. It is
-   * then booked once, whoever tells of it, and what goes back of it takes the credit. A conflict if it
+   * then booked once, whoever tells of it, and what goes back of it takes the credit. A CONFLICT if it
    * was booked before.
    *
    * @generated from field: string payment_id = 7;
@@ -2226,7 +2226,7 @@ export type PostAdjustmentRequest = Message<"modelgateway.billing.v1.PostAdjustm
   tenantId: string;
 
   /**
-   * Above 0 to give credit, below 0 to take it; more than there is is a conflict, unless the balance may be negative.
+   * Above 0 to give credit, below 0 to take it; more than there is is a CONFLICT, unless the balance may be negative.
    *
    * @generated from field: int64 amount_nano_usd = 3;
    */
@@ -2553,7 +2553,7 @@ export const LedgerFaultKindSchema: GenEnum<LedgerFaultKind> = /*@__PURE__*/
  * BillingService owns money: the ledger, credit, commitments, plans, invoices, coupons and budgets.
  *
  * Roles are checked here: wallet, commitment, invoices and transactions are for admin and owner.
- * RPCs marked "operators only" refuse everybody else with insufficient_role. The request_id of
+ * RPCs marked "operators only" refuse everybody else with INSUFFICIENT_ROLE. The request_id of
  * RPCs which move money makes a repeat answer what the first call did.
  *
  * @generated from service modelgateway.billing.v1.BillingService
@@ -2572,8 +2572,8 @@ export const BillingService: GenService<{
   },
   /**
    * Lease holds room for a request in all budgets it names, or in none. Without room it fails
-   * with spend_cap_exceeded, cost_limit_exceeded, payg_cap_exceeded or
-   * credit_balance_exhausted, of the first budget which has none, and its resets_at. Services only.
+   * with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED, PAYG_CAP_EXCEEDED or
+   * CREDIT_BALANCE_EXHAUSTED, of the first budget which has none, and its resets_at. Services only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.Lease
    */
@@ -2721,7 +2721,7 @@ export const BillingService: GenService<{
   },
   /**
    * RedeemCoupon turns a code into credit: POST /billing/coupons/redeem. Sessions only, throttled
-   * per user. An unknown, spent or expired code is invalid_code, and so is a second redemption.
+   * per user. An unknown, spent or expired code is INVALID_CODE, and so is a second redemption.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.RedeemCoupon
    */
@@ -2795,7 +2795,7 @@ export const BillingService: GenService<{
   /**
    * ReceivePaymentEvent takes a payment provider's webhook as it came, verifies its signature
    * and age, and posts it once per event id: a payment buys credit or pays an invoice, and what goes
-   * back of one takes credit. A forged one is an invalid request.
+   * back of one takes credit. A forged one is INVALID_REQUEST.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ReceivePaymentEvent
    */
@@ -2805,7 +2805,7 @@ export const BillingService: GenService<{
     output: typeof ReceivePaymentEventResponseSchema;
   },
   /**
-   * ListPlans lists all plans. Operators only.
+   * ListPlans lists all plans by code. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ListPlans
    */
@@ -2866,7 +2866,7 @@ export const BillingService: GenService<{
     output: typeof GrantCreditResponseSchema;
   },
   /**
-   * CreateCommitment records a commitment. One which overlaps another that has not ended is a conflict. Operators only.
+   * CreateCommitment records a commitment. One which overlaps another that has not ended is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.CreateCommitment
    */
@@ -2897,7 +2897,7 @@ export const BillingService: GenService<{
     output: typeof ListCommitmentsResponseSchema;
   },
   /**
-   * CreateCoupon makes a coupon. A code in use is a conflict. Operators only.
+   * CreateCoupon makes a coupon. A code in use is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.CreateCoupon
    */
@@ -2928,7 +2928,7 @@ export const BillingService: GenService<{
   },
   /**
    * RefundTransaction gives a charge back, whole or in part, by a reversal. More than was charged,
-   * earlier refunds counted, is a conflict. Operators only.
+   * earlier refunds counted, is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.RefundTransaction
    */
@@ -2949,7 +2949,7 @@ export const BillingService: GenService<{
   },
   /**
    * MarkInvoicePaid records that what a finalized invoice asked for, in whole cents, was paid elsewhere; what that exceeds the total by
-   * becomes credit. Operators only.
+   * becomes credit. One that is not finalized is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.MarkInvoicePaid
    */
@@ -2959,8 +2959,8 @@ export const BillingService: GenService<{
     output: typeof MarkInvoicePaidResponseSchema;
   },
   /**
-   * VoidInvoice takes a finalized, unpaid invoice back; credit that refunds of it left stays. Operators
-   * only.
+   * VoidInvoice takes a finalized, unpaid invoice back; credit that refunds of it left stays. Any other is a
+   * CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.VoidInvoice
    */

@@ -79,7 +79,7 @@ export type LeaseDemand = Message<"modelgateway.billing.v1.LeaseDemand"> & {
 
   /**
    * The lease's id (UUID), made by the holder when it asks. Asking again with the same id returns the same lease,
-   * and fails with cancelled once that was given back. A call with a hold of its own is paid with the credit of the
+   * and fails with CANCELLED once that was given back. A call with a hold of its own is paid with the credit of the
    * time when it was granted.
    *
    * @generated from field: string lease_id = 2;

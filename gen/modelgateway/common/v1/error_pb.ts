@@ -115,7 +115,8 @@ export const UpstreamRefusalSchema: GenMessage<UpstreamRefusal> = /*@__PURE__*/
 /**
  * ErrorReason is the one error vocabulary of the gateway. Every failed RPC carries
  * an ErrorDetail with a reason; the edge turns reasons into HTTP by one table.
- * The order follows the order in which the gateway checks a request.
+ * The order follows the order in which the gateway checks a request. Comments of other files name a reason
+ * without its prefix, such as NOT_FOUND.
  *
  * @generated from enum modelgateway.common.v1.ErrorReason
  */
@@ -454,7 +455,8 @@ export const ErrorReason = {
 /**
  * ErrorReason is the one error vocabulary of the gateway. Every failed RPC carries
  * an ErrorDetail with a reason; the edge turns reasons into HTTP by one table.
- * The order follows the order in which the gateway checks a request.
+ * The order follows the order in which the gateway checks a request. Comments of other files name a reason
+ * without its prefix, such as NOT_FOUND.
  *
  * @generated from enum modelgateway.common.v1.ErrorReason
  */

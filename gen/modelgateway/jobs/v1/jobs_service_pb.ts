@@ -75,7 +75,7 @@ export type SubmitRequest = Message<"modelgateway.jobs.v1.SubmitRequest"> & {
 
   /**
    * The client's Idempotency-Key, for 24 hours per key or user; empty when it sent none. With
-   * another body under the same key: idempotency_key_reused. When its job has been deleted: not_found.
+   * another body under the same key: IDEMPOTENCY_KEY_REUSED. When its job has been deleted: NOT_FOUND.
    *
    * @generated from field: string idempotency_key = 7;
    */
@@ -146,8 +146,8 @@ export const SubmitResponseSchema: GenMessage<SubmitResponse> = /*@__PURE__*/
   messageDesc(file_modelgateway_jobs_v1_jobs_service, 1);
 
 /**
- * FindSubmittedRequest is a submission as Submit may have had it before. The same errors: idempotency_key_reused
- * with another body, not_found when its job has been deleted.
+ * FindSubmittedRequest is a submission as Submit may have had it before. The same errors: IDEMPOTENCY_KEY_REUSED
+ * with another body, NOT_FOUND when its job has been deleted.
  *
  * @generated from message modelgateway.jobs.v1.FindSubmittedRequest
  */
@@ -223,7 +223,7 @@ export const FindSubmittedResponseSchema: GenMessage<FindSubmittedResponse> = /*
  */
 export type GetJobRequest = Message<"modelgateway.jobs.v1.GetJobRequest"> & {
   /**
-   * The job's id; a malformed one is not_found, like one which is unknown.
+   * The job's id; a malformed one is NOT_FOUND, like one which is unknown.
    *
    * @generated from field: string job_id = 1;
    */
@@ -639,14 +639,14 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
 
 /**
  * JobsService runs model calls in the background. Callers see the jobs of their own user only;
- * any other id is not_found. Workers run inside the service and take jobs from its table.
+ * any other id is NOT_FOUND. Workers run inside the service and take jobs from its table.
  *
  * @generated from service modelgateway.jobs.v1.JobsService
  */
 export const JobsService: GenService<{
   /**
    * Submit queues a call which the edge has admitted. The job is durable when the answer comes;
-   * it runs as the caller, with the caller's constraints. rate_limited when the organization has as many
+   * it runs as the caller, with the caller's constraints. RATE_LIMITED when the organization has as many
    * jobs or bytes of results as it may (README.md, Limits).
    *
    * @generated from rpc modelgateway.jobs.v1.JobsService.Submit
@@ -711,7 +711,7 @@ export const JobsService: GenService<{
   },
   /**
    * DeleteJob removes an ended job with its result: DELETE /jobs/{job_id}. A job which has not
-   * ended is a conflict. Sessions only.
+   * ended is a CONFLICT. Sessions only.
    *
    * @generated from rpc modelgateway.jobs.v1.JobsService.DeleteJob
    */

@@ -1059,7 +1059,7 @@ export const KeysService: GenService<{
     output: typeof DeleteKeyResponseSchema;
   },
   /**
-   * AdminListKeys lists keys of any organization. Operators only.
+   * AdminListKeys lists keys of any organization, newest first. Operators only.
    *
    * @generated from rpc modelgateway.keys.v1.KeysService.AdminListKeys
    */

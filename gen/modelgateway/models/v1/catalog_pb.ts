@@ -73,7 +73,7 @@ export type CatalogModel = Message<"modelgateway.models.v1.CatalogModel"> & {
   grantedTenantIds: string[];
 
   /**
-   * The deployments, by priority.
+   * The deployments, the oldest first.
    *
    * @generated from field: repeated modelgateway.models.v1.Deployment deployments = 3;
    */

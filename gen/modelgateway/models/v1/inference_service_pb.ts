@@ -825,7 +825,7 @@ export const InferenceService: GenService<{
    *
    * Order of admission: model exists and is granted, not retired, on the key's allowlist,
    * serviceable, then rate limits, then budgets. A refusal is an RPC error with an ErrorDetail;
-   * from the first response message on, failures are part of the answer (InvokeEnd.error).
+   * from the first response message on, failures are part of the answer (InvokeEnd.error_code).
    *
    * Abort the call to abort the upstream; what was produced until then is metered.
    *

@@ -650,7 +650,7 @@ export const DeploymentStatus = {
   RUNNING: 2,
 
   /**
-   * Answers, with errors or slowly.
+   * Serves, although calls fail, or only some edges reach it.
    *
    * @generated from enum value: DEPLOYMENT_STATUS_DEGRADED = 3;
    */

@@ -1055,7 +1055,7 @@ export type AnnounceRetirementRequest = Message<"modelgateway.models.v1.Announce
    */
   successor: {
     /**
-     * The successor's name: another model of the catalog, neither announced nor retired. It has to exist foreverybody for whom this one
+     * The successor's name: another model of the catalog, neither announced nor retired. It has to exist for everybody for whom this one
      * does; a later change of the catalog that would end that is a CONFLICT.
      *
      * @generated from field: string replacement_model_name = 3;
@@ -1242,7 +1242,7 @@ export const ListRetirementsRequestSchema: GenMessage<ListRetirementsRequest> = 
  */
 export type ListRetirementsResponse = Message<"modelgateway.models.v1.ListRetirementsResponse"> & {
   /**
-   * The retirements, newest announcement first.
+   * The retirements, newest announcement first unless next_first was asked for.
    *
    * @generated from field: repeated modelgateway.models.v1.AdminRetirement retirements = 1;
    */
@@ -1614,8 +1614,8 @@ export const RegisterUpstreamResponseSchema: GenMessage<RegisterUpstreamResponse
  * ModelsService owns the catalog: models, deployments, prices, grants and retirements.
  *
  * For a caller a model exists when it is public or granted to the organization; any other name
- * is model_not_found with the same bytes. RPCs marked "operators only" refuse everybody else with
- * insufficient_role; each of their changes commits with its audit event and a higher catalog version.
+ * is MODEL_NOT_FOUND with the same bytes. RPCs marked "operators only" refuse everybody else with
+ * INSUFFICIENT_ROLE; each of their changes commits with its audit event and a higher catalog version.
  *
  * @generated from service modelgateway.models.v1.ModelsService
  */
@@ -1642,7 +1642,7 @@ export const ModelsService: GenService<{
     output: typeof ListModelsResponseSchema;
   },
   /**
-   * GetModel answers one model: GET /models/{model_id}. A retired model is model_sunset.
+   * GetModel answers one model: GET /models/{model_id}. A retired model is MODEL_SUNSET.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.GetModel
    */
@@ -1694,7 +1694,7 @@ export const ModelsService: GenService<{
     output: typeof AdminListModelsResponseSchema;
   },
   /**
-   * CreateModel adds a model. A name in use is a conflict. Operators only.
+   * CreateModel adds a model. A name in use is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.CreateModel
    */
@@ -1726,7 +1726,8 @@ export const ModelsService: GenService<{
     output: typeof DeleteModelResponseSchema;
   },
   /**
-   * CreateDeployment adds a deployment to a model. Operators only.
+   * CreateDeployment adds a deployment to a model. A second one with the same base URL and upstream model is a
+   * CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.CreateDeployment
    */
@@ -1757,8 +1758,8 @@ export const ModelsService: GenService<{
     output: typeof DeleteDeploymentResponseSchema;
   },
   /**
-   * SetPrice adds a price version. One for the same model and moment is a conflict, and so is a moment in the
-   * past: computed costs never change. Operators only.
+   * SetPrice adds a price version. One for the same model and moment is a CONFLICT, and a moment in the past
+   * INVALID_REQUEST: computed costs never change. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.SetPrice
    */
@@ -1769,7 +1770,7 @@ export const ModelsService: GenService<{
   },
   /**
    * WithdrawPrice takes back a price version that does not apply yet: the one before it goes on, and its moment is free
-   * for another. One that has begun to apply is a conflict. Operators only.
+   * for another. One that has begun to apply is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.WithdrawPrice
    */
@@ -1800,7 +1801,7 @@ export const ModelsService: GenService<{
   },
   /**
    * AnnounceRetirement sets deprecated_at to now, with or without a date. An announced or
-   * retired model is a conflict. Operators only.
+   * retired model is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.AnnounceRetirement
    */
@@ -1810,8 +1811,8 @@ export const ModelsService: GenService<{
     output: typeof AnnounceRetirementResponseSchema;
   },
   /**
-   * SetSunsetDate fixes or moves the date. Before deprecated_at or in the past is an invalid
-   * request; once the old date has passed every move is a conflict. Operators only.
+   * SetSunsetDate fixes or moves the date. Before deprecated_at or in the past is
+   * INVALID_REQUEST; once the old date has passed every move is a CONFLICT. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.SetSunsetDate
    */
@@ -1821,7 +1822,7 @@ export const ModelsService: GenService<{
     output: typeof SetSunsetDateResponseSchema;
   },
   /**
-   * WithdrawRetirement takes an announcement back; a retired model is a conflict. Users to whom a mail about it was sent
+   * WithdrawRetirement takes an announcement back; a retired model is a CONFLICT. Users to whom a mail about it was sent
    * are told that the model stays. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.WithdrawRetirement

@@ -105,7 +105,7 @@ export const UsageScope = {
   OWN: 1,
 
   /**
-   * The whole organization's usage; admin and owner only, else insufficient_role.
+   * The whole organization's usage; admin and owner only, else INSUFFICIENT_ROLE.
    *
    * @generated from enum value: USAGE_SCOPE_TENANT = 2;
    */
