@@ -159,3 +159,31 @@ test('a replica that needs less room for concurrent calls gives it up before Usa
   await Promise.all(crowds);
   expect(running).toBe(10);
 });
+
+test('what a replica was granted before it stood still for a minute is not taken from what others have let through since', async () => {
+  const limits = { requestsPerMinute: 6_000, tokensPerMinute: 60_000, concurrentRequests: 100 };
+  const { time, replicas, tick } = startReplicas(2);
+  const [frozen, other] = replicas as [Replica, Replica];
+  await tick();
+  /** How many calls of 1,000 tokens one replica lets through. */
+  const passing = async ({ limiter }: Replica, calls: number): Promise<number> => {
+    let passed = 0;
+    for (let call = 0; call < calls; call += 1) {
+      const admission = await Promise.resolve()
+        .then(() => limiter.admit(key, limits, 1_000))
+        .catch(() => undefined);
+      admission?.release(1_000);
+      if (admission !== undefined) passed += 1;
+    }
+    return passed;
+  };
+  expect(await passing(frozen, 20)).toBe(20);
+  time.ms += grantReportMs;
+  await tick();
+  time.ms += minuteMs;
+  expect(await passing(other, 100)).toBe(60);
+  await tick();
+  time.ms += grantReportMs;
+  await tick();
+  expect((await passing(other, 100)) + (await passing(frozen, 100))).toBeLessThanOrEqual(1);
+});

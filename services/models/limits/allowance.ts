@@ -67,6 +67,11 @@ export class Allowance {
     this.left -= Math.max(0, settled);
   }
 
+  /** What is left of grants may no longer be used, nor given back. */
+  lapse(): void {
+    this.left = Math.min(0, this.left);
+  }
+
   /** Nothing is granted, and this much has passed. */
   reset(gone: number): void {
     this.left = -gone;

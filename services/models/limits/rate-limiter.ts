@@ -76,6 +76,12 @@ const minuteMs = 60_000;
 /** After a grant that was too small, no other is requested out of turn for this long. */
 const deniedForMs = 200;
 
+/**
+ * How long grants last without another answer of Usage, in milliseconds; by then it takes the replica for dead. In the buckets they leak
+ * out: used or given back later, they would come on top of what others have let through since.
+ */
+const grantsLastMs = 5_000;
+
 /** How many subjects are kept before idle ones are swept out. */
 const subjectsBeforeSweep = 10_000;
 
@@ -89,6 +95,7 @@ export class RateLimiter {
   readonly #subjects = new Map<string, Subject>();
   #sweepAt = subjectsBeforeSweep;
   #replicas = 1;
+  #answeredMs = Number.NEGATIVE_INFINITY;
   /**
    * Usage does not answer: each replica lets through as much as fits the bucket as it knows it, which leaks at an even share of the rate.
    */
@@ -108,16 +115,14 @@ export class RateLimiter {
   /** A replica that was alone has let through what no other one knows about; one that is now alone keeps what it was granted. */
   set replicas(count: number) {
     const wasAlone = this.#replicas <= 1;
+    const now = this.#monotonic();
+    this.#answeredMs = now;
     this.#replicas = count;
     if (wasAlone === count <= 1) return;
-    const now = this.#monotonic();
     for (const subject of this.#subjects.values()) {
-      this.#leak(subject, now);
+      if (wasAlone) this.#leak(subject, now);
+      else this.#lapse(subject, now);
       const { requestMs, tokenMs } = unitsOf(subject.limits);
-      if (!wasAlone) {
-        subject.requestsMs = heldMs(subject.requestsMs, subject.requests, requestMs);
-        subject.tokensMs = heldMs(subject.tokensMs, subject.tokens, tokenMs);
-      }
       subject.requests.reset(wasAlone ? subject.requestsMs / requestMs : 0);
       subject.tokens.reset(wasAlone ? subject.tokensMs / tokenMs : 0);
       subject.concurrentGranted = 0;
@@ -188,7 +193,10 @@ export class RateLimiter {
   /** What to report: in the regular report all subjects that had requests or may hold grants, otherwise those with waiting requests. */
   takeDemands(inTurn: boolean): SubjectDemand[] {
     const demands: SubjectDemand[] = [];
+    const now = this.#monotonic();
+    const areGrantsOver = now - this.#answeredMs > grantsLastMs;
     for (const subject of this.#subjects.values()) {
+      if (areGrantsOver) this.#lapse(subject, now);
       const { id, isKey, limits, inFlight, waiting, requests, tokens } = subject;
       const isQuiet = inFlight === 0 && waiting === 0 && !requests.wasAsked;
       if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && !subject.isCountedByUsage : waiting === 0)
@@ -254,6 +262,16 @@ export class RateLimiter {
     subject.leakedMs = now;
     subject.requestsMs = Math.max(0, subject.requestsMs - leaked);
     subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
+  }
+
+  /** What has leaked of the buckets since includes what was granted and not used. */
+  #lapse(subject: Subject, now: number): void {
+    this.#leak(subject, now);
+    const { requestMs, tokenMs } = unitsOf(subject.limits);
+    subject.requestsMs = heldMs(subject.requestsMs, subject.requests, requestMs);
+    subject.tokensMs = heldMs(subject.tokensMs, subject.tokens, tokenMs);
+    subject.requests.lapse();
+    subject.tokens.lapse();
   }
 
   /** Counts what passes, or comes back; granted amounts are already in the buckets. */
