@@ -125,7 +125,6 @@ export class RateLimiter {
       const { requestMs, tokenMs } = unitsOf(subject.limits);
       subject.requests.reset(wasAlone ? subject.requestsMs / requestMs : 0);
       subject.tokens.reset(wasAlone ? subject.tokensMs / tokenMs : 0);
-      subject.concurrentGranted = 0;
     }
   }
 
@@ -151,7 +150,7 @@ export class RateLimiter {
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
     // The requests that already wait come first: what this replica was granted, or will be, is theirs.
-    const lack = this.#lackOf(subject, subject.waiting, subject.tokens.waiting + tokens);
+    const lack = this.#lackOf(subject, subject.waiting, subject.tokens.waiting + tokens, now);
     if (lack === null) return this.#enter(subject, tokens);
     if (now - subject.deniedMs < deniedForMs) throw notGranted(lack, limits);
     return this.#admitGranted(subject, tokens);
@@ -169,7 +168,7 @@ export class RateLimiter {
     this.#leak(subject, now);
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    const lack = this.#lackOf(subject, 0, tokens);
+    const lack = this.#lackOf(subject, 0, tokens, now);
     if (lack === null) return this.#enter(subject, tokens);
     subject.deniedMs = now;
     throw notGranted(lack, subject.limits);
@@ -194,7 +193,7 @@ export class RateLimiter {
   takeDemands(inTurn: boolean): SubjectDemand[] {
     const demands: SubjectDemand[] = [];
     const now = this.#monotonic();
-    const areGrantsOver = now - this.#answeredMs > grantsLastMs;
+    const areGrantsOver = this.#areGrantsOver(now);
     for (const subject of this.#subjects.values()) {
       if (areGrantsOver) this.#lapse(subject, now);
       const { id, isKey, limits, inFlight, waiting, requests, tokens } = subject;
@@ -246,9 +245,10 @@ export class RateLimiter {
    * The limit for which this replica's grant is too small although the buckets have room; null: none. `others` are the requests that come
    * before this one; `tokensNeeded` includes their tokens.
    */
-  #lackOf(subject: Subject, others: number, tokensNeeded: number): keyof RateLimits | null {
+  #lackOf(subject: Subject, others: number, tokensNeeded: number, now: number): keyof RateLimits | null {
     const replicas = this.#replicas;
     if (replicas <= 1 || this.isCutOff) return null;
+    if (this.#areGrantsOver(now)) return 'requestsPerMinute';
     const { inFlight, concurrentGranted, requests, tokens, limits } = subject;
     if (inFlight + others >= Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)))
       return 'concurrentRequests';
@@ -264,6 +264,11 @@ export class RateLimiter {
     subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
   }
 
+  /** Whether Usage has not answered for so long, as when this process stood still, that it takes it for dead. */
+  #areGrantsOver(now: number): boolean {
+    return now - this.#answeredMs > grantsLastMs;
+  }
+
   /** What has leaked of the buckets since includes what was granted and not used. */
   #lapse(subject: Subject, now: number): void {
     this.#leak(subject, now);
@@ -272,6 +277,7 @@ export class RateLimiter {
     subject.tokensMs = heldMs(subject.tokensMs, subject.tokens, tokenMs);
     subject.requests.lapse();
     subject.tokens.lapse();
+    subject.concurrentGranted = 0;
   }
 
   /** Counts what passes, or comes back; granted amounts are already in the buckets. */
