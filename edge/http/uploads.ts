@@ -9,6 +9,7 @@ import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/er
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { inDataDir } from '#shared/start-error.ts';
 import type { EdgeApp } from '../app.ts';
 import { freeBytesAt, UploadRoom } from '../guards/upload-room.ts';
@@ -48,6 +49,8 @@ export async function spooledForms(
   removeOrphans(uploadsDir);
   app.addHook('onClose', async () => folder.lock.removeFolder());
   const room = new UploadRoom();
+  // Never as over: on a full disk there is often room for a small one.
+  const failures = new RepeatedFailures('writing uploads to DATA_DIR', app.log, 0);
 
   /** Never rejects: what became of the upload is known without it. */
   const remove = async (path: string, request: FastifyRequest): Promise<void> => {
@@ -107,11 +110,7 @@ export async function spooledForms(
     const upload = await spooling.catch((error: unknown) => {
       if (!hasReason(error, ErrorReason.OVERLOADED)) throw error;
       // Other 503s pass without anybody's help; for this one operators have to make room.
-      if (error.cause !== undefined)
-        request.log.error(
-          { err: error.cause, requestId: request.id },
-          'an upload could not be written to DATA_DIR; its call is refused',
-        );
+      if (error.cause !== undefined) failures.failed(error.cause, 'failed; their calls are refused');
       else onNoRoom?.();
       throw error;
     });

@@ -16,7 +16,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { fastify } from 'fastify';
+import { fastify, LogController } from 'fastify';
 import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { EdgeApp } from '../../edge/app.ts';
@@ -24,6 +24,7 @@ import { installErrors } from '../../edge/http/errors.ts';
 import { spooledForms } from '../../edge/http/uploads.ts';
 import type { Principal } from '../../edge/principal.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { logCollector } from '../support/rpc-carriers.ts';
 import { filesOfUploads } from '../support/uploads.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
@@ -520,24 +521,30 @@ describe('limits', () => {
     await edge.close();
   });
 
-  test('an upload for which the disk fails is a 503, even if its file can no longer be removed', async () => {
+  test('an upload for which the disk fails is a 503, even if its file can no longer be removed, and logged once for all', async () => {
     const uploads = join(directory, 'failing');
-    const edge = fastify();
+    const { lines, logger: loggerInstance } = logCollector('info');
+    const edge = fastify({ loggerInstance, logController: new LogController({ disableRequestLogging: true }) });
     installErrors(edge as unknown as EdgeApp);
     edge.decorateRequest('principal', null);
     await spooledForms(edge as unknown as EdgeApp, uploads, {
       // What a file system that has become read-only does to a file that is being written.
       async freeBytes(folder) {
-        const [file] = readdirSync(folder).filter((name) => name !== 'lock');
-        rmSync(join(folder, file!));
-        mkdirSync(join(folder, file!));
+        const file = readdirSync(folder, { withFileTypes: true }).find(
+          (entry) => entry.isFile() && entry.name !== 'lock',
+        );
+        rmSync(join(folder, file!.name));
+        mkdirSync(join(folder, file!.name));
         throw new Error('EROFS: read-only file system');
       },
     });
     edge.post('/', async () => 'taken');
     const headers = { 'content-type': 'multipart/form-data; boundary=b' };
-    const { statusCode } = await edge.inject({ method: 'POST', url: '/', headers, payload: '--b--\r\n' });
-    expect(statusCode).toBe(503);
+    for (let upload = 0; upload < 3; upload += 1) {
+      const { statusCode } = await edge.inject({ method: 'POST', url: '/', headers, payload: '--b--\r\n' });
+      expect(statusCode).toBe(503);
+    }
+    expect(lines.filter(({ msg }) => String(msg).includes('DATA_DIR'))).toHaveLength(1);
     await edge.close();
   });
 
