@@ -54,9 +54,10 @@ export function followStream<Message>(options: {
       for await (const message of open(stream.signal)) {
         silentTurns = 0;
         heardMs = performance.now();
-        reopenMs = reopenMsMin;
         if (onMessage(message)) first.resolve();
-        if (heardMs - openedMs >= soundAfterMs) failures.succeeded();
+        if (heardMs - openedMs < soundAfterMs) continue;
+        failures.succeeded();
+        reopenMs = reopenMsMin;
       }
     } finally {
       stream.abort();
