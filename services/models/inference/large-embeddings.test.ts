@@ -57,3 +57,10 @@ test('a list that the thread ends of fails alone: others in line are read, and t
   expect(next).toMatchObject({ value: { hasUsage: false } });
   expect(await embeddings.read(short(), { format: 'base64', model })).toMatchObject({ hasUsage: false });
 });
+
+test('a list for which there is no thread is no fault of its upstream, which would get no more calls', async () => {
+  const embeddings = createLargeEmbeddings();
+  await embeddings.close();
+  const error = await embeddings.read(largeList(), { format: 'float', model }).catch((thrown) => thrown);
+  expect(error).toMatchObject({ message: 'the thread for this has ended' });
+});

@@ -25,9 +25,14 @@ export function createLargeEmbeddings(resourceLimits?: ResourceLimits): LargeEmb
       try {
         return await thread.inTurn((run) => run(task, { transferList: [body.buffer] }));
       } catch (error) {
+        if (!isForMemory(error)) throw error;
         throw upstreamFailed(`the embeddings could not be read: ${messageOf(error)}`);
       }
     },
     close: () => thread.close(),
   };
 }
+
+/** Its thread was ended for it, or a text or buffer would be longer than there can be. Anything else is no fault of the upstream. */
+const isForMemory = (error: unknown): boolean =>
+  error instanceof RangeError || (error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY';
