@@ -5,7 +5,7 @@ import { systemClock } from '#shared/clock.ts';
 import { wavOf } from '../../../test/support/wav.ts';
 import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import { createCallTools } from './call-tools.ts';
-import { costRange, usageBound } from './hold-budget.ts';
+import { costRange, limitToHold, usageBound } from './hold-budget.ts';
 import { prepareImages } from './images-call.ts';
 import { textEstimate } from './prepared-call.ts';
 import { prepareTranscription } from './transcription-call.ts';
@@ -72,4 +72,20 @@ test('recordings of known speakers are held as what they are, not as a prompt of
   expect(held - 9 * 1_200).toBeGreaterThan(500);
   expect(held - 9 * 1_200).toBeLessThan(2_000);
   await tools.close();
+});
+
+test.each([
+  ['what its prompt leaves of the context, of which many upstreams allow no more', 8_192, 1_024, 7_168],
+  ['what is held, where its prompt leaves more', 8_192, 100, 8_000],
+  ['a short one, where its prompt fills the context', 8_192, 8_192, 256],
+  ['what is held, where the context is unknown', 0, 1_024, 8_000],
+])('near a limit an answer is cut to %s', (_what, contextWindow, inputTokens, expected) => {
+  const limits: number[] = [];
+  const perToken = { ...freeOfCharge, outputPerMillionTokens: 1_000_000n };
+  const call = {
+    estimate: textEstimate(inputTokens, null),
+    limitOutputTokens: (tokens: number) => limits.push(tokens),
+  };
+  limitToHold(call, { contextWindow, maxOutputTokens: 0 }, perToken, { costAllowedNanoUsd: 8_000n });
+  expect(limits).toEqual([expected]);
 });

@@ -19,6 +19,10 @@ const outputTokensWorthIt = 256;
 
 type ModelLimits = Pick<ServedModel, 'contextWindow' | 'maxOutputTokens'>;
 
+/** What a prompt of this many tokens leaves of a known context for its answer; not positive if nothing. */
+const contextLeft = ({ contextWindow }: ModelLimits, promptTokens: number): number =>
+  (contextWindow || Number.POSITIVE_INFINITY) - promptTokens;
+
 const contextWindowOf = ({ contextWindow }: ModelLimits): number => contextWindow || contextWindowUnknown;
 
 /** The most that a call can use, as far as budgets hold something for it. */
@@ -95,18 +99,23 @@ export function holdBudget(
   });
 }
 
-/** Cuts a call's output to what its hold allows, if the request sets no limit itself. */
+/**
+ * Cuts a call's output to what its hold allows, if the request sets no limit itself, and to what the prompt leaves of the context: vLLM, for
+ * one, refuses a limit above that.
+ */
 export function limitToHold(
-  call: PreparedCall,
-  model: ServedModel,
+  call: Pick<PreparedCall, 'estimate' | 'limitOutputTokens'>,
+  model: ModelLimits,
   price: PriceVersion,
   { costAllowedNanoUsd: allowed }: Pick<Hold, 'costAllowedNanoUsd'>,
 ): void {
   if (allowed === null || call.limitOutputTokens === undefined || price.outputPerMillionTokens === 0n) return;
   const most = largestUse(call, model);
   if (allowed >= largestCost(price, most)) return;
-  const affordable = affordableTokens(price, most, allowed);
-  call.limitOutputTokens(Math.max(outputTokensWorthIt, Math.floor(affordable / call.estimate.answers)));
+  const { inputTokens, prompts, answers } = call.estimate;
+  const affordable = Math.floor(affordableTokens(price, most, allowed) / answers);
+  const left = contextLeft(model, Math.ceil(inputTokens / prompts));
+  call.limitOutputTokens(Math.max(outputTokensWorthIt, Math.min(affordable, left)));
 }
 
 /** The most that this use can cost: how much of the prompt is cached is known only afterwards. */
