@@ -20,7 +20,7 @@ import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
 
 /**
- * Makes an invitation and its mail, in the transaction of the call, which has taken its turn (invitation-limits.ts). An earlier one to the
+ * Makes an invitation and its mail, in the transaction of the call, which has locked the inviting (invitation-limits.ts). An earlier one to the
  * same address is withdrawn.
  */
 export async function invite(

@@ -1,8 +1,8 @@
 import type { EntitySchema, QBFilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 
 /*
- * The order in which several locks are taken, to prevent deadlocks: turns (an idempotency key's first), an organization, a user, the turn of
- * their resets, one-time tokens (resets, changes of an address, invitations) and their mails, sessions, the head of an audit chain, the
+ * The order in which several locks are taken, to prevent deadlocks: advisory locks (an idempotency key's first), an organization, a user, the
+ * lock of their resets, one-time tokens (resets, changes of an address, invitations) and their mails, sessions, the head of an audit chain, the
  * version of the feed. Rows that refer to an organization or a user lock it for the foreign key check at the commit, after everything else:
  * that check is compatible with the lock of `lockRow`, but not with FOR UPDATE.
  */

@@ -13,12 +13,12 @@ import { takeCredit } from './take-credit.ts';
 type PaymentName = { provider: string; paymentId: string };
 
 /** Whoever books a payment, or what went back of it, does so one after another, until the end of the transaction: neither may miss the other. */
-const takeTurnOfPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
+const lockPayment = (sql: Sql, { provider, paymentId }: PaymentName): Promise<void> =>
   takeAdvisoryLock(sql, `payment ${provider} ${paymentId}`);
 
 /** How a payment was booked; null when it was not, and nobody else books it before the end of the transaction. */
-export async function findPaymentInTurn(sql: Sql, name: PaymentName): Promise<BookedPayment | null> {
-  await takeTurnOfPayment(sql, name);
+export async function lockAndFindPayment(sql: Sql, name: PaymentName): Promise<BookedPayment | null> {
+  await lockPayment(sql, name);
   return findPayment(sql, name);
 }
 
@@ -101,7 +101,7 @@ export async function bookReturn(
   nowMs: number,
 ): Promise<string | null> {
   const name = { provider, paymentId: returned.paymentId };
-  await takeTurnOfPayment(sql, name);
+  await lockPayment(sql, name);
   await noteReturn(sql, provider, returned, nowMs);
   return settleReturns(sql, name, nowMs);
 }

@@ -144,7 +144,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
 const statementTimeoutMs = 6 * 3_600_000;
 
 /**
- * Postgres would otherwise finish a statement that nobody waits for any more, and keep the turn to verify until then. Servers on other
+ * Postgres would otherwise finish a statement that nobody waits for any more, and keep the lock of the verification until then. Servers on other
  * systems than these refuse the setting.
  */
 const noticeLostCaller = `select set_config('client_connection_check_interval', '1s', true) where version() ~ 'linux|darwin|bsd'`;

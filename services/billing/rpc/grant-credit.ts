@@ -14,7 +14,7 @@ import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, giveCredit, typeOfCredit } from '../ledger/credit.ts';
-import { findPaymentInTurn, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
+import { lockAndFindPayment, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
@@ -37,7 +37,7 @@ export const grantCredit =
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: GrantCreditRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
-        const booked = payment && (await findPaymentInTurn(sql, payment));
+        const booked = payment && (await lockAndFindPayment(sql, payment));
         const account = await lockAccount(sql, tenantId);
         const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
         const earlier = await findRequest(sql, tenantId, movement);

@@ -8,7 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import { findPaymentInTurn, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
+import { lockAndFindPayment, namedPayment, paymentBooked, paymentText, savePayment } from '../ledger/payments.ts';
 
 /** How far an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;
@@ -21,7 +21,7 @@ export const markInvoicePaid =
     const tenantId = request.tenantId.toLowerCase();
     const name = namedPayment(request.paymentId);
     const nowMs = await sqlTransaction(database, async (sql) => {
-      const earlier = name && (await findPaymentInTurn(sql, name));
+      const earlier = name && (await lockAndFindPayment(sql, name));
       const account = await lockAccount(sql, tenantId);
       const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
       const nowMs = await databaseNow(sql);

@@ -8,7 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { type Booked, buyCredit } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import { bookReturn, findPayment, findPaymentInTurn, paymentText, savePayment } from '../ledger/payments.ts';
+import { bookReturn, findPayment, lockAndFindPayment, paymentText, savePayment } from '../ledger/payments.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
 type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'metrics' | 'logger'>;
@@ -68,7 +68,7 @@ export const receivePaymentEvent =
       }
       if (event.payment === null) return { duplicate: false, transactionId: '' };
       const payment = { provider: name, paymentId: event.payment.id };
-      const earlier = await findPaymentInTurn(sql, payment);
+      const earlier = await lockAndFindPayment(sql, payment);
       if (earlier !== null) {
         const { tenantId, amountNanoUsd } = event.payment;
         // What an operator has booked may be mistaken; the provider knows.
