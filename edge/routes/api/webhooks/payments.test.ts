@@ -4,7 +4,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { paymentSignature, sound, toNextMonth } from '../../../../services/billing/fixtures/test-billing.ts';
 import { lockAccount } from '../../../../services/billing/ledger/accounts.ts';
 import { buyCredit } from '../../../../services/billing/ledger/credit.ts';
-import { findPaymentInTurn, savePayment } from '../../../../services/billing/ledger/payments.ts';
+import { lockAndFindPayment, savePayment } from '../../../../services/billing/ledger/payments.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import { forgetPaymentEvents } from '../../../../services/billing/workers/forget-payment-events.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
@@ -357,7 +357,7 @@ test('a refund that is told before its payment takes the credit back as soon as 
   const name = { provider: 'stripe', paymentId: 'pi_evt_at_once' };
   let back: Promise<Answer> | undefined;
   await sqlTransaction(database, async (sql) => {
-    expect(await findPaymentInTurn(sql, name)).toBeNull();
+    expect(await lockAndFindPayment(sql, name)).toBeNull();
     back = receive(refund('evt_back', 'evt_at_once', 100));
     const waiting = 'select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))';
     const isWaiting = async () => (await sql.query(waiting)).rowCount === 1;
