@@ -9,7 +9,7 @@ export const hourMs = 3_600_000;
 /** An address is sent at most one such mail of an organization in this time, in milliseconds. */
 const mailIntervalMs = 60_000;
 
-/** What is dated later is of before the clock went back, and counts towards no limit. */
+/** What is dated later was sent before the clock was set back, and counts towards no limit. */
 export const countedUntil = (nowMs: number): Date => new Date(nowMs + clockDifferenceMsMax);
 
 type Sent = { createdAt: Date };

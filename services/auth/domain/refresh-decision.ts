@@ -5,7 +5,7 @@ const predecessorGraceMs = 10_000;
 type RefreshFamily = {
   currentHash: Uint8Array;
   previousHash: Uint8Array | null;
-  /** How long ago the predecessor was spent; negative if the clock went back since. */
+  /** How long ago the predecessor was spent; negative if the clock was set back since. */
   rotatedAgoMs: number | null;
   endedAtMs: number | null;
   expiresAtMs: number;

@@ -45,7 +45,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
   const count = async (counted: Buffer, policy: BackoffPolicy, tooMany: string): Promise<void> => {
     const now = new Date(clock.now());
     // Not blocked is stored as blocked until 1970, not until now: a simultaneous attempt may have read its clock earlier. A block that ends
-    // later than any can is of before the clock went back.
+    // later than any can was made before the clock was set back.
     const { rowCount } = await database.query({
       name: 'auth-throttle-count',
       text: `insert into login_throttles as stored (subject, failures, last_failure_at, blocked_until)

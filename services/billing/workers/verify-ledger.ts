@@ -46,6 +46,6 @@ async function latestVerification(sql: Sql): Promise<Verification> {
   return rows[0]!;
 }
 
-/** One of the future was before the database's clock went back. */
+/** A verification in the future was made before the database's clock was set back. */
 const isDue = ({ verified_at, due_at }: Verification, nowMs: number): boolean =>
   verified_at === null || due_at === null || nowMs >= due_at.getTime() || nowMs < verified_at.getTime();

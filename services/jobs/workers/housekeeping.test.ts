@@ -103,7 +103,7 @@ test('the room of a waiting job is renewed once ten minutes of its hour are over
   const billing = { settle: async () => create(SettleResponseSchema) } as never;
   const renewedAfter = (minutes: number) => renewHolds({ database, billing, clock: later(minutes * 60_000) });
   expect([await renewedAfter(9), await renewedAfter(11), await renewedAfter(20)]).toEqual([0, 1, 0]);
-  // Billing ends room of before the database's clock went back in an hour, too.
+  // Billing ends room that was taken before the database's clock was set back in an hour, too.
   expect([await renewedAfter(-600), await renewedAfter(-600)]).toEqual([1, 0]);
 });
 

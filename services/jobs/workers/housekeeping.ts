@@ -105,8 +105,8 @@ export async function renewHolds(
 }
 
 /**
- * Room that is held for longer than any can be is of before the database's clock went back, and is due now: Billing ends it in an hour. Returns
- * whether there may be more.
+ * Room that is held for longer than any can be was taken before the database's clock was set back. It is due now, since Billing ends it in an
+ * hour. Returns whether there may be more.
  */
 async function turnBack(database: Deps['database'], shiftMs: number): Promise<boolean> {
   const { rowCount } = await database.query({
