@@ -8,6 +8,7 @@ import { fieldError, PasswordField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { AuthFrame, authLink } from './auth-frame.tsx';
+import { safeNext } from './safe-next.ts';
 import { emailInLink } from './username.tsx';
 
 export function SignIn() {
@@ -114,13 +115,4 @@ export function SignIn() {
       </Form>
     </AuthFrame>
   );
-}
-
-/**
- * Only an address inside this portal, since a link from someone else must not lead out of it. Browsers read a backslash as a slash and drop
- * tabs and line breaks.
- */
-function safeNext(next: string | null): string {
-  if (next === null || !/^\/(?!\/)[^\\\t\r\n]*$/.test(next)) return '/';
-  return next.startsWith('/sign-in') ? '/' : next;
 }
