@@ -104,29 +104,6 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
   await close();
 });
 
-test('credit whose answer a proxy lost is granted once, though the operator tries again', async () => {
-  const { page, close } = await openPage(browser);
-  const organization = `/operator/organizations/${portal.world.people.tenantId}`;
-  await signIn(page, portal.url, users.operator, organization);
-  const granted: number[] = [];
-  await page.route('**/credits', async (route) => {
-    const response = await route.fetch();
-    granted.push(response.status());
-    if (granted.length > 1) return route.fulfill({ response });
-    return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway time-out</h1>' });
-  });
-  await page.getByLabel('Amount in USD').first().fill('7.77');
-  await page.getByRole('button', { name: 'Grant credit' }).click();
-  await page.getByText('The gateway answered with status 504.').waitFor();
-  await page.getByRole('button', { name: 'Grant credit' }).click();
-  await page.getByText('Credit granted.', { exact: true }).waitFor();
-  expect(granted).toEqual([201, 201]);
-  await page.goto(`${portal.url}${organization}?tab=transactions`);
-  await page.getByText('$7.77').first().waitFor();
-  expect(await page.getByRole('row').filter({ hasText: '$7.77' }).count()).toBe(1);
-  await close();
-});
-
 test('credit whose answer a proxy lost is visible at once, and whoever corrects its amount is told that it was granted', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}`);
