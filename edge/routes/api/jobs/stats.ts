@@ -1,13 +1,21 @@
-import { Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { jobStatuses } from '../../../openai/job-json.ts';
 
+const byStatusSchema = Type.Object({
+  queued: Type.Integer(),
+  in_progress: Type.Integer(),
+  completed: Type.Integer(),
+  failed: Type.Integer(),
+  cancelled: Type.Integer(),
+} satisfies Record<(typeof jobStatuses.names)[number], TSchema>);
+
 export const jobStatsSchema = Type.Object({
   total: Type.Integer(),
-  by_status: Type.Record(Type.String(), Type.Integer()),
+  by_status: byStatusSchema,
   oldest_queued_at: orNull(isoTimeSchema),
 });
 
@@ -24,8 +32,8 @@ export const jobStatsRoutes: Routes = (app, { jobs }) => {
       return {
         total: Number(stats.total),
         by_status: Object.fromEntries(
-          stats.byStatus.map(({ status, count }) => [jobStatuses.name(status) ?? 'unknown', Number(count)]),
-        ),
+          stats.byStatus.map(({ status, count }) => [jobStatuses.name(status), Number(count)]),
+        ) as Static<typeof byStatusSchema>,
         oldest_queued_at: isoTime(stats.oldestQueuedAt),
       };
     },

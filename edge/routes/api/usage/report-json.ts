@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import { GroupBy, type NamedMeasures } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import type {
   GetCurrentResponse,
@@ -24,14 +24,16 @@ import {
   rangeSchema,
 } from './measures-json.ts';
 
-/* What calls used, summed in several ways (decisions.md, Usage). Splits have the most expensive first. */
+/* What calls used, summed in several ways (decisions.md, Usage). */
+
+const dearestFirst = <Row extends TSchema>(row: Row) => Type.Array(row, { description: 'Most expensive first.' });
 
 export const currentUsageSchema = Type.Object(
   {
     period_start: isoTimeSchema,
     period_end: Type.String({ format: 'date-time', description: 'Exclusive: the start of the next month.' }),
     ...measuresSchema.properties,
-    models: Type.Array(modelMeasuresSchema),
+    models: dearestFirst(modelMeasuresSchema),
   },
   { $id: 'CurrentUsage' },
 );
@@ -50,9 +52,9 @@ export const summarySchema = Type.Object(
   {
     range: rangeSchema,
     ...measuresSchema.properties,
-    by_model: Type.Array(modelMeasuresSchema),
-    by_endpoint: Type.Array(endpointMeasuresSchema),
-    by_api_key: Type.Array(keyMeasuresSchema),
+    by_model: dearestFirst(modelMeasuresSchema),
+    by_endpoint: dearestFirst(endpointMeasuresSchema),
+    by_api_key: dearestFirst(keyMeasuresSchema),
   },
   { $id: 'UsageSummary' },
 );
@@ -94,7 +96,7 @@ export const reportSchema = Type.Object(
         ...measuresSchema.properties,
         groups: Type.Optional(
           Type.Array(groupSchema, {
-            description: 'Groups with traffic, if `group_by` asks for groups.',
+            description: 'Groups with traffic, by name or id, if `group_by` asks for groups.',
           }),
         ),
       }),

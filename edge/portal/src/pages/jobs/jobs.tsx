@@ -29,7 +29,7 @@ export function Jobs() {
           <TileRow>
             <Tile
               label="Queued"
-              value={formatCount(data.by_status.queued ?? 0)}
+              value={formatCount(data.by_status.queued)}
               detail={
                 data.oldest_queued_at === null ? undefined : (
                   <>
@@ -38,9 +38,9 @@ export function Jobs() {
                 )
               }
             />
-            <Tile label="In progress" value={formatCount(data.by_status.in_progress ?? 0)} />
-            <Tile label="Completed" value={formatCount(data.by_status.completed ?? 0)} />
-            <Tile label="Failed" value={formatCount(data.by_status.failed ?? 0)} />
+            <Tile label="In progress" value={formatCount(data.by_status.in_progress)} />
+            <Tile label="Completed" value={formatCount(data.by_status.completed)} />
+            <Tile label="Failed" value={formatCount(data.by_status.failed)} />
           </TileRow>
         )}
       </Loaded>
