@@ -17,7 +17,13 @@ const nobodysHash = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${
 
 // Linux has priorities per thread; elsewhere they are the process's, which stays unchanged. Two steps down are enough for inference to go
 // first, and still leave two thirds of another thread's share: sign-ins finish in time even on a very busy machine.
-if (process.platform === 'linux') setPriority(Math.min(getPriority() + 2, 19));
+if (process.platform === 'linux') {
+  try {
+    setPriority(Math.min(getPriority() + 2, 19));
+  } catch {
+    // Not allowed, as to a service that systemd confines (SystemCallFilter=~@resources): people sign in all the same.
+  }
+}
 
 /** The hash, or whether the password matches. */
 export default function hashOrVerify(task: HashingTask): string | boolean {

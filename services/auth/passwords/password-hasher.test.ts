@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { getPriority } from 'node:os';
+import { syncBuiltinESMExports } from 'node:module';
+import os, { getPriority } from 'node:os';
 import { hashSync } from '@node-rs/argon2';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createPasswordHasher, type PasswordHasher } from './password-hasher.ts';
@@ -108,3 +109,18 @@ function threads(): Map<string, Thread> {
   }
   return found;
 }
+
+it('hashes too where the system lets no thread give way, as a service confined by systemd', async () => {
+  const refused = vi.spyOn(os, 'setPriority').mockImplementation(() => {
+    throw new Error('EPERM');
+  });
+  syncBuiltinESMExports();
+  try {
+    const { default: hashOrVerify } = await import('./hashing-thread.ts');
+    expect(hashOrVerify({ work: 'hash', password: 'Correct-horse-1' })).toMatch(/^\$argon2id/);
+    expect(refused).toHaveBeenCalledTimes(process.platform === 'linux' ? 1 : 0);
+  } finally {
+    refused.mockRestore();
+    syncBuiltinESMExports();
+  }
+});
