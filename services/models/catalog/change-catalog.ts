@@ -106,6 +106,7 @@ export async function changeCatalogBy<Answer>(
     }
     return { answer, audit };
   });
-  if (audit !== null) await feed.refresh();
+  // The change is made, whether it can be read again now or not: then its notification has the feed read until it can.
+  if (audit !== null) await feed.refresh().catch(() => {});
   return answer;
 }
