@@ -87,8 +87,10 @@ type WatchedPage = {
 /** A page in a profile of its own, what its present test is told of it, and whether more is left of that than can be taken away. */
 type Profile = { page: Page; troubles: string[]; isChanged: () => boolean };
 
+const desktop = { width: 1280, height: 900 };
+
 /**
- * Profiles that tests without options of their own have left, emptied: a new one reads and compiles the portal anew, which is half of all
+ * Profiles that tests with no options but the size of the window have left, emptied: a new one reads and compiles the portal anew, which is half of all
  * that a test of it costs.
  */
 const leftProfiles = new WeakMap<Browser, Profile[]>();
@@ -97,8 +99,11 @@ const leftProfiles = new WeakMap<Browser, Profile[]>();
 export async function openPage(browser: Browser, options?: BrowserContextOptions): Promise<WatchedPage> {
   const left = leftProfiles.get(browser) ?? [];
   leftProfiles.set(browser, left);
-  const profile = (options === undefined && left.pop()) || (await newProfile(browser, options));
+  const { viewport, ...others } = options ?? {};
+  const isShared = Object.keys(others).length === 0;
+  const profile = (isShared && left.pop()) || (await newProfile(browser, options));
   const { page } = profile;
+  if (isShared) await page.setViewportSize(viewport ?? desktop);
   const troubles: string[] = [];
   profile.troubles = troubles;
   // React reports errors during rendering to the console; refused requests appear there too, but are no trouble.
@@ -115,7 +120,7 @@ export async function openPage(browser: Browser, options?: BrowserContextOptions
   const close = async (): Promise<void> => {
     // Requests that a test answers itself may still be in flight, and would fail unhandled.
     await page.unrouteAll({ behavior: 'ignoreErrors' });
-    if (options === undefined && !profile.isChanged() && (await isEmptied(page))) left.push(profile);
+    if (isShared && !profile.isChanged() && (await isEmptied(page))) left.push(profile);
     else await page.context().close();
   };
   return { page, troubles, close };
@@ -124,7 +129,7 @@ export async function openPage(browser: Browser, options?: BrowserContextOptions
 async function newProfile(browser: Browser, options: BrowserContextOptions = {}): Promise<Profile> {
   const context = await browser.newContext({
     locale: 'en-US',
-    viewport: { width: 1280, height: 900 },
+    viewport: desktop,
     // Without it, every animation frame is drawn by the processor, and a click waits until its target stands still.
     reducedMotion: 'reduce',
     ...options,
@@ -152,7 +157,7 @@ function lastingChanges(page: Page): () => boolean {
       } as Target[typeof name];
     }
   };
-  watch(page, 'addInitScript', 'emulateMedia', 'setViewportSize');
+  watch(page, 'addInitScript', 'emulateMedia');
   watch(page.clock, 'install');
   watch(page.context(), 'newPage', 'newCDPSession');
   return () => isChanged;
