@@ -89,6 +89,8 @@ test.each([
   ['PUBLIC_URL', 'https://user:password@gateway.example'],
   ['UPSTREAM_BASE_URL', 'https://host/v1?api-version=1'],
   ['UPSTREAM_BASE_URL', 'https://user:password@host/v1'],
+  ['UPSTREAM_API_KEY', '“sk-of-the-upstream”'],
+  ['UPSTREAM_API_KEY', 'sk-one\nsk-two'],
   ['HOST', 'http://0.0.0.0'],
   ['RPC_HOST', '[::1]'],
   ['BOOTSTRAP_PASSWORD', 'seven77'],

@@ -98,7 +98,7 @@ export function readEnv(
     bootstrapEmail: readBootstrapEmail(source),
     bootstrapPassword: readBootstrapPassword(source),
     upstreamBaseUrl: readUpstreamUrl(source),
-    upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
+    upstreamApiKey: readUpstreamApiKey(source),
     upstreamSecrets: Object.fromEntries(Object.entries(source).filter(([name]) => name.startsWith('UPSTREAM_'))),
     forwardProxy: readForwardProxy(source),
     smtpUrl: readSmtpUrl(source),
@@ -128,6 +128,13 @@ function readUpstreamUrl(source: Source): string | undefined {
     );
   }
   return plainBaseUrl(text);
+}
+
+function readUpstreamApiKey(source: Source): string | undefined {
+  const text = source.UPSTREAM_API_KEY || undefined;
+  if (text !== undefined && !/^[\x20-\x7e\x80-\xff]+$/.test(text))
+    throw badVariable('UPSTREAM_API_KEY', 'a key that a header can hold: one line, without typographic quotes');
+  return text;
 }
 
 /** libpq accepts several hosts separated by commas and tries each; pg accepts one. */
