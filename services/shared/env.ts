@@ -245,8 +245,13 @@ function readClock(source: Source): Clock {
   if (text === 'system') return systemClock;
   // Date.parse takes `12` for a month of 2001, and 30 February for 2 March.
   const startMs = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(startMs) || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) {
-    throw badVariable('CLOCK', '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z');
+  // Postgres knows no year 0, and a session that began late in 9999 would end in a year of five digits.
+  const isInRange = startMs >= Date.parse('1970-01-01') && startMs < Date.parse('9999-01-01');
+  if (!isInRange || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) {
+    throw badVariable(
+      'CLOCK',
+      '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z, from 1970 to 9998',
+    );
   }
   return clockStartingAt(startMs);
 }
