@@ -280,6 +280,16 @@ test('a user who may not use a role that another created stops the start with on
   }
 });
 
+test('a database in which another program has a schema of the same name stops the start in one line, and is left as it is', async () => {
+  // As Supabase's `auth`, with a record of migrations under the same name.
+  await admin.query('create schema other; create table other.schema_migrations (version text)');
+  await expect(migrateAll(testDatabase.url, [ledger, other], logger)).rejects.toThrow(
+    /^The schema other of the database belongs to another program: set DATABASE_URL to [^\n]*\.$/,
+  );
+  const { rows } = await admin.query("select from pg_namespace where nspname = 'ledger'");
+  expect(rows).toEqual([]);
+});
+
 test('a dump restored without the rights of the restricted role stops the start with one line that says what to do', async () => {
   await migrateAll(testDatabase.url, [ledger], logger);
   // What is left if the server had no such role, or the restore was told to leave privileges out.

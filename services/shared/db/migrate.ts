@@ -29,8 +29,8 @@ const tellEachMs = 5_000;
  * modelgateway_app` makes a table append-only). A database with unknown migrations is left alone: this version would write data in a form
  * that they have changed. Whether the database is one to work with was checked before (checkReachable).
  *
- * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, processes at work on it go on
- * colliding with a migration, or the login role or `modelgateway_app` lacks a right.
+ * @throws StartError when the database is out of reach or goes away, another program has such a schema in it, a newer version has migrated
+ * it, processes at work on it go on colliding with a migration, or the login role or `modelgateway_app` lacks a right.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -47,6 +47,7 @@ export async function migrateAll(
   );
   try {
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
+    await checkSchemas(client, services);
     const behind = await servicesBehind(client, services);
     await createAppRole(client);
     for (const { service } of services) await checkRights(client, service);
@@ -200,6 +201,26 @@ async function applyPending(
   } finally {
     await Promise.all([pool.end(), orm.close()]);
   }
+}
+
+/**
+ * The schemas have common names: Supabase has an `auth`, for one, with a `schema_migrations` of its own.
+ *
+ * @throws StartError when one of them holds something, but no record of this program's migrations.
+ */
+async function checkSchemas(client: pg.Client, services: readonly ServiceMigrations[]): Promise<void> {
+  const { rows } = await client.query<{ schema: string }>(
+    `select nspname as schema from pg_namespace where nspname = any($1)
+      and exists (select from pg_class where relnamespace = pg_namespace.oid)
+      and not exists (select from pg_class join pg_attribute on attrelid = pg_class.oid
+        where relnamespace = pg_namespace.oid and relname = $2 and attname = 'executed_at')`,
+    [services.map(({ service }) => service), migrationsTable],
+  );
+  if (rows.length === 0) return;
+  const schema = rows[0]!.schema;
+  throw new StartError(
+    `The schema ${schema} of the database belongs to another program: set DATABASE_URL to a database of the gateway's own.`,
+  );
 }
 
 /** Any process already working on the schemas, before the lock is released, has started before they were changed. */
