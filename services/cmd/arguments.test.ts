@@ -11,10 +11,11 @@ const env = {
 };
 
 test.each([
+  ['all', ['--port', '9000'], 'npm start takes no arguments: set variables'],
   ['migrate', ['--dry-run'], 'npm run migrate takes no arguments'],
   ['service', ['keys', 'auht'], 'Name the services to run'],
   ['service', ['keys,', 'auht'], 'Name the services to run'],
-])('npm run %s leaves none of its arguments unread: %j', async (script, argv, told) => {
+])('services/cmd/%s.ts leaves none of its arguments unread: %j', async (script, argv, told) => {
   const child = spawn(process.execPath, [`services/cmd/${script}.ts`, ...argv], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],

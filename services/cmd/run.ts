@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { type Env, readEnv, type SecretName } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { StartError } from '#shared/start-error.ts';
 import { keepModules } from './module-cache.js';
 import { startFailure } from './start-failure.ts';
 
@@ -24,6 +25,11 @@ export async function run(
   // A reader of the output that goes away, as `head` does, must not end the gateway; pino behaves alike.
   process.stdout.on('error', () => {});
   try {
+    // `service` reads its arguments itself.
+    if (name !== 'service' && process.argv.length > 2) {
+      const command = name === 'gateway' ? 'start' : `run ${name}`;
+      throw new StartError(`npm ${command} takes no arguments: set variables such as PORT, which README.md lists.`);
+    }
     const env = readEnv(process.env, secretsNeeded);
     let stop = (_signal: 'SIGTERM' | 'SIGINT'): void => {
       // An interrupted start is repeated by the next one, as after a crash. The exit is explicit for the first process of a container:
