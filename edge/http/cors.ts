@@ -13,9 +13,17 @@ export function allowAllOrigins({ raw }: FastifyRequest, reply: FastifyReply): v
 
 /**
  * Answers preflight requests: a page with a key or a token may do what its bearer may, and whatever relies on a cookie refuses foreign
- * pages itself. Any other OPTIONS request gets the same answer: a refusal would be plain text.
+ * pages itself. Any other OPTIONS request gets the same answer: a refusal would be plain text. Not with 204, the default: the plugin also sends
+ * a Content-Length, which that must not have (RFC 9110 section 8.6).
  */
 export async function answerPreflights(app: FastifyInstance): Promise<void> {
   const methods = [...endpointMethods];
-  await app.register(cors, { origin: '*', methods, exposedHeaders, maxAge: 600, strictPreflight: false });
+  await app.register(cors, {
+    origin: '*',
+    methods,
+    exposedHeaders,
+    maxAge: 600,
+    strictPreflight: false,
+    optionsSuccessStatus: 200,
+  });
 }

@@ -363,8 +363,20 @@ describe('a wrong address', () => {
   test('OPTIONS without a requested method is answered as for a browser, not in plain text', async () => {
     for (const path of ['/v1/models', '/v1/chat/completions', '/api/v1/api-keys']) {
       const answer = await gateway.call('OPTIONS', path);
-      expect([answer.status, answer.text]).toEqual([204, '']);
+      // Its Content-Length is for Safari; a 204 must have none (RFC 9110 section 8.6).
+      expect([answer.status, answer.headers.get('content-length'), answer.text]).toEqual([200, '0', '']);
       expect(answer.headers.get('x-request-id')).toMatch(/^req_/);
+    }
+  });
+
+  test('no cache keeps what is read, such as health, or a 404 at an address where browsers get a page', async () => {
+    for (const [path, status] of [
+      ['/healthz', 200],
+      ['/keys', 404],
+      ['/api/v1/profile', 200],
+    ] as const) {
+      const answer = await gateway.call('GET', path, session);
+      expect([answer.status, answer.headers.get('cache-control')], path).toEqual([status, 'no-store']);
     }
   });
 
