@@ -2,7 +2,6 @@ import { finished, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { csvTextCell } from '#shared/csv.ts';
 import { goneSignal } from './client-gone.ts';
-import { noStore } from './no-store.ts';
 
 /**
  * Answers with a CSV file of what an RPC streams, as it comes; `open` calls it, until the signal aborts. `rowsOf` makes the rows of a message.
@@ -32,7 +31,7 @@ export async function sendCsv<Message>(
     for (let next = first; next.done !== true; next = await messages.next())
       yield rowsOf(next.value).map(csvLine).join('');
   }
-  return noStore(reply)
+  return reply
     .header('content-type', 'text/csv; charset=utf-8; header=present')
     .header('content-disposition', `attachment; filename="${name}"`)
     .send(Readable.from(csvText()));

@@ -22,8 +22,6 @@ export function installErrors(app: FastifyInstance, sendPage?: SendFile): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
   app.setNotFoundHandler((request, reply) => {
     if (sendPage !== undefined && isPortalPath(request)) return sendPage(request, reply);
-    // Another version of the portal may have the file: while a balancer has both behind it, the next request may reach that one.
-    if (request.url.startsWith('/assets/')) reply.header('cache-control', 'no-store');
     return sendError(unknownUrl(request), request, reply);
   });
 }

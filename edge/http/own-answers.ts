@@ -17,6 +17,7 @@ import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
 import { headProblem, newRequestId } from './headers.ts';
+import { noStore } from './no-store.ts';
 import { oneAtATime } from './pipelining.ts';
 import { endUnlessRead } from './slow-clients.ts';
 import { answerUnparsable, refuseConnect, refuseExpectation, resetWhatIsCutOff } from './socket-errors.ts';
@@ -75,9 +76,13 @@ function askWhenRead(this: Server, request: IncomingMessage, response: ServerRes
   this.emit('request', request, response);
 }
 
-/** The first hook: gives the answer its request id, and returns what is wrong with the request's head, if anything is. */
+/**
+ * The first hook: gives the answer its request id, and returns what is wrong with the request's head, if anything is. No cache may keep an
+ * answer whose route says nothing else: some caches look neither at Authorization nor at Accept, and most keep a 404. They keep no POST's.
+ */
 export function beginAnswer(request: FastifyRequest, reply: FastifyReply): GatewayError | undefined {
   reply.header('x-request-id', request.id);
+  if (request.method !== 'POST') noStore(reply);
   const problem = headProblem(request.raw);
   if (problem === null) return undefined;
   // It is uncertain where its body ends, and so where the next request begins.

@@ -417,7 +417,9 @@ describe('a wrong address', () => {
   const post = 'POST /v1/models HTTP/1.1\r\nhost: gateway\r\nconnection: keep-alive\r\n';
   const noChunk = '0\r\n\r\n';
   const upgrade =
-    'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: gateway\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n';
+    'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: gateway\r\nconnection: upgrade\r\nupgrade: websocket\r\n';
+  const version = 'sec-websocket-version: 13\r\n';
+  const properKey = 'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
   test.each<[what: string, status: number, lines: string, rest?: string]>([
     ['what is not HTTP', 400, 'nonsense\r\n'],
     ['a request without a Host', 400, get],

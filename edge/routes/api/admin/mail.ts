@@ -4,7 +4,6 @@ import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idSchema, isoTime, isoTimeSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
-import { noStore } from '../../../http/no-store.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 
@@ -37,13 +36,13 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
         }),
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { page, limit, status, kind, search } = request.query;
       const answer = await auth.listMail(
         { page: { page, limit }, status: mailStatuses.value(status), kind, search },
         asCaller(request),
       );
-      return noStore(reply).send({ data: answer.mails.map(mailJson), pagination: paginationJson(answer.page) });
+      return { data: answer.mails.map(mailJson), pagination: paginationJson(answer.page) };
     },
   );
 };
