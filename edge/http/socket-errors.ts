@@ -55,8 +55,12 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 }
 
 /** Refuses on the socket where there is no response object any more, and closes the connection. */
-export const refuseOnSocket = (socket: Duplex, status: string, message: string): void =>
-  answerOnSocket(socket, status, invalidRequest(undefined, message));
+export const refuseOnSocket = (
+  socket: Duplex,
+  status: string,
+  message: string,
+  headers?: Readonly<Record<string, string>>,
+): void => answerOnSocket(socket, status, invalidRequest(undefined, message), headers);
 
 /** The response that a connection carries at the moment. Node notes it there, and looks at it for the same purpose as we. */
 export const responseOn = (socket: Duplex & { _httpMessage?: ServerResponse | null }): ServerResponse | null =>
@@ -79,13 +83,20 @@ export function resetWhatIsCutOff(socket: Socket): void {
 }
 
 /** Where an earlier request is being answered, the refusal would become part of that answer, so the connection is only closed. */
-function answerOnSocket(socket: Duplex, status: string, error: GatewayError): void {
+function answerOnSocket(
+  socket: Duplex,
+  status: string,
+  error: GatewayError,
+  more: Readonly<Record<string, string>> = {},
+): void {
   if (responseOn(socket)?.headersSent) {
     socket.destroy();
     return;
   }
   const { headers, body } = refusalOf(error);
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ date: new Date().toUTCString(), ...headers, ...more }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`);
 }
 

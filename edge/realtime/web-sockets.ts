@@ -66,7 +66,10 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
     },
   });
   app.websocketServer.on('wsClientError', (error: Error, socket: Socket) =>
-    refuseOnSocket(socket, '400 Bad Request', `The upgrade request is not valid: ${error.message}.`),
+    // The version is for clients that speak another one (RFC 6455 section 4.4).
+    refuseOnSocket(socket, '400 Bad Request', `The upgrade request is not valid: ${error.message}.`, {
+      'sec-websocket-version': '13',
+    }),
   );
   // `ws` writes the answer to an upgrade itself, without the headers of the reply.
   const requestIds = new WeakMap<IncomingMessage, string>();

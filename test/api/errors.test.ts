@@ -436,7 +436,8 @@ describe('a wrong address', () => {
     ['a transfer coding of HTTP/1.0', 400, `${post.replace('1.1', '1.0')}transfer-encoding: chunked\r\n`, noChunk],
     ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
     ['a head of more than 16 KiB', 431, `${get}host: gateway\r\nx-long: ${'x'.repeat(16 * 1024)}\r\n`],
-    ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
+    ['an upgrade without a proper key', 400, `${upgrade}${version}sec-websocket-key: short\r\n`],
+    ['one of a version that is not spoken', 400, `${upgrade}${properKey}sec-websocket-version: 7\r\n`],
   ])('%s is answered in the documented shape: %i', async (_what, status, lines, rest = '') => {
     const raw = await rawRequest(
       gateway.url,
@@ -444,6 +445,9 @@ describe('a wrong address', () => {
     );
     expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(raw).toMatch(/x-request-id: req_/);
+    // RFC 9110 section 6.6.1, and RFC 6455 section 4.4 of what a WebSocket may be.
+    expect(raw).toMatch(/\r\ndate: .+ GMT\r\n/i);
+    expect(/\r\nsec-websocket-version: 13\r\n/.test(raw)).toBe(lines.startsWith(upgrade));
     expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toEqual({
       error: { message: expect.any(String), type: 'invalid_request_error', param: null, code: null },
     });
@@ -453,7 +457,7 @@ describe('a wrong address', () => {
     const bearer = `authorization: Bearer ${key}\r\n`;
     const raw = await rawRequest(
       gateway.url,
-      `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${bearer}\r\n${upgrade}sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${bearer}\r\n`,
+      `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${bearer}\r\n${upgrade}${version}${properKey}${bearer}\r\n`,
     );
     expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 426']);
   });
