@@ -86,13 +86,15 @@ export function createSessionCredentials(deps: {
     throw expiredToken();
   };
 
+  const refused = (token: string): GatewayError => {
+    remembered.delete(token);
+    return invalidToken();
+  };
+
   /** Decides by the feed. */
   const decide = (token: string, { claims, principal }: Verified): SessionPrincipal => {
     refuseExpired(token, claims);
-    if (!state.accepts(claims)) {
-      remembered.delete(token);
-      throw invalidToken();
-    }
+    if (!state.accepts(claims)) throw refused(token);
     principal.tenantSuspended = state.isSuspended(claims.tenantId);
     return principal;
   };
@@ -119,6 +121,7 @@ export function createSessionCredentials(deps: {
   const ask = async (token: string, { claims, principal }: Verified): Promise<SessionPrincipal> => {
     refuseExpired(token, claims);
     const { sessionId, userId, issuedAtMs, kid } = claims;
+    if (state.hasEnded(sessionId)) throw refused(token);
     const answer = await auth
       .getSessionState(
         { sessionId, userId, issuedAt: timestampFromMs(issuedAtMs), kid },
@@ -127,10 +130,7 @@ export function createSessionCredentials(deps: {
       .catch((cause) => {
         throw nobodyCanTell(cause);
       });
-    if (!answer.accepted) {
-      remembered.delete(token);
-      throw invalidToken();
-    }
+    if (!answer.accepted) throw refused(token);
     return { ...principal, tenantSuspended: answer.tenantSuspended };
   };
 

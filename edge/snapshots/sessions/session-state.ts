@@ -34,9 +34,14 @@ export class SessionState {
     return this.#suspendedTenants.has(tenantId);
   }
 
+  /** Whether the feed has told of a session's end, which is final: a failover may lose it, but not undo it. */
+  hasEnded(sessionId: string): boolean {
+    return this.#endedSessions.has(sessionId);
+  }
+
   /** Whether a token is still valid, as far as the feed tells. */
   accepts(claims: Pick<AccessClaims, 'kid' | 'sessionId' | 'userId' | 'issuedAtMs'>): boolean {
-    if (!this.#verifier.accepts(claims.kid) || this.#endedSessions.has(claims.sessionId)) return false;
+    if (!this.#verifier.accepts(claims.kid) || this.hasEnded(claims.sessionId)) return false;
     const user = this.#changedUsers.get(claims.userId);
     return user === undefined || (user.isActive && claims.issuedAtMs >= user.notBeforeMs);
   }
@@ -72,7 +77,7 @@ export class SessionState {
   #replace(snapshot: AuthSnapshot): void {
     this.#verifier.setKeys(snapshot.signingKeys);
     this.#suspendedTenants = new Set(snapshot.suspendedTenantIds);
-    // What has ended stays so, even if a failover lost that.
+    // Those that have ended before stay: see `hasEnded`.
     for (const ended of snapshot.endedSessions) this.#endSession(ended);
     // A snapshot omits only what no living token needs, or what a failover lost: then tokens are issued as if it had never been.
     this.#changedUsers.clear();
