@@ -21,7 +21,7 @@ export type SseFrame = {
   error: string | null;
 };
 
-/** A frame longer than this ends a stream of texts or audio. */
+/** A frame longer than this ends a stream, unless that is of chats or images, which come in larger ones. */
 export const frameBytesMax = 4 * 1024 * 1024;
 
 const lineFeed = 0x0a;

@@ -50,7 +50,7 @@ type Change<Answer> = (em: SqlEntityManager, now: Date) => Promise<CatalogChange
 
 /**
  * Makes an operator's change of the catalog, one at a time, so that its decision still holds when it commits, together with its audit event
- * and a higher version. Resolves once this process goes by it; edges follow within a second.
+ * and a higher version. Resolves once this process goes by it, unless the database was lost in between; edges follow within a second.
  */
 export const changeCatalog = async <Answer>(
   deps: CatalogDeps,
