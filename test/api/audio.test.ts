@@ -157,6 +157,7 @@ describe('a transcription', () => {
     ['text', says('Good --> day', 'text/plain'), 3],
     ['srt', says(`1\n${cue}`, 'application/x-subrip'), 2],
     ['vtt', says(`WEBVTT\n\n${cue.replaceAll(',', '.')}`, 'text/vtt'), 2],
+    ['vtt', says('WEBVTT\n\n00:00.000\t-->\t00:02.940\talign:start\nGood day', 'text/vtt'), 2],
   ])(
     'costs as much as %s as in any other format, whether or not its upstream says %j, and its words %d tokens',
     async (response_format, instead, output_tokens) => {

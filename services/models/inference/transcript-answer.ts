@@ -104,7 +104,7 @@ function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readon
 }
 
 /** The lines of SRT and WebVTT that nobody said: the number of a cue, its times, and where it is shown. An arrow alone may be in a text. */
-const cueHeads = /^(?:\d+\r?\n)?[\d:.,]+ *--> *[\d:.,]+(?: +\w+:\S+)* *$/gm;
+const cueHeads = /^(?:\d+\r?\n)?[\d:.,]+[ \t]*-->[ \t]*[\d:.,]+(?:[ \t]+\w+:\S+)*[ \t]*$/gm;
 
 /** The words of a transcript in plain text, or of one in subtitles, as they would be in plain text. */
 const wordsIn = (text: string): string =>
@@ -116,7 +116,7 @@ const wordsIn = (text: string): string =>
         .replace(/\s+/g, ' ')
         .trim();
 
-const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
+const cueEnd = /-->[ \t]*(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;
 
 /** Where the last subtitle of SRT or WebVTT ends, in milliseconds; 0 without any. WebVTT omits hours when they are zero. */
 function lastCueMs(text: string): number {
