@@ -181,7 +181,13 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'format',
     'json, pdf',
   ],
-  ['POST', '/admin/models', { name: 'x', visibility: 'secret' }, 'visibility', 'public, private'],
+  [
+    'POST',
+    '/admin/models',
+    { name: 'x', operations: ['embeddings'], visibility: 'secret' },
+    'visibility',
+    'public, private',
+  ],
   [
     'PATCH',
     '/admin/organizations/0198a000-0000-7000-8000-000000000001',
@@ -196,7 +202,7 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'keys_per_user',
     'integer, default, unlimited',
   ],
-  ['POST', '/admin/models', { name: 'x', visibility: 3 }, 'visibility', 'public, private'],
+  ['POST', '/admin/models', { name: 'x', operations: ['embeddings'], visibility: 3 }, 'visibility', 'public, private'],
 ])('%s %s %j is refused with the allowed values', async (method, path, body, param, expected) => {
   const answer = await call(method, path, body);
   expectRefused(answer, param);
