@@ -40,6 +40,7 @@ import { setOrganizationRateLimits } from './rpc/set-organization-rate-limits.ts
 import { setPaygSpendCap } from './rpc/set-payg-spend-cap.ts';
 import { settle } from './rpc/settle.ts';
 import { verifyLedger } from './rpc/verify-ledger.ts';
+import { voidCharge } from './rpc/void-charge.ts';
 import { voidInvoice } from './rpc/void-invoice.ts';
 import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
@@ -52,6 +53,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     lease: lease(deps),
     settle: settle(deps),
     releaseHold: releaseHold(deps),
+    voidCharge: voidCharge(deps),
     getSpendToday: getSpendToday(deps),
     watchRateLimits: watchRateLimits(deps),
 

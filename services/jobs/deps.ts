@@ -11,6 +11,9 @@ import type { JobMetrics } from './metrics.ts';
 /** The part of Billing that holds room for jobs. */
 export type HoldingBilling = Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
 
+/** The part of Billing that workers need besides. */
+export type VoidingBilling = Pick<Client<typeof BillingService>, 'voidCharge'>;
+
 /** What Jobs' RPCs depend on; assembled in start.ts. */
 export type JobsDeps = {
   database: ServiceDatabase;

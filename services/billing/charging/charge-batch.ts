@@ -83,7 +83,7 @@ export async function chargeBatch(
   return fresh.length;
 }
 
-/** Whether an event has a transaction. */
+/** Whether an event has a transaction: it was charged, or never will be. */
 export async function isCharged(sql: Sql, event: { tenantId: string; usageEventId: string }): Promise<boolean> {
   const { rowCount } = await sql.query({
     name: 'is-charged',

@@ -183,6 +183,34 @@ test('a call that was charged may be made again without any room, for instance a
   await expect(ask(event.id, uuidv7())).rejects.toMatchObject(refusal);
 });
 
+test('nobody pays for a call that was voided, whether it was charged before, is charged later or never, however often it is said', async () => {
+  const { billing } = test1;
+  const owner = person();
+  const { tenantId } = owner;
+  await grant(tenantId, LotSource.PURCHASE, 4n);
+  const [early, late] = [usageEvent({ tenantId, costNanoUsd: 5n }), usageEvent({ tenantId, costNanoUsd: 7n })];
+  const voided = ({ id: usageEventId }: { id: string }) =>
+    billing.voidCharge({ tenantId, usageEventId, description: 'The job failed.' }, service);
+  await billing.charge({ events: [early] }, service);
+  await Promise.all([voided(early), voided(early), voided(late), voided(late)]);
+  await expect(billing.charge({ events: [early, late] }, service)).resolves.toMatchObject({ duplicates: 2 });
+  await Promise.all([voided(early), voided(late)]);
+  const { transactions } = await billing.listTransactions({}, as(owner));
+  const charge = transactions.find(({ type }) => type === TransactionType.USAGE)!;
+  expect(transactions.map(({ amountNanoUsd }) => amountNanoUsd)).toEqual([5n, -5n, 4n]);
+  expect(transactions[0]).toMatchObject({ type: TransactionType.REFUND, description: 'The job failed.' });
+  const { rows } = await test1.deps.database.query({
+    text: 'select reverses_id from transactions where tenant_id = $1 and reverses_id is not null',
+    values: [tenantId],
+  });
+  expect(rows).toEqual([{ reverses_id: charge.id }]);
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(5n);
+  await sound(tenantId);
+  await expect(
+    billing.voidCharge({ tenantId, usageEventId: early.id, description: 'no' }, as(owner)),
+  ).rejects.toMatchObject({ reason: ErrorReason.INSUFFICIENT_ROLE });
+});
+
 test('truth, ledger, counters and invoice lines agree to the nano-USD on a random workload', async () => {
   const tenants = Array.from({ length: 5 }, () => person());
   const keys = Array.from({ length: 5 }, () => uuidv7());

@@ -87,7 +87,7 @@ export const refundTransaction =
  * What is left of a charge after earlier refunds. What a voided invoice asked for was given up with it, and nobody paid it. The
  * organization is locked.
  */
-async function refundable(sql: Sql, tenantId: string, transactionId: string): Promise<bigint> {
+export async function refundable(sql: Sql, tenantId: string, transactionId: string): Promise<bigint> {
   const { rows } = await sql.query<{ charged: bigint; refunded: bigint }>({
     text: `
       select -amount_nano_usd - (

@@ -7,7 +7,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
-import type { HoldingBilling } from '../deps.ts';
+import type { HoldingBilling, VoidingBilling } from '../deps.ts';
+import { publicJobId, successEventId } from '../domain/job-id.ts';
 
 /** How long room that was renewed is held without another renewal, in milliseconds. */
 export const holdMs = 3_600_000;
@@ -87,6 +88,15 @@ export async function isCharged(
   const { tenantId, userId, requestId } = caller;
   const asked = { holderId: jobId, tenantId, userId, usageEventId, demands: [] };
   return (await billing.lease(asked, options(requestId))).isCharged;
+}
+
+/** Sees to it that nobody pays for a success of a job that fails: its event may have been charged, or may still come. */
+export async function voidCharge(
+  billing: VoidingBilling,
+  { tenantId, id, startedMs }: { tenantId: string; id: string; startedMs: number },
+): Promise<void> {
+  const description = `${publicJobId(id)} failed although its call was charged: the answer was lost.`;
+  await billing.voidCharge({ tenantId, usageEventId: successEventId(id, startedMs), description }, options());
 }
 
 /** For a job that nothing limits. */

@@ -281,6 +281,7 @@ test.each([
       },
       settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }] }),
       releaseHold: async () => create(ReleaseHoldResponseSchema),
+      voidCharge: () => expect.fail('its first run'),
     },
   };
   const worker = new JobWorker(deps, workerDefaults);
@@ -330,6 +331,7 @@ test('a job that has lost a part of its room gives the rest back before it takes
     billing: {
       settle: async () =>
         create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }, { state: LeaseState.HELD }] }),
+      voidCharge: () => expect.fail('its first run'),
       async releaseHold({ leases }) {
         asked.push(leases!.map(({ leaseId }) => leaseId));
         return create(ReleaseHoldResponseSchema);

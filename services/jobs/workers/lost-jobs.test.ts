@@ -6,6 +6,7 @@ import {
   LeaseResponseSchema,
   ReleaseHoldResponseSchema,
   SettleResponseSchema,
+  VoidChargeResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
@@ -207,6 +208,7 @@ describe('a job that no longer belongs to its worker', () => {
           return create(LeaseResponseSchema, { leases: [{ id: room.leaseId, fencingToken: room.fencingToken }] });
         },
         settle: () => Promise.reject(new Error('there was no room')),
+        voidCharge: async () => create(VoidChargeResponseSchema),
         async releaseHold({ holderId, leases }) {
           released.push({ holderId, leases });
           return create(ReleaseHoldResponseSchema);
@@ -237,6 +239,7 @@ describe('a job that no longer belongs to its worker', () => {
         billing: {
           lease: () => Promise.reject(new Error('there is room')),
           settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD }] }),
+          voidCharge: async () => create(VoidChargeResponseSchema),
           releaseHold: async (request) => {
             released.push(request);
             return create(ReleaseHoldResponseSchema);

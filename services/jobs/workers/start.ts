@@ -31,7 +31,7 @@ export async function startJobWorker(
   const deps = {
     ...options,
     database,
-    billing: holding.billing,
+    billing: { ...holding.billing, voidCharge: options.billing.voidCharge },
     metrics: createJobMetrics(registry),
     random: Math.random,
   };
