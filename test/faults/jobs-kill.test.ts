@@ -57,12 +57,14 @@ async function startWorker(): Promise<StartedProcess & { metricsUrl: string }> {
   return Object.assign(worker, { metricsUrl: metricsUrl! });
 }
 
-test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', async () => {
+test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge, and none without a result', async () => {
   const key = await gateway.createKey(session, { spend_cap_usd: 50 });
   // One call uses up its cap, so the second run of that job finds room only in what the first run used.
   const spent = await gateway.createKey(session, { spend_cap_usd: 0.0001 });
   // It has no cap until its job was answered, and then one without room.
   const capped = await gateway.createKey(session);
+  // It is deleted between the two runs of its job.
+  const deleted = await gateway.createKey(session);
   const submit = async (what: string, { key: secret } = key): Promise<string> => {
     const body = { model: 'sim-chat', messages: [{ role: 'user', content: what }], max_tokens: 50, background: true };
     const answer = await gateway.call('POST', '/v1/chat/completions', secret, body);
@@ -92,20 +94,23 @@ test('a worker killed before its call, during it, and between the answer and its
     simulator.next({ hold: { until: answered } });
     const uncapped = await submit('after an answer without a cap', capped);
     await waitFor(() => callsOf('after an answer').length === 1, { description: 'the third call' });
+    simulator.next({ hold: { until: answered } });
+    const lost = await submit('an answer lost', deleted);
+    await waitFor(() => callsOf('an answer lost').length === 1, { description: 'the fourth call' });
     await owner.query('begin');
     await owner.query('select 1 from jobs.jobs where id = any($1::uuid[]) for update', [
-      [unrecorded, uncapped].map(uuidOf),
+      [unrecorded, uncapped, lost].map(uuidOf),
     ]);
     answerNow();
     const metered = await waitFor(
       async () => {
         const found = await events();
-        return found.length === 2 && found;
+        return found.length === 3 && found;
       },
       { description: 'the usage events of the answers that were not committed', timeoutMs: 10_000 },
     );
-    expect(metered).toMatchObject([{ success: true }, { success: true }]);
-    await waitFor(async () => (await owner.query('select from billing.transactions where type = 1')).rowCount === 2, {
+    expect(metered).toMatchObject(Array(3).fill({ success: true }));
+    await waitFor(async () => (await owner.query('select from billing.transactions where type = 1')).rowCount === 3, {
       description: 'the answers to be charged',
     });
 
@@ -127,15 +132,17 @@ test('a worker killed before its call, during it, and between the answer and its
     await Promise.all([owner.query('rollback'), other.query('rollback')]);
     const cap = { spend_cap_usd: 0 };
     expect((await gateway.call('PATCH', `/api/v1/api-keys/${capped.id}`, session, cap)).status).toBe(200);
+    expect((await gateway.call('DELETE', `/api/v1/api-keys/${deleted.id}`, session)).status).toBe(204);
     expect(callsOf('before the call')).toHaveLength(0);
     const jobs = [during, unrecorded, uncapped, before];
-    expect(await Promise.all(jobs.map(async (id) => (await job(id)).status))).toEqual(Array(4).fill('in_progress'));
+    const statuses = await Promise.all([...jobs, lost].map(async (id) => (await job(id)).status));
+    expect(statuses).toEqual(Array(5).fill('in_progress'));
 
     // The leases end half a minute after its last sign of life; here that time is made to have passed.
     const { rowCount } = await owner.query(
       `update jobs.jobs set lease_expires_at = lease_expires_at - interval '30 seconds' where status = 2`,
     );
-    expect(rowCount).toBe(4);
+    expect(rowCount).toBe(5);
     await using second = await startWorker();
     using watch = startStopwatch();
     for (const id of jobs) {
@@ -148,30 +155,44 @@ test('a worker killed before its call, during it, and between the answer and its
       );
       expect(completed.result.choices).toHaveLength(1);
     }
+    await waitFor(async () => (await job(lost)).status === 'failed', {
+      description: 'the end of the job without a key',
+    });
+    const { rows: refunds } = await owner.query(
+      `select charge.usage_event_id, refund.amount_nano_usd + charge.amount_nano_usd as kept, refund.description
+       from billing.transactions refund join billing.transactions charge on charge.id = refund.reverses_id`,
+    );
+    expect(refunds).toEqual([
+      {
+        usage_event_id: expect.stringMatching(new RegExp(`${uuidOf(lost).slice(14)}$`)),
+        kept: '0',
+        description: `${lost} failed although its call was charged: the answer was lost.`,
+      },
+    ]);
     expect(watch.ms).toBeLessThan(29_000);
     // Counted once the worker has heard that the end is stored.
     await expect
       .poll(async () => (await fetch(second.metricsUrl)).text())
       .toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 4$/m);
-    const calls = [callsOf('during'), callsOf('after the'), callsOf('after an'), callsOf('before')];
-    expect(calls.map(({ length }) => length)).toEqual([2, 2, 2, 1]);
+    const calls = [callsOf('during'), callsOf('after the'), callsOf('after an'), callsOf('before'), callsOf('lost')];
+    expect(calls.map(({ length }) => length)).toEqual([2, 2, 2, 1, 1]);
 
     const charged = await waitFor(
       async () => {
         const { rows } = await owner.query(
           'select usage_event_id from billing.transactions where usage_event_id in (select id from usage.events)',
         );
-        return rows.length >= 4 && rows;
+        return rows.length >= 5 && rows;
       },
       { description: 'the charges', timeoutMs: 10_000 },
     );
     // Everything still on its way, such as what the killed worker left in its journal, has arrived when the second has ended.
     second.signal('SIGTERM');
     await second.exited();
-    expect(charged).toHaveLength(4);
+    expect(charged).toHaveLength(5);
     // The call that was interrupted and made again does not count as failed either.
     const outcomes = (await events()).map(({ success }: { success: boolean }) => success);
-    expect(outcomes).toEqual(Array(4).fill(true));
+    expect(outcomes).toEqual(Array(5).fill(true));
     const { rows: held } = await owner.query(
       'select subject_id, held_nano_usd from billing.spend where held_nano_usd > 0',
     );
