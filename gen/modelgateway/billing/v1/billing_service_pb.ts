@@ -222,7 +222,7 @@ export type LeaseResponse = Message<"modelgateway.billing.v1.LeaseResponse"> & {
   costAllowedNanoUsd: bigint;
 
   /**
-   * The event was charged, and is not charged again: no room is held, as if there were no limits.
+   * The event was charged, and is not charged again, or never will be: no room is held, as if there were no limits.
    *
    * @generated from field: bool is_charged = 3;
    */
