@@ -266,43 +266,38 @@ test('a complaint about what has no place of its own in a form is shown above it
 test('what is typed into a form while its answer is on its way stays, and the answer is told as what was sent', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.otherOrganizationId}`);
-  let answer = () => {};
+  let sent = Promise.withResolvers<Route>();
   await page.route(/\/(credits|cost-limit)$/, async (route) => {
-    if (route.request().method() !== 'GET') {
-      await new Promise<void>((resolve) => {
-        answer = resolve;
-      });
-    }
-    await route.continue();
+    if (route.request().method() === 'GET') await route.continue();
+    else sent.resolve(route);
   });
-  const sent = (path: string) => page.waitForRequest((one) => one.method() !== 'GET' && one.url().endsWith(path));
   const amount = page.getByLabel('Amount in USD');
   await amount.fill('5');
   await page.getByLabel('Description').fill('welcome');
-  const credit = sent('/credits');
   await page.getByRole('button', { name: 'Grant credit' }).click();
-  await credit;
+  const credit = await sent.promise;
   await page.getByLabel('Source').selectOption('adjustment');
   await amount.fill('-7');
-  answer();
+  await credit.continue();
   await page.getByText('Credit granted.').first().waitFor();
   expect(await amount.inputValue()).toBe('-7');
   expect(await page.getByLabel('Description').inputValue()).toBe('');
 
   await goWithin(page, '/limits');
-  const limit = page.getByLabel('Limit in USD').first();
+  const personal = page.getByRole('form', { name: 'Personal daily limit' });
+  const limit = personal.getByLabel('Limit in USD');
   await limit.fill('50');
-  const saved = sent('/cost-limit');
-  await page.getByRole('button', { name: 'Save limit' }).first().click();
-  await saved;
+  sent = Promise.withResolvers();
+  await personal.getByRole('button', { name: 'Save limit' }).click();
+  const saved = await sent.promise;
   await limit.fill('55');
-  answer();
+  await saved.continue();
   await page.getByText('of $50.00').waitFor();
   expect(await limit.inputValue()).toBe('55');
 
   await page.unroute(/\/(credits|cost-limit)$/);
   await limit.fill('60.00');
-  await page.getByRole('button', { name: 'Save limit' }).first().click();
+  await personal.getByRole('button', { name: 'Save limit' }).click();
   await page.getByText('of $60.00').waitFor();
   await page.getByRole('button', { name: 'Remove limit' }).click();
   await page.getByText('Limit removed.').first().waitFor();
