@@ -1,15 +1,11 @@
-import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { usdJson } from '#shared/money.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { giveCredit } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
-import { refundable } from './refund-transaction.ts';
+import { refundable, refundCharge } from '../ledger/refund.ts';
 
 /**
  * An event is charged once, as it has one transaction. One that was not charged gets a transaction that moves nothing and that no list shows,
@@ -40,29 +36,8 @@ export const voidCharge =
       const amountNanoUsd = charge.type === TransactionType.USAGE ? await refundable(sql, tenantId, charge.id) : 0n;
       // It was given back before, by an earlier try or by an operator.
       if (amountNanoUsd <= 0n) return;
-      await giveCredit(
-        sql,
-        account,
-        {
-          source: LotSource.ADJUSTMENT,
-          type: TransactionType.REFUND,
-          from: 'revenue',
-          amountNanoUsd,
-          expiresAtMs: null,
-          description,
-          requestId: null,
-          reversesId: charge.id,
-        },
-        nowMs,
-      );
-      await recordAuditEvent(sql, {
-        caller,
-        occurredAtMs: nowMs,
-        tenantId,
-        type: 'charge_refunded',
-        target: { type: 'transaction', id: charge.id },
-        after: { amount_usd: usdJson(amountNanoUsd), description },
-      });
+      const refund = { caller, asOperator: false, reversesId: charge.id, amountNanoUsd, description, requestId: null };
+      await refundCharge(sql, account, refund, nowMs);
     });
     return {};
   };
