@@ -14,10 +14,8 @@ type EventStreamSeen = {
   usage: ReportedUsage | null;
   /** How often the event that completes the answer, or a part of it, came. */
   lastEvents: number;
-  /** Events with a piece of the answer, or with a segment if there are more of those. */
-  deltas: number;
-  /** The text, as far as it has come in pieces or segments. */
-  said: Pick<SaidText, 'length' | 'tokens'>;
+  /** The text, as far as it has come in pieces or segments; sound has pieces without words. */
+  said: Pick<SaidText, 'pieces' | 'length' | 'tokens'>;
   /** The text in the event that completes the answer. */
   lastText: string;
 };
@@ -67,7 +65,7 @@ export class EventStreamReader implements AnswerReader {
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
   readonly #text = new SaidText();
-  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0, said: this.#text, lastText: '' };
+  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, said: this.#text, lastText: '' };
   #forward: Uint8Array[] = [];
   /** The usage that events completing the answer, or a part of it, have reported. */
   #ofLastEvents: ReportedUsage | null = null;
@@ -88,7 +86,7 @@ export class EventStreamReader implements AnswerReader {
   }
 
   get outputTokensSoFar(): number {
-    return this.#seen.deltas;
+    return this.#text.pieces;
   }
 
   get heldBytes(): number {
@@ -160,14 +158,12 @@ export class EventStreamReader implements AnswerReader {
     }
     if (type === this.#rules.deltaEvent) this.#text.delta(scan.string('delta'));
     else if (type !== undefined && type === this.#rules.segmentEvent) this.#text.segment(scan.string('text'));
-    this.#seen.deltas = this.#text.pieces;
     if (scan.kind('usage') === 'object') this.#seeUsage(readUsage(scan.json('usage')), type === this.#rules.lastEvent);
     const { chunks } = this.#rules;
     if (chunks === undefined || scan.kind('choices') !== 'array') return true;
     const delta = chunks.delta(scan.json('choices'));
     if (delta !== null) {
       this.#text.delta(delta.delta);
-      this.#seen.deltas = this.#text.pieces;
       this.#forwardEvent(delta);
     }
     return false;

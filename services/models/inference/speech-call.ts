@@ -65,9 +65,9 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
           lastEvent: 'speech.audio.done',
           deltaEvent: 'speech.audio.delta',
           // The tokens of sound can only be counted as its pieces.
-          measure: ({ usage, deltas }) => ({
-            ...(bound.measured(usage) ?? { outputTokens: deltas }),
-            characters: deltas === 0 ? 0 : characters,
+          measure: ({ usage, said }) => ({
+            ...(bound.measured(usage) ?? { outputTokens: said.pieces }),
+            characters: said.pieces === 0 ? 0 : characters,
           }),
         });
       }

@@ -71,9 +71,9 @@ const transcriptEvents = (heard: Heard, tools: Pick<CallTools, 'tokenizer'>): Ev
     deltaEvent: 'transcript.text.delta',
     segmentEvent: 'transcript.text.segment',
     chunks: new TranscriptChunks(),
-    measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
-    async counted({ usage, deltas, said, lastText }) {
-      const writtenTokens = Math.max(deltas, roughTokens(Math.max(said.length, lastText.length)));
+    measure: ({ usage, said, lastEvents }) => (usage === null && said.pieces === 0 && lastEvents === 0 ? {} : null),
+    async counted({ usage, said, lastText }) {
+      const writtenTokens = Math.max(said.pieces, roughTokens(Math.max(said.length, lastText.length)));
       const used = (await believedOfAudio(usage, heard, writtenTokens)) ?? {
         outputTokens: await said.tokens(await tools.tokenizer(), lastText),
       };
