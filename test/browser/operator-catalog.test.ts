@@ -241,6 +241,17 @@ test('a private model is granted to an organization and withdrawn, and its membe
   await found.filter({ hasText: 'Northwind Robotics' }).getByRole('button', { name: 'Grant' }).click();
   await granted.getByText('Northwind Robotics').waitFor();
   await expect.poll(statusForMember).toBe(200);
+  // Of a model that more organizations have than the API lists at once.
+  await page.route(`**/api/v1/admin/models/${encodeURIComponent('voice/speak')}`, async (route) => {
+    const response = await route.fetch();
+    const model = await response.json();
+    const granted_tenant_ids = Array.from({ length: 100 }, () => model.granted_tenant_ids[0]);
+    await route.fulfill({ response, json: { ...model, granted_tenant_ids } });
+  });
+  await page.reload();
+  await expect.poll(() => granted.getByText('Northwind Robotics').count()).toBe(100);
+  await page.getByLabel('Grant to an organization').fill('a');
+  await found.getByRole('button', { name: 'Grant' }).first().waitFor();
   await close();
 });
 

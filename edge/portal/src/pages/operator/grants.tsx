@@ -10,6 +10,8 @@ import type { AdminModel, AdminOrganization } from './types.ts';
 
 /** How many organizations a search offers at once. */
 const offeredMax = 5;
+/** How many the API lists at once. */
+const listedMax = 100;
 
 /** The organizations that may use a private model. Grants are withdrawn in the list, and added by searching for an organization's name. */
 export function Grants({ model }: { model: AdminModel }) {
@@ -17,7 +19,7 @@ export function Grants({ model }: { model: AdminModel }) {
   const [search, setSearch] = useState('');
   const found = useGet<List<AdminOrganization>>(
     '/admin/organizations',
-    { search: search.trim(), limit: offeredMax + model.granted_tenant_ids.length },
+    { search: search.trim(), limit: Math.min(offeredMax + model.granted_tenant_ids.length, listedMax) },
     { enabled: search.trim() !== '' },
   );
   const grant = useAction({
@@ -83,7 +85,11 @@ export function Grants({ model }: { model: AdminModel }) {
             </li>
           ))}
           {search.trim() !== '' && found.isFetched && !found.isFetching && offered.length === 0 && (
-            <li className="text-faint">No other organization matches.</li>
+            <li className="text-faint">
+              {(found.data?.pagination.total_pages ?? 1) > 1
+                ? 'Those found first have it already: type more of the name.'
+                : 'No other organization matches.'}
+            </li>
           )}
         </ul>
       </div>
