@@ -28,8 +28,11 @@ async function organizationId(): Promise<string> {
 beforeAll(async () => {
   // The tests create more keys than the default quota of a user.
   const path = `/api/v1/admin/organizations/${await organizationId()}/key-quota`;
-  expect((await put(path, { keys_per_user: 'unlimited' })).json).toEqual({ keys_per_user: 'unlimited' });
-  expect((await get(path)).json).toEqual({ keys_per_user: 'unlimited', effective_keys_per_user: null });
+  const byDefault = { keys_per_user: 'default', effective_keys_per_user: 10 };
+  expect((await put(path, { keys_per_user: 'default' })).json).toEqual(byDefault);
+  const unlimited = { keys_per_user: 'unlimited', effective_keys_per_user: null };
+  expect((await put(path, { keys_per_user: 'unlimited' })).json).toEqual(unlimited);
+  expect((await get(path)).json).toEqual(unlimited);
 });
 
 const inferenceScopes = [

@@ -7,7 +7,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import type { StoredQuota } from '../domain/key-quota.ts';
+import { effectiveQuota, type StoredQuota } from '../domain/key-quota.ts';
 import { quotaMessage, quotaText } from './quota-message.ts';
 
 export const setKeyQuota =
@@ -31,7 +31,7 @@ export const setKeyQuota =
         after: { keys_per_user: quotaText(quota) },
       });
     });
-    return { quota: quotaMessage(quota) };
+    return { quota: quotaMessage(quota), effectiveKeysPerUser: effectiveQuota(quota) ?? undefined };
   };
 
 function chosenQuota({ quota }: KeyQuota): StoredQuota {

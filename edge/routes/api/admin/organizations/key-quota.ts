@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Static, Type } from 'typebox';
-import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { GetKeyQuotaResponse, KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { operatorOnly } from '../../../../access.ts';
 import type { Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
@@ -16,6 +16,11 @@ const quotaSchema = Type.Union([
   Type.Literal('unlimited'),
 ]);
 
+const answerSchema = Type.Object({
+  keys_per_user: quotaSchema,
+  effective_keys_per_user: orNull(Type.Integer({ description: 'Null means unlimited.' })),
+});
+
 /** GET and PUT /api/v1/admin/organizations/{tenant_id}/key-quota: how many keys each of its users may have. */
 export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
   const params = Type.Object({ tenant_id: idSchema });
@@ -27,20 +32,14 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
       schema: {
         summary: 'Get the key quota of an organization',
         description: 'How many API keys each of its users may have.',
-        response: {
-          200: Type.Object({
-            keys_per_user: quotaSchema,
-            effective_keys_per_user: orNull(Type.Integer({ description: 'Null means unlimited.' })),
-          }),
-        },
+        response: { 200: answerSchema },
         params,
       },
     },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
-      return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
+      return answerOf(await keys.getKeyQuota({ tenantId }, options));
     },
   );
 
@@ -51,7 +50,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
       schema: {
         summary: 'Set the key quota of an organization',
         description: 'Lowering it deletes no keys.',
-        response: { 200: Type.Object({ keys_per_user: quotaSchema }) },
+        response: { 200: answerSchema },
         params,
         body: onlyFields({ keys_per_user: quotaSchema }),
       },
@@ -59,8 +58,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
-      const { quota } = await keys.setKeyQuota({ tenantId, quota: quotaOf(request.body.keys_per_user) }, options);
-      return { keys_per_user: quotaJson(quota!) };
+      return answerOf(await keys.setKeyQuota({ tenantId, quota: quotaOf(request.body.keys_per_user) }, options));
     },
   );
 };
@@ -71,6 +69,14 @@ export function quotaOf(value: number | 'default' | 'unlimited' | null): Message
   if (value === 'unlimited' || value === null) return { quota: { case: 'unlimited', value: true } };
   return { quota: { case: 'keysPerUser', value } };
 }
+
+const answerOf = ({
+  quota,
+  effectiveKeysPerUser,
+}: Pick<GetKeyQuotaResponse, 'quota' | 'effectiveKeysPerUser'>): Static<typeof answerSchema> => ({
+  keys_per_user: quotaJson(quota!),
+  effective_keys_per_user: effectiveKeysPerUser ?? null,
+});
 
 function quotaJson({ quota }: KeyQuota): Static<typeof quotaSchema> {
   if (quota.case === 'keysPerUser') return quota.value;
