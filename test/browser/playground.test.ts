@@ -148,6 +148,50 @@ test('an answer that was cut off at the maximum number of tokens says so', async
   await close();
 });
 
+test('what a model thinks aloud, however its server calls that, is shown apart from its answer, and is not sent back', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const spellings = [
+    [{ reasoning_content: 'Let me ' }, { reasoning_content: 'think.' }, { content: 'Four.' }],
+    [{ reasoning_content: 'Let me think.', reasoning: 'Let me think.' }, { content: 'Fo' }, { content: 'ur.' }],
+    [
+      { content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'Let me think.' }] }] },
+      { content: [{ type: 'text', text: 'Four.' }] },
+    ],
+  ];
+  for (const deltas of spellings) {
+    await answerWithDeltas(page, deltas);
+    await say(page, 'Two and two?');
+    await log.getByText('Four.', { exact: true }).waitFor();
+    await log.getByText('Reasoning', { exact: true }).click();
+    await log.getByText('Let me think.', { exact: true }).waitFor();
+    const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
+    await say(page, 'And three?');
+    expect((await request).postDataJSON().messages.map(({ content }: { content: string }) => content)).toEqual([
+      'Two and two?',
+      'Four.',
+      'And three?',
+    ]);
+    await page.getByRole('button', { name: 'Clear conversation' }).click();
+  }
+  await close();
+});
+
+test('an answer of which only the reasoning came before the maximum number of tokens shows that, and one that is a refusal its words', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await answerWithDeltas(page, [{ reasoning: 'That needs some thought.' }], 'length');
+  await say(page, 'Hello');
+  await log.getByText(/Cut off at the maximum number of tokens/).waitFor();
+  expect(await log.getByText('That needs some thought.').isVisible()).toBe(true);
+  await answerWithDeltas(page, [{ content: '', refusal: 'I cannot help with that.' }]);
+  await say(page, 'And this?');
+  await log.getByText('I cannot help with that.').waitFor();
+  await close();
+});
+
 test('a double click on Send stops nothing', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
@@ -395,13 +439,24 @@ test('an answer keeps growing while the browser translates the page and replaces
   await close();
 });
 
-/** Lets the model answer with this text. */
+/** Says something, and lets the model answer with this text. */
 async function answerWith(page: Page, content: string): Promise<void> {
-  const body = `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\ndata: [DONE]\n\n`;
-  await page.route('**/api/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
-  await page.getByLabel('Message', { exact: true }).fill('Hello');
-  await page.getByRole('button', { name: 'Send' }).click();
+  await answerWithDeltas(page, [{ content }]);
+  await say(page, 'Hello');
   await page.getByText('in total').waitFor();
+}
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+/** Lets the model answer with these pieces. */
+async function answerWithDeltas(page: Page, deltas: readonly object[], finish_reason = 'stop'): Promise<void> {
+  const choices = [...deltas.map((delta) => ({ delta })), { delta: {}, finish_reason }];
+  const frames = choices.map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`);
+  const body = `${frames.join('')}data: [DONE]\n\n`;
+  await page.route('**/api/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
 }
 
 test('an answer is formatted as its Markdown says, its code can be copied, and the text that the model sent can be seen', async () => {

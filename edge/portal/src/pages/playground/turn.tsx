@@ -11,11 +11,20 @@ type TurnViewProps = {
   formatted: boolean;
 };
 
-export function TurnView({ turn: { role, content, note }, busy, formatted }: TurnViewProps) {
+export function TurnView({ turn: { role, content, reasoning, note }, busy, formatted }: TurnViewProps) {
   const mine = role === 'user';
   return (
     <article className={classNames('grid min-w-0 grid-cols-[minmax(0,1fr)] gap-1', mine && 'justify-items-end')}>
       <span className="text-xs font-medium text-faint">{mine ? 'You' : 'Model'}</span>
+      {reasoning !== undefined && (
+        // Open while there is nothing else.
+        <details open={content === ''} className="text-sm text-soft">
+          <summary className="text-xs leading-6 font-medium hover:text-ink">Reasoning</summary>
+          <p translate="no" dir="auto" className="mt-1 border-l-2 border-line pl-3 whitespace-pre-wrap wrap-anywhere">
+            {reasoning}
+          </p>
+        </details>
+      )}
       {/* A browser that translates the page puts its own text in place of this one, which then grows no more. */}
       <div
         translate="no"

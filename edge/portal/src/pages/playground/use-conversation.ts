@@ -4,8 +4,8 @@ import { useKeptState } from '../../api/kept-state.ts';
 import { formatCount, formatDurationMs, numberOrText } from '../../format/number.ts';
 import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
 
-/** What was said, and what is to be said about it: how long it took, or why it is incomplete. */
-export type Turn = Message & { note?: string };
+/** What was said, what the model thought before, and what is to be said about it: how long it took, or why it is incomplete. */
+export type Turn = Message & { reasoning?: string; note?: string };
 
 /** What the fields beside the conversation say; empty where they say nothing. */
 type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
@@ -33,23 +33,26 @@ export function useConversation(onModelGone: () => void) {
     const history: Turn[] = [...turns, { role: 'user', content: prompt }];
     const timing = { startedAt: performance.now(), firstAt: 0 };
     let answer = '';
+    let reasoning = '';
     let usage: ChatUsage | undefined;
     let finishReason: string | undefined;
     let drawing: number | undefined;
     const show = (note?: string) => {
       window.clearTimeout(drawing);
       drawing = undefined;
-      setTurns([...history, { role: 'assistant', content: answer, ...(note === undefined ? {} : { note }) }]);
+      const said = { content: answer, ...(reasoning !== '' && { reasoning }), ...(note !== undefined && { note }) };
+      setTurns([...history, { role: 'assistant', ...said }]);
     };
     show();
     setError(null);
     setBusy(true);
     try {
       for await (const piece of streamChat(api, requestOf(history, settings), abort.signal)) {
-        if (piece.text !== undefined) {
-          const isFirst = answer === '';
+        if (piece.text !== undefined || piece.reasoning !== undefined) {
+          const isFirst = answer + reasoning === '';
           timing.firstAt ||= performance.now();
-          answer += piece.text;
+          answer += piece.text ?? '';
+          reasoning += piece.reasoning ?? '';
           if (isFirst) show();
           else drawing ??= window.setTimeout(show, drawnAgainMs);
         }
@@ -63,7 +66,7 @@ export function useConversation(onModelGone: () => void) {
         setError(failure);
         if (failure.status === 404 || failure.status === 410) onModelGone();
       }
-      if (answer === '' && !stopped) {
+      if (answer + reasoning === '' && !stopped) {
         window.clearTimeout(drawing);
         setTurns(turns);
         return false;
