@@ -35,7 +35,7 @@ export type EdgeDeps = {
   bodiesBytesMax: number;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
-  /** SERVICE_SECRET, newest first: seals client secrets of realtime sessions. */
+  /** SERVICE_SECRET, the one in use first: seals client secrets of realtime sessions. */
   serviceSecrets: readonly string[];
   /** Where uploads are spooled to. */
   uploadsDir: string;

@@ -23,7 +23,7 @@ export const looksLikeClientSecret = (token: string): boolean => token.startsWit
 export class ClientSecrets {
   readonly #box: SecretBox;
 
-  /** `serviceSecrets`: newest first; the first seals, all of them open. */
+  /** `serviceSecrets`: the first seals, all of them open. */
   constructor(serviceSecrets: readonly string[]) {
     this.#box = createSecretBox(serviceSecrets, 'model-gateway realtime client secret v1');
   }

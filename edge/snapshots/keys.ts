@@ -48,7 +48,7 @@ type KeyCredentialsDeps = {
   keys: Pick<Client<typeof KeysService>, 'authenticate' | 'watchKeys' | 'acknowledgeKeys' | 'recordKeyUse'>;
   /** The id of this process (UUID), made anew at each start. */
   edgeId: string;
-  /** Newest first, as Keys has them. */
+  /** As Keys has them, the one in use first. */
   peppers: readonly KeyPepper[];
   clock: Clock;
   logger: Logger;

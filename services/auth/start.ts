@@ -34,7 +34,7 @@ export type AuthOptions = {
   keys: KeysClient;
   /** Issuer of tokens and origin of links in mails, without a trailing slash. */
   publicUrl: string;
-  /** SERVICE_SECRET, newest first: seals what the database must not reveal. */
+  /** SERVICE_SECRET, the one in use first: seals what the database must not reveal. */
   serviceSecrets: readonly string[];
   /** JWT_PRIVATE_KEY; undefined: Auth makes a signing key and keeps it, sealed. */
   jwtPrivateKey: string | undefined;

@@ -72,7 +72,7 @@ export class Switchboard {
 }
 
 type SwitchboardOptions = {
-  /** SERVICE_SECRET, newest first. */
+  /** SERVICE_SECRET, the one in use first. */
   secrets: readonly string[];
   /** Base URLs of the services in other processes, by name. */
   urls: ReadonlyMap<string, string>;

@@ -14,7 +14,7 @@ export type KeysDeps = {
   feed: LeasedFeed<KeyEvent>;
   leases: LeaseKeeper;
   digestLookUp: DigestLookUp;
-  /** Newest first: the first makes new digests. */
+  /** The one in use first: it makes new digests. */
   peppers: readonly KeyPepper[];
   clock: Clock;
 };

@@ -39,11 +39,11 @@ export type Env = {
   smtpUrl: string | undefined;
   /** Signs the payment provider's webhooks; undefined: none are accepted. */
   paymentWebhookSecret: string | undefined;
-  /** Newest first; the first makes new digests, all of them are looked up. */
+  /** The one in use first: it makes new digests; all of them are looked up. */
   keyPeppers: readonly KeyPepper[];
   /** PKCS #8 PEM of an Ed25519 key that signs sessions; undefined: Auth keeps its own. */
   jwtPrivateKey: string | undefined;
-  /** Newest first; the first signs service tokens, all of them verify. */
+  /** The one in use first: it signs service tokens; all of them verify. */
   serviceSecrets: readonly string[];
   /** Addresses or CIDR ranges whose X-Forwarded-For is believed. */
   trustedProxies: readonly string[];

@@ -12,7 +12,7 @@ const nonceBytes = 12;
 const tagBytes = 16;
 
 /**
- * AES-256-GCM under keys derived (HKDF, RFC 5869) from the service secrets, newest first: the first seals, all of them open. Boxes of
+ * AES-256-GCM under keys derived (HKDF, RFC 5869) from the service secrets, of which the first seals and all open. Boxes of
  * different purposes have different keys; a purpose must never change, or what was sealed before is lost.
  */
 export function createSecretBox(secrets: readonly string[], purpose: string): SecretBox {

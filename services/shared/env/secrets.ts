@@ -97,7 +97,10 @@ function createSecret(file: string, name: string): void {
 /** The largest `integer` of Postgres, which keeps the version beside each digest. */
 const pepperVersionMax = 2 ** 31 - 1;
 
-/** Newest first: `secret`, of version 1, or a list of `version:secret`. @throws StartError for versions that are equal or out of range. */
+/**
+ * The one in use first: `secret`, of version 1, or a list of `version:secret`. @throws StartError for versions that are equal or out of
+ * range.
+ */
 export function readPeppers(text: string): readonly KeyPepper[] {
   const peppers = listOf(text).map((part) => {
     const match = /^(\d+):(.+)$/.exec(part);
