@@ -104,6 +104,7 @@ test.each([
   ['KEY_PEPPER', `${secret},${secret} and another`],
   ['KEY_PEPPER', `99999999999:${secret}`],
   ['KEY_PEPPER', `0:${secret}`],
+  ['KEY_PEPPER', [1, 2, 3, 4, 5].map((version) => `${version}:${secret}`).join(',')],
   ['TRUSTED_PROXIES', '0.0.0.0/0'],
   ['TRUSTED_PROXIES', '10.0.0.0/8, ::/0'],
   ['TRUSTED_PROXIES', '::ffff:0.0.0.0/96'],

@@ -96,10 +96,12 @@ function createSecret(file: string, name: string): void {
 
 /** The largest `integer` of Postgres, which keeps the version beside each digest. */
 const pepperVersionMax = 2 ** 31 - 1;
+/** An edge asks for a key by its digest under each of them, and Keys takes no more (AuthenticateRequest in principal.proto). */
+const peppersMax = 4;
 
 /**
- * The one in use first: `secret`, of version 1, or a list of `version:secret`. @throws StartError for versions that are equal or out of
- * range.
+ * The one in use first: `secret`, of version 1, or a list of `version:secret`. @throws StartError for too many, and for versions that are
+ * equal or out of range.
  */
 export function readPeppers(text: string): readonly KeyPepper[] {
   const peppers = listOf(text).map((part) => {
@@ -108,8 +110,12 @@ export function readPeppers(text: string): readonly KeyPepper[] {
   });
   const versions = new Set(peppers.map(({ version }) => version));
   // If two had the same version, the keys made under the second would not be recognised.
-  if (versions.size < peppers.length || versions.has(0) || Math.max(...versions) > pepperVersionMax) {
-    throw badVariable('KEY_PEPPER', `a list of version:secret, with different versions from 1 to ${pepperVersionMax}`);
+  const areValid = versions.size === peppers.length && !versions.has(0) && Math.max(...versions) <= pepperVersionMax;
+  if (!areValid || peppers.length > peppersMax) {
+    throw badVariable(
+      'KEY_PEPPER',
+      `a list of at most ${peppersMax} version:secret, with different versions from 1 to ${pepperVersionMax}`,
+    );
   }
   return peppers;
 }
