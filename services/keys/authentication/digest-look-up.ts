@@ -4,7 +4,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { livePrincipalsOfDigests, type PrincipalRow, principalColumns } from '../db/principals.ts';
 
-/** The owner of a secret with one of the digests, and the version at which that was read; null when nobody has it. */
+/** The owner of a secret with one of the digests, null when nobody has it; and the version at which that was read. */
 type LookedUp = { row: PrincipalRow | null; version: bigint };
 
 export type DigestLookUp = (digests: readonly KeyDigest[]) => Promise<LookedUp>;

@@ -59,7 +59,7 @@ async function readStates(database: Database, changes: readonly ChangeRow[]): Pr
     idsOf('tenant_changed'),
   );
   return {
-    principals: Map.groupBy(principals, ({ id }) => id) as Map<string, PrincipalRow[]>,
+    principals: Map.groupBy(principals, ({ id }) => id),
     owners: new Map(owners.map((owner) => [owner.user_id, owner])),
     tenants: new Map(tenants.map((tenant) => [tenant.tenant_id, tenant])),
   };

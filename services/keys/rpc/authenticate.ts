@@ -7,5 +7,5 @@ export const authenticate =
   async ({ digests }, context) => {
     requireService(callerOf(context), 'edge');
     const { row, version } = await digestLookUp(digests);
-    return { principal: row === null ? undefined : principalMessage({ ...row, version }), version };
+    return { principal: row === null ? undefined : principalMessage(row), version };
   };

@@ -153,7 +153,7 @@ const wrongClaim = (claim: string) => new joseErrors.JWTClaimValidationFailed(`w
  * token was signed with the secret.
  */
 function whatIsWrong(cause: unknown, now?: Date): string {
-  if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
+  if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${cause.message}`;
   if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return `: ${signedWithAnotherSecret}.`;
   if (!(cause instanceof joseErrors.JWTExpired || cause instanceof joseErrors.JWTClaimValidationFailed)) return '.';
   const { iat } = cause.payload;
