@@ -10,7 +10,7 @@ import { readRateLimits } from './read-limits.ts';
 const channel = 'billing_rate_limits';
 
 /** Tells every Billing process that limits have changed, when the transaction of the change commits. */
-export const touchRateLimits = (tx: StatementRunner): Promise<void> => notify(tx, channel, '');
+export const touchRateLimits = (tx: StatementRunner): Promise<void> => notify(tx, channel);
 
 /** All rate limits, as this Billing process last read them. */
 export type RateLimitFeed = SnapshotFeed<RateLimitSnapshot>;

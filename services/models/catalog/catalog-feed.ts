@@ -19,7 +19,7 @@ export async function lockCatalog(em: SqlEntityManager): Promise<void> {
 /** Raises the catalog's version and tells every Models process, when the transaction of the change commits. */
 export async function touchCatalog(em: SqlEntityManager): Promise<void> {
   await em.execute(`update catalog_version set version = ${nextVersion}`);
-  await notify(em, channel, '');
+  await notify(em, channel);
 }
 
 /** The catalog as this Models process last read it. */

@@ -14,6 +14,7 @@ const logger = createLogger({ level: 'warn', name: 'test', destination: { write:
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
 let listener: Listener;
+const channels = ['plain', 'orm', 'undone', 'after', 'still here'];
 const heard: string[] = [];
 let gaps = 0;
 
@@ -23,7 +24,7 @@ beforeAll(async () => {
   database = await openServiceDatabase({ service: 'news', connection: testDatabase.url, entities: [], logger });
   listener = await listen({
     connection: testDatabase.url,
-    channels: { news: (payload) => heard.push(payload) },
+    channels: Object.fromEntries(channels.map((channel) => [channel, () => heard.push(channel)])),
     onGap: () => {
       gaps += 1;
     },
@@ -38,20 +39,20 @@ afterAll(async () => {
 });
 
 test('a notification is delivered when its transaction commits, from plain SQL and from the ORM', async () => {
-  await sqlTransaction(database, (client) => notify(client, 'news', 'plain'));
-  await transaction(database, (em) => notify(em, 'news', 'orm'));
+  await sqlTransaction(database, (client) => notify(client, 'plain'));
+  await transaction(database, (em) => notify(em, 'orm'));
   await vi.waitFor(() => expect(heard).toEqual(['plain', 'orm']), 30_000);
 });
 
 test('a notification from a transaction that is rolled back is never delivered', async () => {
   heard.length = 0;
   const rolledBack = sqlTransaction(database, async (client) => {
-    await notify(client, 'news', 'undone');
+    await notify(client, 'undone');
     throw new Error('changed my mind');
   });
   await expect(rolledBack).rejects.toThrow('changed my mind');
   // Notifications keep their order: once the later one is here, the earlier one cannot come any more.
-  await sqlTransaction(database, (client) => notify(client, 'news', 'after'));
+  await sqlTransaction(database, (client) => notify(client, 'after'));
   await vi.waitFor(() => expect(heard).toEqual(['after']), 30_000);
 });
 
@@ -80,7 +81,7 @@ test('a listener whose connection is cut listens again, says that it missed some
   expect(lines.join('')).toMatch(
     /terminating connection due to administrator command.*connection for notifications was lost/,
   );
-  await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
+  await sqlTransaction(database, (client) => notify(client, 'still here'));
   await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });
 

@@ -3,16 +3,11 @@ import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
 import { patiently } from './patiently.ts';
-import type { StatementRunner } from './run.ts';
+import { run, type StatementRunner } from './run.ts';
 
-/** PostgreSQL documentation, NOTIFY: the payload must be shorter than 8000 bytes. Send ids, not contents. */
-const payloadBytesMax = 7_999;
-
-/** Notifies the listeners of `channel`, only when the transaction commits. Equal payloads of one transaction arrive once. */
-export async function notify(tx: StatementRunner, channel: string, payload: string): Promise<void> {
-  if (Buffer.byteLength(payload) > payloadBytesMax) throw new Error(`The payload for ${channel} is too long to notify`);
-  if ('execute' in tx) await tx.execute('select pg_notify(?, ?)', [channel, payload]);
-  else await tx.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] });
+/** Tells the listeners of `channel` that there is something to read, once and only when the transaction commits. */
+export async function notify(tx: StatementRunner, channel: string): Promise<void> {
+  await run(tx, "select pg_notify(?, '')", [channel]);
 }
 
 type ListenOptions = {

@@ -2,7 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { nextVersion } from '#shared/db/failover.ts';
 import { notify } from '#shared/db/notify.ts';
 
-/** The channel by which a service's transactions tell its feeds about changes; the payload is the last version. */
+/** The channel by which a service's transactions tell its feeds about changes. */
 export const changedChannel = (service: string): string => `${service}_changed`;
 
 /**
@@ -16,7 +16,7 @@ export async function takeVersions(em: SqlEntityManager, service: string, count:
     `update feed set version = ${nextVersion} + ? - 1 returning version`,
     [count],
   );
-  await notify(em, changedChannel(service), feed!.version);
+  await notify(em, changedChannel(service));
   return BigInt(feed!.version);
 }
 
