@@ -1,4 +1,4 @@
-import { totalmem } from 'node:os';
+import { memoryBytes } from '#shared/memory-share.ts';
 
 /** Settings of the embedded Postgres, each as `name=value`. */
 export function postgresSettings({ fast }: { fast: boolean }): string[] {
@@ -29,10 +29,7 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
  * Postgres's own cache, whose memory is used only as pages are read. The pages that metering writes constantly are some 250 MB with 1,000
  * organizations; if they do not fit, an event costs twice as much, since each page is written out, read back and checksummed.
  */
-function sharedBuffersMb(): number {
-  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-  return Math.min(512, Math.max(64, Math.floor(bytes / 8 / 2 ** 20)));
-}
+const sharedBuffersMb = (): number => Math.min(512, Math.max(64, Math.floor(memoryBytes() / 8 / 2 ** 20)));
 
 const fastSettings = [
   // Tests have little data, and many servers on one machine.
