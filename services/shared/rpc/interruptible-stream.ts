@@ -8,6 +8,9 @@ export type StreamEnding = {
   left(): void;
 };
 
+/** For a stream whose end concerns its reader alone. */
+export const unnoticed: StreamEnding = { finished() {}, failed: (error) => error, left() {} };
+
 type Result<T> = IteratorResult<T, undefined>;
 
 const over: Result<never> = { done: true, value: undefined };
@@ -78,6 +81,14 @@ export class InterruptibleStream<T> implements AsyncIterableIterator<T, undefine
     const reader = this.#settle();
     if (reader === undefined) this.#interruption = { error: visible };
     else reader.reject(visible);
+  }
+
+  /** Interrupts the stream with the signal's reason once that aborts, or now if it has. */
+  interruptOn(signal: AbortSignal): this {
+    const interrupt = (): void => this.interrupt(signal.reason);
+    if (signal.aborted) interrupt();
+    else signal.addEventListener('abort', interrupt, { once: true });
+    return this;
   }
 
   #take = (result: IteratorResult<unknown>): void => {

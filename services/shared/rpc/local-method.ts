@@ -1,6 +1,6 @@
 import { create, type DescMessage, type DescMethod, type Message, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
-import { InterruptibleStream } from './interruptible-stream.ts';
+import { InterruptibleStream, unnoticed } from './interruptible-stream.ts';
 import type { RpcService } from './rpc-service.ts';
 import { SingleMessage } from './single-message.ts';
 import type { ValidateMessage } from './validation.ts';
@@ -69,14 +69,5 @@ async function openWithFirst(target: LocalMethod, input: AsyncIterable<unknown>,
 }
 
 /** The client's messages, as the implementation reads them. They end with the call, so that neither side waits for the other in vain. */
-function openRequests(target: LocalMethod, input: AsyncIterable<unknown>, context: HandlerContext) {
-  const requests = new InterruptibleStream(input, target.readRequest, {
-    finished() {},
-    failed: (error) => error,
-    left() {},
-  });
-  const { signal } = context;
-  if (signal.aborted) requests.interrupt(signal.reason);
-  else signal.addEventListener('abort', () => requests.interrupt(signal.reason), { once: true });
-  return requests;
-}
+const openRequests = (target: LocalMethod, input: AsyncIterable<unknown>, { signal }: HandlerContext) =>
+  new InterruptibleStream(input, target.readRequest, unnoticed).interruptOn(signal);

@@ -4,7 +4,7 @@ import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport, ReportedCall } from './call-report.ts';
 import { setCaller } from './caller.ts';
 import { toConnectError } from './connect-errors.ts';
-import { InterruptibleStream } from './interruptible-stream.ts';
+import { InterruptibleStream, unnoticed } from './interruptible-stream.ts';
 import type { RpcService } from './rpc-service.ts';
 import type { ServiceTokens } from './service-token.ts';
 import type { ValidateMessage } from './validation.ts';
@@ -44,14 +44,11 @@ function reportedStream(
   failed: (error: unknown) => Error,
   finished: () => void,
 ): AsyncIterable<MessageShape<DescMessage>> {
-  const stream = new InterruptibleStream(response.message, (message) => message as MessageShape<DescMessage>, {
+  return new InterruptibleStream(response.message, (message) => message as MessageShape<DescMessage>, {
     finished,
     failed,
     left: () => failed(signal.reason),
-  });
-  if (signal.aborted) stream.interrupt(signal.reason);
-  else signal.addEventListener('abort', () => stream.interrupt(signal.reason), { once: true });
-  return stream;
+  }).interruptOn(signal);
 }
 
 function untilAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -76,7 +73,7 @@ export const validateRequests =
   };
 
 const checkedEach = (request: StreamRequest, check: (message: unknown) => UnaryRequest['message']) =>
-  new InterruptibleStream(request.message, check, { finished() {}, failed: (error) => error, left() {} });
+  new InterruptibleStream(request.message, check, unnoticed);
 
 /**
  * Ends subscriptions as soon as the server drains: they have no end of their own, and their clients turn to another replica. By convention
