@@ -26,17 +26,29 @@ export type ImportCounts = {
   pricesCreated: number;
 };
 
+/** Whether an import changes anything. */
+export const isChange = (counts: ImportCounts): boolean => Object.values(counts).some((count) => count > 0);
+
+/** A running import; each step adds to its counts. */
+type Import = {
+  em: SqlEntityManager;
+  /** The status of a deployment that is new, or on another server than before. */
+  statusOf: (settings: DeploymentSettings) => Judged;
+  now: Date;
+  counts: ImportCounts;
+};
+
 /** Some tens of milliseconds of work; a file, or an upstream, may name ten thousand models. */
 const modelsPerTurn = 250;
 
 /**
  * Adds and changes models, deployments and prices; anything the import does not name stays. No model or deployment may be named twice.
- * `statusOf` determines the status of a deployment that is new, or on another server than before. Flushes the unit of work and empties it.
+ * Flushes the unit of work and empties it.
  */
 export async function importModels(
   em: SqlEntityManager,
   models: readonly ImportedModel[],
-  statusOf: (settings: DeploymentSettings) => Judged,
+  statusOf: Import['statusOf'],
   now: Date,
 ): Promise<ImportCounts> {
   const counts: ImportCounts = {
@@ -47,18 +59,14 @@ export async function importModels(
     pricesCreated: 0,
   };
   for await (const slice of inTurns(models, modelsPerTurn)) {
-    await importSlice({ em, now, counts }, slice, statusOf);
+    await importSlice({ em, statusOf, now, counts }, slice);
     // Each flush compares all that the unit of work knows, in one turn of the event loop.
     em.clear();
   }
   return counts;
 }
 
-async function importSlice(
-  work: Import,
-  models: readonly ImportedModel[],
-  statusOf: (settings: DeploymentSettings) => Judged,
-): Promise<void> {
+async function importSlice(work: Import, models: readonly ImportedModel[]): Promise<void> {
   const { em, now } = work;
   const known = await whatIsKnown(em, models, now);
   const imports = models.map((imported) => ({
@@ -70,17 +78,12 @@ async function importSlice(
 
   for (const { imported, model } of imports) {
     const deployments = known.deployments.get(model.id) ?? [];
-    for (const settings of imported.deployments) {
-      importDeployment(work, model, deployments, settings, statusOf);
-    }
+    for (const settings of imported.deployments) importDeployment(work, model, deployments, settings);
     if ((imported.priceChanges ?? imported.price) === undefined) continue;
     importPrice(work, model, known.prices.get(model.id), imported);
   }
   await em.flush();
 }
-
-/** A running import; each step adds to its counts. */
-type Import = { em: SqlEntityManager; now: Date; counts: ImportCounts };
 
 /**
  * What the catalog has of these models: themselves by name, and their deployments and prices in force by the model's id. Read at once,
@@ -116,11 +119,10 @@ function importModel(
 }
 
 function importDeployment(
-  { em, now, counts }: Import,
+  { em, statusOf, now, counts }: Import,
   model: ModelRow,
   known: readonly DeploymentRow[],
   settings: DeploymentSettings,
-  statusOf: (settings: DeploymentSettings) => Judged,
 ): void {
   const address = addressOf(settings, model.name);
   const existing = known.find((row) => isAt(row, address));

@@ -3,7 +3,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
-import { type ImportCounts, importedChanges, importModels } from '../catalog/import.ts';
+import { type ImportCounts, importedChanges, importModels, isChange } from '../catalog/import.ts';
 import { type DeploymentChange, probeMoved } from '../catalog/probe-moved.ts';
 import { addressOf, isAt, keptAddressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
@@ -31,8 +31,7 @@ export const importCatalog =
           await keepPromises(em, promises);
           throw new DryRun(done);
         }
-        const isChange = Object.values(done).some((count) => count > 0);
-        return { answer: done, audit: isChange ? importAudits(models, done) : null };
+        return { answer: done, audit: isChange(done) ? importAudits(models, done) : null };
       });
       return create(ImportCatalogResponseSchema, counts);
     } catch (thrown) {

@@ -17,7 +17,7 @@ import { plainBaseUrl } from '#shared/bare-url.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
-import { importModels } from '../catalog/import.ts';
+import { importModels, isChange } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { addressOf, baseUrlSpellings, changeDeployment, requireSecret } from '../catalog/write-deployment.ts';
 import { faultOfName } from '../catalog/write-model.ts';
@@ -74,18 +74,12 @@ export const registerUpstream =
       const done = await importModels(em, imported, answering, now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, baseUrl);
-      const changed = done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated;
-      return {
-        answer: done,
-        audit:
-          changed === 0
-            ? null
-            : auditsOfModels(names, {
-                type: 'upstream_registered',
-                target: { type: 'upstream', id: request.baseUrl.slice(0, targetLengthMax) },
-                after: { base_url: request.baseUrl },
-              }),
-      };
+      const audits = auditsOfModels(names, {
+        type: 'upstream_registered',
+        target: { type: 'upstream', id: request.baseUrl.slice(0, targetLengthMax) },
+        after: { base_url: request.baseUrl },
+      });
+      return { answer: done, audit: isChange(done) ? audits : null };
     });
     const registered = new Set(names);
     return create(RegisterUpstreamResponseSchema, {
