@@ -5,7 +5,10 @@ import {
   DeploymentStatus,
   DeploymentStatusSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import {
+  type ReportDeploymentHealthRequest,
+  ReportDeploymentHealthResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
@@ -19,92 +22,111 @@ import { serverOf } from '../domain/deployment-settings.ts';
 /** How long an edge may tell of the server that a deployment had before, in milliseconds: edges follow the catalog within a second. */
 const staleMs = 1_000;
 
+type Deps = Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>;
+
+/** What edges have told of deployments, by their ids, as far as they told it of the server that each has now. */
+type Observations = Map<string, { server: string; fromMs: number; health: DeploymentHealth }>;
+
+/** The catalog's deployments by their ids. */
+type States = ReadonlyMap<string, Judged & { model: string; settings: DeploymentSettings }>;
+
 /**
  * Takes an edge's report and updates deployments' statuses by what all edges report. Reports are kept in memory: a status that a restart
  * leaves wrong is corrected by the next reports. Other Models processes, whose edges may see something else, are told what they amount to.
  */
-export function reportDeploymentHealth({
-  database,
-  feed,
-  clock,
-  logger,
-}: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>): ModelsRpc<'reportDeploymentHealth'> {
+export function reportDeploymentHealth(deps: Deps): ModelsRpc<'reportDeploymentHealth'> {
+  const { feed, clock, logger } = deps;
   const modelsId = uuidv7();
-  const healthOf = new Map<string, { server: string; fromMs: number; health: DeploymentHealth }>();
+  const observations: Observations = new Map();
 
-  return async ({ edgeId, deployments }, context) => {
+  return async (report, context) => {
     requireService(callerOf(context), 'inference');
-    const nowMs = clock.monotonic();
     const states = currentStates(feed.snapshot);
-    // Forgets deleted deployments.
-    for (const id of healthOf.keys()) if (!states.has(id)) healthOf.delete(id);
-
-    const changes = new Map<string, Judged>();
-    for (const report of deployments) {
-      const current = states.get(report.deploymentId);
-      if (current === undefined) continue;
-      const server = serverOf(current.settings);
-      let known = healthOf.get(report.deploymentId);
-      if (known?.server !== server) {
-        // What edges told of the server that a deployment had before says nothing about the one that it has.
-        const fromMs = known === undefined ? nowMs : nowMs + staleMs;
-        known = { server, fromMs, health: new DeploymentHealth() };
-        healthOf.set(report.deploymentId, known);
-      }
-      const { health, fromMs } = known;
-      if (nowMs < fromMs) continue;
-      health.take(edgeId, report, nowMs);
-      const judged = health.judge(current, nowMs);
-      if (judged !== null) changes.set(report.deploymentId, judged);
-    }
-    if (changes.size > 0) {
-      const moved = await transaction(database, async (em) => {
-        const moved = [];
-        // Before the rows are read: an operator may stop one meanwhile.
-        await lockCatalog(em);
-        const rows = await em.find(DeploymentEntity, {
-          id: { $in: [...changes.keys()] },
-          status: { $ne: DeploymentStatus.STOPPED },
-        });
-        const judged = rows
-          // Or move one.
-          .filter(
-            ({ id, settings }) =>
-              serverOf(fromJson(DeploymentSettingsSchema, settings)) === serverOf(states.get(id)!.settings),
-          )
-          .map((row) => ({ row, ...changes.get(row.id)! }));
-        const known = judged.filter(({ status }) => status !== DeploymentStatus.PENDING);
-        const statuses = new Map(known.map(({ row, status }) => [row.id, status]));
-        const others = await exchangeOpinions(em, { modelsId, statuses }, freshMs);
-        let isChanged = false;
-        for (const { row, status: own, reason } of judged) {
-          const status = agreedStatus(own, others.get(row.id) ?? []);
-          if (status === row.status && status !== DeploymentStatus.PENDING) continue;
-          isChanged = true;
-          if (status !== row.status) {
-            row.statusChangedAt = new Date(clock.now());
-            moved.push({ deployment: row.id, before: nameOf(row.status), status: nameOf(status), reason });
-          }
-          // What another process has its doubts about stays as it told it.
-          const isDoubtOfOther = own === DeploymentStatus.RUNNING && status !== own;
-          Object.assign(row, { status, ...(!isDoubtOfOther && { statusReason: reason }) });
-        }
-        if (!isChanged) return null;
-        await touchCatalog(em);
-        return moved;
-      });
-      if (moved === null) return create(ReportDeploymentHealthResponseSchema, {});
+    const judged = judge(report, states, observations, clock.monotonic());
+    const moved = judged.size === 0 ? null : await storeStatuses(deps, judged, states, modelsId);
+    if (moved !== null) {
       for (const change of moved)
         logger.warn({ model: states.get(change.deployment)!.model, ...change }, 'the status of a deployment changed');
       await feed.refresh();
     }
-    return create(ReportDeploymentHealthResponseSchema, {});
+    return create(ReportDeploymentHealthResponseSchema);
   };
 }
 
-const currentStates = (
-  snapshot: ModelsDeps['feed']['snapshot'],
-): Map<string, Judged & { model: string; settings: DeploymentSettings }> =>
+/** Adds a report to what was observed. Returns what this process thinks of deployments for which that may change something. */
+function judge(
+  { edgeId, deployments }: ReportDeploymentHealthRequest,
+  states: States,
+  observations: Observations,
+  nowMs: number,
+): Map<string, Judged> {
+  // Forgets deleted deployments.
+  for (const id of observations.keys()) if (!states.has(id)) observations.delete(id);
+  const judged = new Map<string, Judged>();
+  for (const report of deployments) {
+    const current = states.get(report.deploymentId);
+    if (current === undefined) continue;
+    const server = serverOf(current.settings);
+    let observed = observations.get(report.deploymentId);
+    if (observed?.server !== server) {
+      // What edges told of the server that a deployment had before says nothing about the one that it has.
+      const fromMs = observed === undefined ? nowMs : nowMs + staleMs;
+      observed = { server, fromMs, health: new DeploymentHealth() };
+      observations.set(report.deploymentId, observed);
+    }
+    if (nowMs < observed.fromMs) continue;
+    observed.health.take(edgeId, report, nowMs);
+    const opinion = observed.health.judge(current, nowMs);
+    if (opinion !== null) judged.set(report.deploymentId, opinion);
+  }
+  return judged;
+}
+
+type Moved = { deployment: string; before: string; status: string; reason: string };
+
+/** Stores the statuses on which this process and others agree. Returns those that are others than before; null when nothing changed. */
+const storeStatuses = (
+  { database, clock }: Deps,
+  judged: ReadonlyMap<string, Judged>,
+  states: States,
+  modelsId: string,
+): Promise<Moved[] | null> =>
+  transaction(database, async (em) => {
+    // Before the rows are read: an operator may stop one meanwhile, or move it.
+    await lockCatalog(em);
+    const rows = await em.find(DeploymentEntity, {
+      id: { $in: [...judged.keys()] },
+      status: { $ne: DeploymentStatus.STOPPED },
+    });
+    const kept = rows.filter(
+      ({ id, settings }) =>
+        serverOf(fromJson(DeploymentSettingsSchema, settings)) === serverOf(states.get(id)!.settings),
+    );
+    const known = kept.filter(({ id }) => judged.get(id)!.status !== DeploymentStatus.PENDING);
+    const statuses = new Map(known.map(({ id }) => [id, judged.get(id)!.status]));
+    const others = await exchangeOpinions(em, { modelsId, statuses }, freshMs);
+    const moved: Moved[] = [];
+    let isChanged = false;
+    for (const row of kept) {
+      const { status: own, reason } = judged.get(row.id)!;
+      const status = agreedStatus(own, others.get(row.id) ?? []);
+      if (status === row.status && status !== DeploymentStatus.PENDING) continue;
+      isChanged = true;
+      if (status !== row.status) {
+        row.statusChangedAt = new Date(clock.now());
+        moved.push({ deployment: row.id, before: nameOf(row.status), status: nameOf(status), reason });
+      }
+      row.status = status;
+      // What another process has its doubts about stays as it told it.
+      const isDoubtOfOther = own === DeploymentStatus.RUNNING && status !== own;
+      if (!isDoubtOfOther) row.statusReason = reason;
+    }
+    if (!isChanged) return null;
+    await touchCatalog(em);
+    return moved;
+  });
+
+const currentStates = (snapshot: ModelsDeps['feed']['snapshot']): States =>
   new Map(
     snapshot.models.flatMap(({ deployments }) =>
       deployments.map(
