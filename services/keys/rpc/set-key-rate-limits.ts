@@ -19,7 +19,7 @@ export const setKeyRateLimits =
     const { key, version } = await transaction(database, async (em) => {
       const key = await lockKey(em, keyId);
       const before = ownLimitFields(key);
-      Object.assign(key, nextLimits(key, { limits: rateLimits, changes }));
+      em.assign(key, nextLimits(key, { limits: rateLimits, changes }));
       if (key.keyType === KeyType.MANAGEMENT) requireNoLimits(ownLimitFields(key));
       const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };

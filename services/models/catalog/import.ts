@@ -161,6 +161,7 @@ function importPrice(
       effectiveFrom: from,
       createdAt: from,
       rates: toJson(PriceRatesSchema, rates) as JsonObject,
+      withdrawnAt: null,
     }),
   );
 }

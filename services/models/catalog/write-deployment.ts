@@ -63,7 +63,9 @@ export function changeDeployment(
 
 /** Sets what is known of a deployment, as of now. */
 function setStatus(row: DeploymentRow, { status, reason }: Judged, now: Date): void {
-  Object.assign(row, { status, statusChangedAt: now, statusReason: reason });
+  row.status = status;
+  row.statusReason = reason;
+  row.statusChangedAt = now;
 }
 
 /** Stored settings with what the changes name. */

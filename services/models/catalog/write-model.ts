@@ -35,6 +35,7 @@ export function addModel(em: SqlEntityManager, name: string, settings: ModelSett
     operations: [Operation.CHAT_COMPLETIONS],
     visibility: Visibility.PUBLIC,
     createdAt: now,
+    deletedAt: null,
     ...modelChanges(settings),
   });
   em.persist(created);

@@ -20,7 +20,7 @@ export const ModelEntity = defineEntity({
     /** Base URLs of the upstreams from which it was registered: a start does not register it from there again. */
     registeredFrom: p.array().columnType('text[]').default([]),
     /** A deleted model is kept for prices and retirements that refer to it; its name may be reused. */
-    deletedAt: p.datetime().nullable(),
+    deletedAt: p.datetime().strictNullable(),
   },
 });
 
@@ -49,7 +49,7 @@ export const PriceEntity = defineEntity({
     effectiveFrom: p.datetime(),
     createdAt: p.datetime(),
     rates: p.json<JsonObject>(),
-    withdrawnAt: p.datetime().nullable(),
+    withdrawnAt: p.datetime().strictNullable(),
   },
 });
 

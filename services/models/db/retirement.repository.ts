@@ -30,6 +30,6 @@ export const retirementMessage = (row: RetirementRow): Retirement =>
 export const retirementFields = (row: RetirementRow) => ({
   deprecated_at: row.deprecatedAt.toISOString(),
   sunset_at: row.sunsetAt?.toISOString() ?? null,
-  replacement_model_name: row.replacementModelName ?? null,
-  retirement_note: row.retirementNote ?? null,
+  replacement_model_name: row.replacementModelName,
+  retirement_note: row.retirementNote,
 });

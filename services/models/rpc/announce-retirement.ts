@@ -50,7 +50,7 @@ export const announceRetirement =
         });
         await em.persist(row).flush();
         await cancelWithdrawalMails(em, model.id);
-        if (row.sunsetAt != null) await planReminders(em, row, now, true);
+        if (row.sunsetAt !== null) await planReminders(em, row, now, true);
         return {
           answer: create(AnnounceRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
           audit: {

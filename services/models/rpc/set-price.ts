@@ -41,6 +41,7 @@ export const setPrice =
           effectiveFrom: from,
           createdAt: atOnce,
           rates: toJson(PriceRatesSchema, rates!) as JsonObject,
+          withdrawnAt: null,
         });
         em.persist(row);
         return {

@@ -27,7 +27,7 @@ export const setSunsetDate =
       const before = retirementFields(row);
       row.sunsetAt = new Date(sunsetAtMs!);
       await em.flush();
-      await planReminders(em, row, now, previous == null);
+      await planReminders(em, row, now, previous === null);
       return {
         answer: await answer(),
         audit: {

@@ -42,7 +42,7 @@ export const updateDeployment =
       if (!isAt(row, address)) {
         requireSandboxModel(address);
         await requireFreeAddress(em, model, address);
-        Object.assign(row, address);
+        em.assign(row, address);
       }
       const changes = changedFields(before, deploymentFields(name, row));
       return {
