@@ -1,7 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AdminFindCallsRequestSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { adminEventJson } from '../../../edge/routes/api/usage/event-json.ts';
-import { type AdminCommand, type AdminContext, argument, pageOf, pageOptions, textOption } from './command.ts';
+import {
+  type AdminCommand,
+  type AdminContext,
+  argument,
+  existingOrganization,
+  pageOf,
+  pageOptions,
+  textOption,
+} from './command.ts';
 
 export const callCommands: readonly AdminCommand[] = [
   {
@@ -17,12 +25,10 @@ export const callCommands: readonly AdminCommand[] = [
     usage: '<organization> [--key id] [--page n] [--limit n]',
     summary: 'Lists the calls of an organization, or of one of its keys, such as one that leaked, with their charges.',
     options: { ...pageOptions, key: { type: 'string' } },
-    run: (context, args) =>
-      charged(context, {
-        tenantId: argument(args, 0, "the organization's id"),
-        apiKeyId: textOption(args, 'key'),
-        page: pageOf(args),
-      }),
+    async run(context, args) {
+      const filter = { apiKeyId: textOption(args, 'key'), page: pageOf(args) };
+      return charged(context, { tenantId: await existingOrganization(context, args), ...filter });
+    },
   },
 ];
 

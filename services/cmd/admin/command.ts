@@ -128,7 +128,7 @@ export function usdNamed(text: string, allowed: 'above 0' | 'from 0', max: NanoU
   return amount;
 }
 
-/** The id of an organization, which must exist: Billing and Keys know organizations only by their ids, and would accept any. */
+/** The id of an organization, which must exist: Billing, Keys and Usage know organizations only by their ids, and would accept any. */
 export async function existingOrganization({ auth, asOperator }: AdminContext, args: AdminArguments): Promise<string> {
   const tenantId = argument(args, 0, "the organization's id");
   await auth.adminGetOrganization({ tenantId }, asOperator);

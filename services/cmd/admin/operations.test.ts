@@ -138,7 +138,7 @@ test('the request id that a client quotes leads an operator to the call, its org
   expect(await json('calls', 'list', organization, '--key', keyId)).toMatchObject([{ id: found.id }]);
   const ofAll: { id: string }[] = await json('calls', 'list', organization);
   expect(ofAll.map(({ id }) => id)).toContain(found.id);
-  expect(await json('calls', 'list', uuidv7(), '--key', keyId)).toEqual([]);
+  expect(await refusal('calls', 'list', uuidv7(), '--key', keyId)).toEqual([1, 'No such organization.']);
   const { transaction_id, ...over } = found;
   const rest = (token: string) => gateway.call('GET', `/api/v1/admin/calls?request_id=${requestId}`, token);
   expect((await rest(session)).json).toMatchObject({ data: [over], pagination: { total: 1 } });
