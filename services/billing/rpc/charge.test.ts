@@ -211,6 +211,45 @@ test('nobody pays for a call that was voided, whether it was charged before, is 
   ).rejects.toMatchObject({ reason: ErrorReason.INSUFFICIENT_ROLE });
 });
 
+test('what a voided call used of its holds is free at once, though its charge never comes, and what another holds is not', async () => {
+  const { billing } = test1;
+  const owner = person();
+  const caller = { tenantId: owner.tenantId, userId: owner.userId, apiKeyId: uuidv7() };
+  await billing.setPaygSpendCap({ limitNanoUsd: 0n }, as(owner));
+  await grant(caller.tenantId, LotSource.PURCHASE, 5n);
+  /** As a job holds room, by whose call all of it is used. */
+  const used = async (costNanoUsd: bigint): Promise<string[]> => {
+    const holderId = uuidv7();
+    const demands = [
+      { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n },
+      { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() },
+    ];
+    await billing.lease({ ...caller, holderId, costMaxNanoUsd: costNanoUsd, demands }, service);
+    const settlements = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n, usedNanoUsd: costNanoUsd }));
+    await billing.settle({ holderId, settlements }, service);
+    return demands.map(({ leaseId }) => leaseId);
+  };
+  const held = async () => {
+    const { rows } = await test1.deps.database.query<{ held: bigint }>({
+      text: 'select held_nano_usd as held from spend where tenant_id = $1 order by kind',
+      values: [caller.tenantId],
+    });
+    return rows.map((row) => row.held);
+  };
+  const [leaseIds, others] = [await used(3n), await used(2n)];
+  expect(await held()).toEqual([5n, 5n]);
+  const lost = usageEvent({ ...caller, costNanoUsd: 3n, leaseIds });
+  const voided = { tenantId: caller.tenantId, usageEventId: lost.id, description: 'lost', leaseIds };
+  await billing.voidCharge(voided, service);
+  expect(await held()).toEqual([2n, 2n]);
+  await billing.voidCharge(voided, service);
+  await billing.charge({ events: [lost] }, service);
+  expect(await held()).toEqual([2n, 2n]);
+  // Nobody frees the holds of another organization.
+  await billing.voidCharge({ ...voided, tenantId: uuidv7(), leaseIds: others }, service);
+  expect(await held()).toEqual([2n, 2n]);
+});
+
 test('truth, ledger, counters and invoice lines agree to the nano-USD on a random workload', async () => {
   const tenants = Array.from({ length: 5 }, () => person());
   const keys = Array.from({ length: 5 }, () => uuidv7());

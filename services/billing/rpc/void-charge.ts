@@ -3,6 +3,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { postingDefaults, transfer } from '../domain/ledger.ts';
+import { freeHolds } from '../leasing/free-holds.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
 import { refundable, refundCharge } from '../ledger/refund.ts';
@@ -18,6 +19,7 @@ export const voidCharge =
     requireService(caller);
     const tenantId = request.tenantId.toLowerCase();
     const usageEventId = request.usageEventId.toLowerCase();
+    const leaseIds = request.leaseIds.map((id) => id.toLowerCase());
     await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId);
       const nowMs = await databaseNow(sql);
@@ -31,13 +33,14 @@ export const voidCharge =
         const type = TransactionType.UNSPECIFIED;
         const posting = { ...postingDefaults, type, amountNanoUsd: 0n, description, usageEventId, entries };
         await post(sql, [{ account, postings: [posting] }], nowMs);
-        return;
+      } else if (charge.type === TransactionType.USAGE) {
+        const reversesId = charge.id;
+        const amountNanoUsd = await refundable(sql, tenantId, reversesId);
+        const refund = { caller, asOperator: false, reversesId, amountNanoUsd, description, requestId: null };
+        // Otherwise it was given back before, by an earlier try or by an operator.
+        if (amountNanoUsd > 0n) await refundCharge(sql, account, refund, nowMs);
       }
-      const amountNanoUsd = charge.type === TransactionType.USAGE ? await refundable(sql, tenantId, charge.id) : 0n;
-      // It was given back before, by an earlier try or by an operator.
-      if (amountNanoUsd <= 0n) return;
-      const refund = { caller, asOperator: false, reversesId: charge.id, amountNanoUsd, description, requestId: null };
-      await refundCharge(sql, account, refund, nowMs);
+      await freeHolds(sql, tenantId, leaseIds);
     });
     return {};
   };

@@ -90,13 +90,16 @@ export async function isCharged(
   return (await billing.lease(asked, options(requestId))).isCharged;
 }
 
-/** Sees to it that nobody pays for a success of a job that fails: its event may have been charged, or may still come. */
+/** Sees to it that nobody pays for a success of a job that fails: its event may have been charged, or may still come. Its room is free. */
 export async function voidCharge(
   billing: VoidingBilling,
   { tenantId, id, startedMs }: { tenantId: string; id: string; startedMs: number },
+  { leases }: JobHold,
 ): Promise<void> {
   const description = `${publicJobId(id)} failed although its call was charged: the answer was lost.`;
-  await billing.voidCharge({ tenantId, usageEventId: successEventId(id, startedMs), description }, options());
+  const usageEventId = successEventId(id, startedMs);
+  const leaseIds = leases.map(({ leaseId }) => leaseId);
+  await billing.voidCharge({ tenantId, usageEventId, description, leaseIds }, options());
 }
 
 /** For a job that nothing limits. */

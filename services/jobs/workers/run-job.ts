@@ -98,7 +98,7 @@ export async function runJob(
   if (!hasFailed || !job.hasStartedBefore) return outcome;
   for (;;) {
     try {
-      await voidCharge(deps.billing, job);
+      await voidCharge(deps.billing, job, outcome.unused ?? job.hold);
       return outcome;
     } catch (error) {
       deps.faults.failed(error, 'or ending them failed; what earlier runs may have been charged is given back first');
