@@ -8,11 +8,8 @@ import type { Logger } from '#shared/logger.ts';
 import type { SeenRoom } from './db/seen-room.ts';
 import type { JobMetrics } from './metrics.ts';
 
-/** The part of Billing that holds room for jobs. */
-export type HoldingBilling = Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
-
-/** The part of Billing that workers need besides. */
-export type VoidingBilling = Pick<Client<typeof BillingService>, 'voidCharge'>;
+/** The part of Billing that holds room for jobs, and gives back what lost ones were charged. */
+export type HoldingBilling = Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold' | 'voidCharge'>;
 
 /** What Jobs' RPCs depend on; assembled in start.ts. */
 export type JobsDeps = {

@@ -158,15 +158,21 @@ test('a worker killed before its call, during it, and between the answer and its
     await waitFor(async () => (await job(lost)).status === 'failed', {
       description: 'the end of the job without a key',
     });
-    const { rows: refunds } = await owner.query(
-      `select charge.usage_event_id, refund.amount_nano_usd + charge.amount_nano_usd as kept, refund.description
-       from billing.transactions refund join billing.transactions charge on charge.id = refund.reverses_id`,
+    const refunds = await waitFor(
+      async () => {
+        const { rows } = await owner.query(
+          `select charge.usage_event_id, refund.amount_nano_usd + charge.amount_nano_usd as kept, refund.description
+           from billing.transactions refund join billing.transactions charge on charge.id = refund.reverses_id`,
+        );
+        return rows.length > 0 && rows;
+      },
+      { description: 'what it was charged to be given back' },
     );
     expect(refunds).toEqual([
       {
         usage_event_id: expect.stringMatching(new RegExp(`${uuidOf(lost).slice(14)}$`)),
         kept: '0',
-        description: `${lost} failed although its call was charged: the answer was lost.`,
+        description: `${lost} has no result although its call was charged: the answer was lost.`,
       },
     ]);
     expect(watch.ms).toBeLessThan(29_000);

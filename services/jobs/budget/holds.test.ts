@@ -24,6 +24,7 @@ test.each([
     lease: unasked,
     releaseHold: unasked,
     settle: async () => create(SettleResponseSchema, { leases }),
+    voidCharge: unasked,
   };
   expect(await renewHold(billing, create(JobHoldSchema))).toBe(state);
 });
@@ -44,6 +45,7 @@ test.each([
       return create(ReleaseHoldResponseSchema);
     },
     settle: unasked,
+    voidCharge: unasked,
   };
   const caller = { tenantId: 'tenant', userId: 'user', apiKeyId: '' };
   const job = { jobId: 'job', caller, spendCapNanoUsd: undefined, costMaxNanoUsd: 1n, costMinNanoUsd: 0n };

@@ -7,8 +7,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
-import type { HoldingBilling, VoidingBilling } from '../deps.ts';
-import { publicJobId, successEventId } from '../domain/job-id.ts';
+import type { HoldingBilling } from '../deps.ts';
+import { publicJobId } from '../domain/job-id.ts';
 
 /** How long room that was renewed is held without another renewal, in milliseconds. */
 export const holdMs = 3_600_000;
@@ -90,15 +90,17 @@ export async function isCharged(
   return (await billing.lease(asked, options(requestId))).isCharged;
 }
 
-/** Sees to it that nobody pays for a success of a job that fails: its event may have been charged, or may still come. Its room is free. */
+/**
+ * Sees to it that nobody pays for the event of a job that ended without the answer: it may have been charged, or may still come. The job's
+ * room is free then.
+ */
 export async function voidCharge(
-  billing: VoidingBilling,
-  { tenantId, id, startedMs }: { tenantId: string; id: string; startedMs: number },
-  { leases }: JobHold,
+  billing: HoldingBilling,
+  job: { tenantId: string; id: string; hold: JobHold; eventId: string },
 ): Promise<void> {
-  const description = `${publicJobId(id)} failed although its call was charged: the answer was lost.`;
-  const usageEventId = successEventId(id, startedMs);
-  const leaseIds = leases.map(({ leaseId }) => leaseId);
+  const { tenantId, eventId: usageEventId } = job;
+  const description = `${publicJobId(job.id)} has no result although its call was charged: the answer was lost.`;
+  const leaseIds = job.hold.leases.map(({ leaseId }) => leaseId);
   await billing.voidCharge({ tenantId, usageEventId, description, leaseIds }, options());
 }
 

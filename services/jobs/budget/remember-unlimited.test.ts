@@ -15,7 +15,7 @@ test('that a job was already charged says nothing about the limits of its caller
   const asked = [...answers];
   const nothing = async () => ({}) as never;
   const billing = rememberUnlimited(
-    { lease: async () => asked.shift()!, settle: nothing, releaseHold: nothing },
+    { lease: async () => asked.shift()!, settle: nothing, releaseHold: nothing, voidCharge: nothing },
     { monotonic: () => 0 },
   );
   for (const answer of answers.slice(0, 3)) expect(await billing.lease(request)).toBe(answer);

@@ -31,5 +31,5 @@ export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'm
     }
     return answer;
   };
-  return { lease, settle: billing.settle, releaseHold: billing.releaseHold };
+  return { ...billing, lease };
 }

@@ -17,14 +17,20 @@ import { presentSql } from './time.ts';
 /** How a job ended. */
 export type Ending = { usage?: MeteredUsage } & (
   | { status: typeof JobStatus.COMPLETED; contentType: string; body: Uint8Array }
-  | { status: typeof JobStatus.FAILED; error: ErrorDetail }
+  /** `isLost`: its call may have succeeded nevertheless. */
+  | { status: typeof JobStatus.FAILED; error: ErrorDetail; isLost?: true }
 );
+
+export const isLost = (ending: Ending): boolean => ending.status === JobStatus.FAILED && ending.isLost === true;
 
 /** How long ended jobs are kept (decisions.md, Jobs). */
 export const keptHours = 24;
 
 /** What a job keeps of its request after its end, beside its result; 0 for `{}`. */
 export const metadataBytesSql = 'octet_length(jobs.metadata::text) - 2';
+
+/** Whether Billing is to be told of the end of a job that has no result. */
+export const isToReturnSql = '(jobs.hold_expires_at is not null or jobs.was_lost)';
 
 /** Counts what those in `ended` keep. */
 export const keepSql = `
@@ -35,16 +41,18 @@ export const keepSql = `
 
 /**
  * Ends jobs, with their results, and deletes their requests; returns the ids of those that the worker still held. The room of a failed one is
- * still to be given back.
+ * still to be given back, and so is what a lost run of it was charged.
  */
 const end = `
   with told as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $7::text[],
-      $8::bytea[], $10::bigint[]) as told (tenant_id, id, fence, status, error, usage, content_type, body, bytes)
+      $8::bytea[], $10::bigint[], $11::boolean[])
+      as told (tenant_id, id, fence, status, error, usage, content_type, body, bytes, is_lost)
   ), ended as (
     update jobs set status = told.status, ended_at = present.at, expires_at = present.at + interval '${keptHours} hours',
       worker_id = null, lease_expires_at = null,
-      hold_expires_at = case when told.status = ${JobStatus.FAILED} and jobs.hold_expires_at is not null then present.at end,
+      hold_expires_at = case when told.status = ${JobStatus.FAILED} and (${isToReturnSql} or told.is_lost) then present.at end,
+      was_lost = jobs.was_lost or told.is_lost,
       error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body,
       result_bytes = told.bytes + ${metadataBytesSql}
     from told, (select ${presentSql(9)} as at) as present
@@ -82,6 +90,7 @@ function endStatement(endings: readonly { job: HeldJob; ending: Ending }[], shif
       ),
       shiftMs,
       completed.map((ending) => ending?.body.byteLength ?? 0),
+      endings.map(({ ending }) => isLost(ending)),
     ],
   };
 }
@@ -125,20 +134,30 @@ export function endLargeJob(
 
 /**
  * Puts a job back into the queue, to be taken again after a while, unless the worker no longer holds it. `hasStarted` is false for one for
- * which nobody has made a call yet.
+ * which nobody has made a call yet, `wasLost` true for one whose call was left.
  */
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,
-  next: { delayMs: number; countsAsAttempt: boolean; hasStarted: boolean },
+  next: { delayMs: number; countsAsAttempt: boolean; hasStarted: boolean; wasLost?: boolean },
   shiftMs: number,
 ): Promise<void> {
   await database.query({
     name: 'jobs-requeue',
     text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, attempts = attempts - $5,
-        started_at = case when $7 then started_at end, available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
+        started_at = case when $7 then started_at end, was_lost = was_lost or $8,
+        available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
       where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
-    values: [job.tenantId, job.id, job.fence, next.delayMs, next.countsAsAttempt ? 0 : 1, shiftMs, next.hasStarted],
+    values: [
+      job.tenantId,
+      job.id,
+      job.fence,
+      next.delayMs,
+      next.countsAsAttempt ? 0 : 1,
+      shiftMs,
+      next.hasStarted,
+      next.wasLost ?? false,
+    ],
   });
 }
 

@@ -31,7 +31,7 @@ export async function extendLeases(
 }
 
 /**
- * Puts the jobs of silent workers back into the queue. A lease that ends later than any can was taken before the database's clock was set
+ * Puts the jobs of silent workers back into the queue, as lost. A lease that ends later than any can was taken before the database's clock was set
  * back, and ends as if it were extended now: its worker may be alive.
  */
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
@@ -41,7 +41,7 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
         update jobs set lease_expires_at = ${presentSql(1)} + interval '${leaseMs} milliseconds'
         where status = ${JobStatus.IN_PROGRESS} and ${predatesSetBackSql('lease_expires_at', 1, leaseMs)}
       )
-      update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null
+      update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, was_lost = true
       where (tenant_id, id) in (
         select tenant_id, id from jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}
         for update skip locked)`,

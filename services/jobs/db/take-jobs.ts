@@ -33,6 +33,8 @@ export type TakenJob = {
   startedMs: number;
   /** Whether a call may have been made for it before. */
   hasStartedBefore: boolean;
+  /** Whether a call that was made for it before may have succeeded, and been charged: its worker was lost with the answer. */
+  wasLost: boolean;
   /** Milliseconds until it fails for having taken too long; negative if that has passed. */
   leftMs: number;
   costMaxNanoUsd: bigint;
@@ -130,7 +132,7 @@ const take = `
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
   returning jobs.tenant_id, jobs.id, subject_id, caller, operation, model, content_type, request, body_bytes, fence,
     attempts, created_at, jobs.started_at, chosen.started_at is not null as has_started_before,
-    cost_max_nano_usd, cost_min_nano_usd, hold,
+    was_lost, cost_max_nano_usd, cost_min_nano_usd, hold,
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
 /**
@@ -232,6 +234,7 @@ type TakenRow = {
   created_at: Date;
   started_at: Date;
   has_started_before: boolean;
+  was_lost: boolean;
   cost_max_nano_usd: bigint;
   cost_min_nano_usd: bigint;
   hold: Buffer;
@@ -253,6 +256,7 @@ const takenJob = (row: TakenRow): TakenJob => ({
   createdMs: row.created_at.getTime(),
   startedMs: row.started_at.getTime(),
   hasStartedBefore: row.has_started_before,
+  wasLost: row.was_lost,
   leftMs: row.left_ms,
   costMaxNanoUsd: row.cost_max_nano_usd,
   costMinNanoUsd: row.cost_min_nano_usd,

@@ -19,7 +19,7 @@ import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { publicJobId } from '../domain/job-id.ts';
+import { publicJobId, successEventId } from '../domain/job-id.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 import { renewHolds, returnHolds } from '../workers/housekeeping.ts';
@@ -33,6 +33,7 @@ const released: string[] = [];
 const billing: HoldingBilling = {
   lease: () => Promise.reject(new Error('nothing is leased')),
   settle: () => Promise.reject(new Error('nothing is renewed')),
+  voidCharge: () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'away')),
   async releaseHold({ holderId }) {
     released.push(holderId!);
     throw gatewayError(ErrorReason.OVERLOADED, 'away');
@@ -113,10 +114,31 @@ test('the room of a cancelled job is no longer renewed, and given back later if 
       return { released: 1 } as never;
     },
   };
-  expect(await returnHolds({ database, billing, clock: systemClock })).toBe(0);
-  const deps = { database, billing: reachable, clock: systemClock };
+  expect(await returnHolds({ database, billing, clock: systemClock, logger: silentLogger })).toBe(0);
+  const deps = { database, billing: reachable, clock: systemClock, logger: silentLogger };
   expect([await renewHolds(deps), await returnHolds(deps), await returnHolds(deps)]).toEqual([1, 1, 0]);
   expect({ renewed, returned }).toEqual({ renewed: [waiting], returned: [cancelled] });
+});
+
+test('what a lost run of a cancelled job was charged is given back, and before that the job is not deleted', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const [id] = await queueJobs(database, 1, owner);
+  await database.pool.query('update jobs set started_at = now(), was_lost = true');
+  // Billing is away.
+  await jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner));
+  const remove = () => jobs.deleteJob({ jobId: publicJobId(id!) }, as(owner));
+  await expect(remove()).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED, details: { retryAfterMs: 5_000 } });
+  const voided: unknown[] = [];
+  const voidCharge: HoldingBilling['voidCharge'] = async ({ usageEventId }) => {
+    voided.push(usageEventId);
+    return {} as never;
+  };
+  const deps = { database, billing: { ...billing, voidCharge }, clock: systemClock, logger: silentLogger };
+  const { rows } = await database.pool.query('select started_at from jobs');
+  expect(await returnHolds(deps)).toBe(1);
+  expect(voided).toEqual([successEventId(id!, rows[0].started_at.getTime())]);
+  await remove();
 });
 
 /**

@@ -6,6 +6,16 @@ import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
 
+/** Whether Billing has still to be told that nobody pays for a lost run. */
+const isLostSql = '(was_lost and hold_expires_at is not null)';
+
+const notYet = () =>
+  gatewayError(
+    ErrorReason.OVERLOADED,
+    'What this job was charged for an answer that was lost has still to be given back. Try again shortly.',
+    { retryAfterMs: 5_000 },
+  );
+
 /**
  * Removes an ended job; its Idempotency-Key stays taken for the rest of its 24 hours. A large result that is still being stored for a
  * cancelled job holds this up.
@@ -20,7 +30,7 @@ export const deleteJob =
       database.query<{ hold: Buffer | null }>({
         name: 'jobs-delete',
         text: `with deleted as (
-            delete from jobs where ${own} and expires_at is not null
+            delete from jobs where ${own} and expires_at is not null and not ${isLostSql}
             returning tenant_id, subject_id, idempotency_key, request_hash, created_at, hold, hold_expires_at
           ), remembered as (
             insert into deleted_job_keys
@@ -38,7 +48,12 @@ export const deleteJob =
       if (hold !== null) await releaseHold(billing, fromBinary(JobHoldSchema, hold));
       return {};
     }
-    const { rows } = await database.query({ name: 'jobs-exists', text: `select 1 from jobs where ${own}`, values });
+    const { rows } = await database.query<{ is_lost: boolean }>({
+      name: 'jobs-exists',
+      text: `select ${isLostSql} and expires_at is not null as is_lost from jobs where ${own}`,
+      values,
+    });
     if (rows.length === 0) throw noSuchJob();
+    if (rows[0]!.is_lost) throw notYet();
     throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
   };

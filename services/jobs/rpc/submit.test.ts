@@ -29,7 +29,7 @@ async function jobsWith(
   releaseHold: HoldingBilling['releaseHold'] = async () => ({}) as never,
   settle: HoldingBilling['settle'] = async () => ({}) as never,
 ) {
-  const billing = { lease, settle, releaseHold };
+  const billing = { lease, settle, releaseHold, voidCharge: async () => ({}) as never };
   const started = await startJobs({
     connection: url,
     billing,

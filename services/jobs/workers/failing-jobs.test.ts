@@ -11,6 +11,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { successEventId } from '../domain/job-id.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
@@ -89,7 +90,12 @@ describe('a job whose call cannot be made or breaks off', () => {
     expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 1, reason: null });
   });
 
-  test('is cut off at its deadline, and fails', async () => {
+  test('is cut off at its deadline, and fails: nobody pays for an answer that was complete at that moment', async () => {
+    const voided: unknown[] = [];
+    const voidCharge: JobWorkerDeps['billing']['voidCharge'] = async ({ usageEventId }) => {
+      voided.push(usageEventId);
+      return {} as never;
+    };
     const outcome = await failed(
       (deps) => ({
         ...deps,
@@ -97,10 +103,13 @@ describe('a job whose call cannot be made or breaks off', () => {
           await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
           throw signal!.reason;
         }),
+        billing: { ...deps.billing, voidCharge },
       }),
       `update jobs set deadline_at = now() + interval '300 milliseconds'`,
     );
     expect(outcome).toMatchObject({ status: JobStatus.FAILED, reason: ErrorReason.DEADLINE_EXCEEDED });
+    const { rows } = await database.pool.query('select id, started_at from jobs');
+    expect(voided).toEqual([successEventId(rows[0].id, rows[0].started_at.getTime())]);
   });
 
   test('fails at once if the next attempt would come too late', async () => {

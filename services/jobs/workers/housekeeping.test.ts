@@ -12,6 +12,7 @@ import {
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
+import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
@@ -138,7 +139,7 @@ test('a process that stops renews and returns no more than the hundred under way
     stopping.abort();
     return create(ReleaseHoldResponseSchema);
   };
-  const returning = { database, billing: { releaseHold } as never, clock: later(0) };
+  const returning = { database, billing: { releaseHold } as never, clock: later(0), logger: silentLogger };
   expect(await returnHolds(returning, stopping.signal)).toBe(100);
   expect(await returnHolds(returning)).toBe(101);
 });
@@ -203,8 +204,8 @@ test('the room of a job that failed while Billing was away is given back once it
     return create(ReleaseHoldResponseSchema);
   };
   const clock = later(0);
-  expect(await returnHolds({ database, billing: deps.billing, clock })).toBe(0);
-  expect(await returnHolds({ database, billing: { ...deps.billing, releaseHold }, clock })).toBe(1);
+  expect(await returnHolds({ ...deps, clock })).toBe(0);
+  expect(await returnHolds({ ...deps, billing: { ...deps.billing, releaseHold }, clock })).toBe(1);
   expect(returned).toEqual([failing]);
 });
 
@@ -224,8 +225,8 @@ test('room that Billing refuses to take back holds up no other', async () => {
     if (refused.has(holderId)) throw new Error('refused');
     return create(ReleaseHoldResponseSchema);
   };
-  const { billing } = workerDeps(database, () => {});
-  const round = () => returnHolds({ database, billing: { ...billing, releaseHold }, clock: later(0) });
+  const deps = workerDeps(database, () => {});
+  const round = () => returnHolds({ ...deps, billing: { ...deps.billing, releaseHold } });
   // While Billing answers nobody, a round asks it only once for each of the first hundred.
   expect([await round(), asked]).toEqual([0, 100]);
   expect([await round(), await round()]).toEqual([201, 0]);

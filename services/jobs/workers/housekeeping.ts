@@ -5,7 +5,7 @@ import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
 import { startRecurringWorks } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
-import { returnHold } from '../budget/return-hold.ts';
+import { type EndedRow, endedColumns, endedJob, returnHold } from '../budget/return-hold.ts';
 import { deletedBytesMax } from '../db/bodies.ts';
 import { forgetSubmissions } from '../db/submissions-under-way.ts';
 import { clockShiftMs, momentSql, presentSql } from '../db/time.ts';
@@ -32,7 +32,10 @@ export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
   ]);
 }
 
-/** Removes jobs whose 24 hours are over, with their results, and the remembered keys of deleted ones. */
+/**
+ * Removes jobs whose 24 hours are over, with their results, unless Billing has still to be told of them, and the remembered keys of deleted
+ * ones.
+ */
 export async function removeExpired(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   signal?: AbortSignal,
@@ -43,7 +46,7 @@ export async function removeExpired(
       select tenant_id, id from (
         select tenant_id, id, row_number() over by_expiry as place, sum(result_bytes) over by_expiry as bytes
         from (
-          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${momentSql(1)} order by expires_at
+          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${momentSql(1)} and hold_expires_at is null order by expires_at
           limit ${removedAtOnce} for update skip locked
         ) as expired
         window by_expiry as (order by expires_at, id)
@@ -132,22 +135,21 @@ async function renewNextRound(database: Deps['database'], rows: readonly HeldRow
 }
 
 /**
- * Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it. A round ends with the
- * first hundred of which some could not be returned: those are tried again in the next one, after all other.
+ * Gives back the room of jobs that ended while Billing could not be told, or whose process died before it told it, and what lost runs of
+ * them were charged. A round ends with the first hundred of which some could not be returned: those are tried again in the next one, after
+ * all other.
  */
-export async function returnHolds(deps: Omit<Deps, 'logger'>, signal?: AbortSignal): Promise<number> {
+export async function returnHolds(deps: Deps, signal?: AbortSignal): Promise<number> {
   let returned = 0;
   while (!signal?.aborted) {
-    const { rows } = await deps.database.query<HeldRow>({
+    const { rows } = await deps.database.query<EndedRow>({
       name: 'jobs-held-after-their-end',
-      text: `select tenant_id, id, hold from jobs
+      text: `select ${endedColumns} from jobs
         where hold_expires_at <= ${momentSql(1)} and status not in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
         order by hold_expires_at limit ${heldAtOnce}`,
       values: [clockShiftMs(deps.clock)],
     });
-    const told = await Promise.all(
-      rows.map((row) => returnHold(deps, { tenantId: row.tenant_id, id: row.id }, holdOf(row))),
-    );
+    const told = await Promise.all(rows.map((row) => returnHold(deps, endedJob(row))));
     returned += told.filter(Boolean).length;
     const failed = rows.filter((_, place) => !told[place]);
     if (failed.length > 0) await returnNextRound(deps, failed);
@@ -156,7 +158,7 @@ export async function returnHolds(deps: Omit<Deps, 'logger'>, signal?: AbortSign
   return returned;
 }
 
-async function returnNextRound({ database, clock }: Omit<Deps, 'logger'>, rows: readonly HeldRow[]): Promise<void> {
+async function returnNextRound({ database, clock }: Deps, rows: readonly EndedRow[]): Promise<void> {
   await database.query({
     name: 'jobs-return-next-round',
     text: `update jobs set hold_expires_at = ${presentSql(3)}

@@ -301,7 +301,7 @@ test.each([
   'the call of a job that cost nothing at its submission, and runs again after its worker died, $is',
   async ({ isCharged }) => {
     const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
-    await database.pool.query('update jobs set started_at = now()');
+    await database.pool.query('update jobs set started_at = now(), was_lost = true');
     const asked: unknown[] = [];
     let request: InvokeRequest | undefined;
     const deps = workerDeps(database, (made) => {

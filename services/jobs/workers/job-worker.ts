@@ -8,11 +8,12 @@ import type { Logger } from '#shared/logger.ts';
 import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { returnHold } from '../budget/return-hold.ts';
 import { bodyKinds, readBody } from '../db/bodies.ts';
-import { requeueJob, saveHold } from '../db/end-jobs.ts';
+import { isLost, requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs, returnTurn, type TakenJob, takeJobs } from '../db/take-jobs.ts';
 import { clockShiftMs } from '../db/time.ts';
 import type { Allowance } from '../domain/choose-lanes.ts';
+import { successEventId } from '../domain/job-id.ts';
 import { ModelRoom } from '../domain/model-room.ts';
 import type { JobMetrics } from '../metrics.ts';
 import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
@@ -264,7 +265,12 @@ export class JobWorker {
         const wasEnded = await this.#ends.end(job, outcome.ending);
         if (!wasEnded) return;
         metrics.ended(outcome.ending.status === JobStatus.COMPLETED ? 'completed' : 'failed');
-        if (outcome.unused !== undefined) await returnHold(this.#deps, job, outcome.unused);
+        if (outcome.unused === undefined) return;
+        await returnHold(this.#deps, {
+          ...job,
+          hold: outcome.unused,
+          lostEventId: job.wasLost || isLost(outcome.ending) ? successEventId(job.id, job.startedMs) : null,
+        });
         return;
       }
       case 'again': {
@@ -282,7 +288,7 @@ export class JobWorker {
         return;
       case 'left':
         // The process ends: another worker may continue at once. Jobs that this worker no longer holds are not changed.
-        if (this.#closing) await this.#requeue(run, { ...atOnce, hasStarted: true });
+        if (this.#closing) await this.#requeue(run, { ...atOnce, hasStarted: true, wasLost: true });
         return;
       default:
         outcome satisfies never;

@@ -19,9 +19,11 @@ import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
-import { dueStatement } from '../db/leases.ts';
+import { dueStatement, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs } from '../db/take-jobs.ts';
+import { successEventId } from '../domain/job-id.ts';
 import { openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { removeExpired, returnHolds } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 import { startJobWorker } from './start.ts';
 
@@ -306,6 +308,94 @@ test('a job cancelled while its worker was disconnected is left as soon as the w
   await rowsOf(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${listeners}`);
   await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
   await worker.close();
+});
+
+describe('an answer that was lost with its worker', () => {
+  const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+  /** The event for the success of the first job, after its worker has fallen silent. */
+  async function lostRun(): Promise<string> {
+    const [id] = await queueJobs(database, 1, tenant);
+    const { rows } = await database.pool.query(
+      `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, fence = 1, attempts = 1, started_at = now(),
+        lease_expires_at = now() where id = $1 returning started_at`,
+      [id],
+    );
+    expect(await reclaimLapsed(database, 0)).toBe(1);
+    return successEventId(id!, rows[0].started_at.getTime());
+  }
+
+  /** A worker whose Billing voids charges unless it is away, and what it voided. */
+  function voiding(answer: Parameters<typeof workerDeps>[1]) {
+    const voided: unknown[] = [];
+    const billing = { isAway: false };
+    const deps = workerDeps(database, answer);
+    deps.billing.voidCharge = async ({ tenantId, usageEventId }) => {
+      if (billing.isAway) throw gatewayError(ErrorReason.OVERLOADED, 'away');
+      voided.push([tenantId, usageEventId]);
+      return create(VoidChargeResponseSchema);
+    };
+    return { deps, billing, voided };
+  }
+  const refuse = () => Promise.reject(gatewayError(ErrorReason.INVALID_REQUEST, 'refused'));
+
+  test('is paid for by nobody once its job has failed, and while Billing is away its job ends and holds up no other', async () => {
+    const lost = await lostRun();
+    const [other] = await queueJobs(database, 1, tenant);
+    const { deps, billing, voided } = voiding(({ jobId }) => (jobId === other ? undefined : refuse()));
+    billing.isAway = true;
+    const worker = new JobWorker(deps, { ...workerDefaults, concurrency: 1 });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => worker.close(0));
+    const both = { [JobStatus.FAILED]: 1, [JobStatus.COMPLETED]: 1 };
+    await waitFor(async () => (await completed()) === 1, { description: 'the end of the other job' });
+    expect(await statuses()).toEqual(both);
+    expect(await returnHolds(deps)).toBe(0);
+    // Until Billing has heard of it, it is remembered for longer than its owner sees it.
+    const aDayLater = { database, clock: new ClockAhead() };
+    aDayLater.clock.aheadMs = 86_460_000;
+    expect(await removeExpired(aDayLater)).toBe(1);
+    billing.isAway = false;
+    expect([await returnHolds(deps), await returnHolds(deps)]).toEqual([1, 0]);
+    expect(voided).toEqual([[tenant.tenantId, lost]]);
+    expect(await removeExpired(aDayLater)).toBe(1);
+  });
+
+  test.each([
+    ['another worker has its job meanwhile, whose answer may be charged', 'update jobs set fence = fence + 1'],
+    ['nothing was lost', 'update jobs set was_lost = false'],
+  ])('is not given back if %s', async (_, meanwhile) => {
+    await lostRun();
+    if (meanwhile.includes('was_lost')) await database.pool.query(meanwhile);
+    let calls = 0;
+    const { deps, voided } = voiding(async () => {
+      await database.pool.query(meanwhile);
+      calls += 1;
+      return refuse();
+    });
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(() => calls === 1 && worker.running === 0, { description: 'the end of the run' });
+    await worker.close(0);
+    expect(voided).toEqual([]);
+  });
+
+  test('is given back too if its worker left the call to stop', async () => {
+    await queueJobs(database, 1, tenant);
+    let isCalled = false;
+    const stopping = new JobWorker(
+      workerDeps(database, async (_, signal) => {
+        isCalled = true;
+        await new Promise((resolve) => signal!.addEventListener('abort', resolve));
+        throw signal!.reason;
+      }),
+      workerDefaults,
+    );
+    await waitFor(() => isCalled, { description: 'the call' });
+    await stopping.close(0);
+    const { deps, voided } = voiding(refuse);
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(() => voided.length === 1, { description: 'the end of its job' });
+    await worker.close(0);
+  });
 });
 
 /** A database that holds back the answers to commits, as a slow network would, until `learned`; `taken` once it does. */

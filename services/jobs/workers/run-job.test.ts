@@ -4,7 +4,6 @@ import {
   LeaseResponseSchema,
   ReleaseHoldResponseSchema,
   SettleResponseSchema,
-  VoidChargeResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
@@ -20,7 +19,6 @@ import { uuidv7 } from '#shared/ids.ts';
 import { CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { collectGarbage, memoryGrowth } from '../../../test/support/memory.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
-import { successEventId } from '../domain/job-id.ts';
 import { type JobInputs, type RunJobDeps, runJob } from './run-job.ts';
 
 const job: TakenJob = {
@@ -38,6 +36,7 @@ const job: TakenJob = {
   createdMs: Date.now(),
   startedMs: Date.now(),
   hasStartedBefore: false,
+  wasLost: false,
   leftMs: 24 * 3_600_000,
   costMaxNanoUsd: 0n,
   costMinNanoUsd: 0n,
@@ -54,17 +53,14 @@ const run = (
     billing = noBilling,
     faults = { failed() {} },
     body = async () => new Uint8Array(),
-    signal = new AbortController().signal,
     ...fields
-  }: Partial<
-    TakenJob & Pick<RunJobDeps, 'billing' | 'faults'> & Pick<JobInputs, 'body'> & { signal: AbortSignal }
-  > = {},
+  }: Partial<TakenJob & Pick<RunJobDeps, 'billing' | 'faults'> & Pick<JobInputs, 'body'>> = {},
 ) =>
   runJob(
     { inference: { invoke }, billing, faults, random: () => 0.5 },
     { ...job, ...fields },
     { caller: Promise.resolve(caller), body, saveHold: async () => true },
-    signal,
+    new AbortController().signal,
   );
 const success = create(InvokeResponseSchema, { end: create(InvokeEndSchema, { success: true }) });
 
@@ -96,37 +92,6 @@ test('a job that fails in new room, as its own has lapsed, leaves the new to be 
     },
   });
   expect(outcome).toMatchObject({ kind: 'ended', unused: { leases: [{ leaseId: anew, fencingToken: 2n }] } });
-});
-
-test('a job that fails, though a run before may have succeeded and its worker died, ends only once nobody pays for that', async () => {
-  const refusing = () => {
-    throw gatewayError(ErrorReason.INVALID_REQUEST, 'no');
-  };
-  const voided: unknown[] = [];
-  const voidCharge: RunJobDeps['billing']['voidCharge'] = async ({ tenantId, usageEventId }) => {
-    voided.push([tenantId, usageEventId]);
-    return create(VoidChargeResponseSchema);
-  };
-  const lease = async () => create(LeaseResponseSchema);
-  const billing = { ...noBilling, lease, voidCharge };
-  const failed = { kind: 'ended', ending: { status: JobStatus.FAILED } };
-  const again = { hasStartedBefore: true, attempts: 2, startedMs: 1_780_000_000_123 };
-  const cases: Partial<TakenJob>[] = [again, { ...again, attempts: 7 }, { ...again, leftMs: 0 }];
-  for (const fields of cases) expect(await run(refusing, { ...fields, billing })).toMatchObject(failed);
-  expect(voided).toEqual(cases.map(() => [job.tenantId, successEventId(job.id, again.startedMs)]));
-  // Nothing was called before.
-  expect(await run(refusing)).toMatchObject(failed);
-  // Billing is away, and the worker stops: another one goes on.
-  const faults: unknown[] = [];
-  const stopping = new AbortController();
-  const failing = (error: unknown) => {
-    faults.push(error);
-    stopping.abort();
-  };
-  const away = { ...billing, voidCharge: refused };
-  const faultsOf = { failed: failing };
-  const outcome = await run(refusing, { ...again, billing: away, faults: faultsOf, signal: stopping.signal });
-  expect([outcome, faults.length]).toEqual([{ kind: 'left' }, 1]);
 });
 
 test.each(['before its call', 'by its call'])(

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { clone, create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { ErrorDetail } from '#gen/modelgateway/common/v1/error_pb.ts';
@@ -19,17 +18,17 @@ import { budgetsByNoRoomReason, isHeldByOthers } from '#shared/no-room.ts';
 import type { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { isCharged, releaseHold, renewHold, takeHold, voidCharge } from '../budget/holds.ts';
+import { isCharged, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
 import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
-import type { HoldingBilling, VoidingBilling } from '../deps.ts';
+import type { HoldingBilling } from '../deps.ts';
 import { successEventId } from '../domain/job-id.ts';
 import { attemptsMax, backoffMs, isRetried, isUncalled, unmeteredReasons } from '../domain/retry.ts';
 import type { CurrentCaller } from './current-callers.ts';
 
 export type RunJobDeps = {
   inference: Pick<Client<typeof InferenceService>, 'invoke'>;
-  billing: HoldingBilling & VoidingBilling;
+  billing: HoldingBilling;
   /** Told of what keeps jobs from running, other than decisions about their callers. */
   faults: Pick<RepeatedFailures, 'failed'>;
   /** In [0, 1). */
@@ -83,9 +82,6 @@ const heldByOthersMs = { min: 1_000, max: 30_000 };
 /**
  * Runs a job once: as its caller, if that may still make the call, and with the room held for it. Never rejects. When `signal` aborts, the
  * job is left and its upstream aborted.
- *
- * An earlier run may have succeeded, and its worker died before it could report that. A job that fails now ends only once its organization
- * does not pay for that answer, which nobody can get.
  */
 export async function runJob(
   deps: RunJobDeps,
@@ -93,22 +89,6 @@ export async function runJob(
   inputs: JobInputs,
   signal: AbortSignal,
 ): Promise<RunOutcome> {
-  const outcome = await runOnce(deps, job, inputs, signal);
-  const hasFailed = outcome.kind === 'ended' && outcome.ending.status === JobStatus.FAILED;
-  if (!hasFailed || !job.hasStartedBefore) return outcome;
-  for (;;) {
-    try {
-      await voidCharge(deps.billing, job, outcome.unused ?? job.hold);
-      return outcome;
-    } catch (error) {
-      deps.faults.failed(error, 'or ending them failed; what earlier runs may have been charged is given back first');
-      await delay(outOfReachMs, undefined, { signal }).catch(() => {});
-      if (signal.aborted) return { kind: 'left' };
-    }
-  }
-}
-
-async function runOnce(deps: RunJobDeps, job: TakenJob, inputs: JobInputs, signal: AbortSignal): Promise<RunOutcome> {
   const over = job.leftMs <= 0 ? tooLate() : job.attempts > attemptsMax ? givenUp() : null;
   if (over !== null) return failed(over, job.hold);
   let hold = job.hold;
@@ -146,7 +126,7 @@ async function heldRoom(
   caller: CurrentCaller,
   inputs: JobInputs,
 ): Promise<JobHold | 'left' | undefined> {
-  const usageEventId = job.hasStartedBefore ? successEventId(job.id, job.startedMs) : '';
+  const usageEventId = job.wasLost ? successEventId(job.id, job.startedMs) : '';
   if (job.costMaxNanoUsd === 0n) {
     const wasCharged =
       usageEventId !== '' && (await isCharged(billing, { jobId: job.id, caller: job.caller, usageEventId }));
@@ -245,14 +225,16 @@ function beforeCall({ faults }: RunJobDeps, job: TakenJob, error: GatewayError, 
 /** The call failed, or no deployment accepted it; its room is still held. */
 function afterCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
   if (isUncalled(error)) return { kind: 'refused' };
+  // It may have succeeded at the last moment.
+  if (error.reason === ErrorReason.DEADLINE_EXCEEDED) return failed(error, hold, { isLost: true });
   if (!isRetried(error, job.attempts)) return failed(error, hold);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
   return delayMs < job.leftMs ? { kind: 'again', delayMs, countsAsAttempt: true } : failed(error, hold);
 }
 
-const failed = (error: GatewayError, unused: JobHold): RunOutcome => ({
+const failed = (error: GatewayError, unused: JobHold, lost: { isLost?: true } = {}): RunOutcome => ({
   kind: 'ended',
-  ending: { status: JobStatus.FAILED, error: errorOfJob(error) },
+  ending: { status: JobStatus.FAILED, error: errorOfJob(error), ...lost },
   unused,
 });
 

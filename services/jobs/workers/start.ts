@@ -31,7 +31,7 @@ export async function startJobWorker(
   const deps = {
     ...options,
     database,
-    billing: { ...holding.billing, voidCharge: options.billing.voidCharge },
+    billing: holding.billing,
     metrics: createJobMetrics(registry),
     random: Math.random,
   };

@@ -5,6 +5,7 @@ import { CountKeptResults } from './0003-count-kept-results.ts';
 import { RememberKeysOfDeletedJobs } from './0004-remember-keys-of-deleted-jobs.ts';
 import { CountJobsByIndex } from './0005-count-jobs-by-index.ts';
 import { KnowSubmissionsUnderWay } from './0006-know-submissions-under-way.ts';
+import { KnowLostJobs } from './0007-know-lost-jobs.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -14,4 +15,5 @@ export const migrations: NamedMigration[] = [
   { name: '0004-remember-keys-of-deleted-jobs', class: RememberKeysOfDeletedJobs },
   { name: '0005-count-jobs-by-index', class: CountJobsByIndex },
   { name: '0006-know-submissions-under-way', class: KnowSubmissionsUnderWay },
+  { name: '0007-know-lost-jobs', class: KnowLostJobs },
 ];
