@@ -2,6 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { releaseHold } from '../budget/holds.ts';
+import { type EndedRow, endedColumns, endedJob, returnHold } from '../budget/return-hold.ts';
 import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
@@ -21,10 +22,11 @@ const notYet = () =>
  * cancelled job holds this up.
  */
 export const deleteJob =
-  ({ database, billing, clock }: Pick<JobsDeps, 'database' | 'billing' | 'clock'>): JobsRpc<'deleteJob'> =>
-  async ({ jobId }, context) => {
+  (deps: Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>): JobsRpc<'deleteJob'> =>
+  async (request, context) => {
+    const { database, billing, clock } = deps;
     const { tenantId, userId } = sessionOwnerOf(context);
-    const values = [tenantId, userId, requiredJobId(jobId), clockShiftMs(clock)];
+    const values = [tenantId, userId, requiredJobId(request.jobId), clockShiftMs(clock)];
     const own = `tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`;
     const { rows: deleted } = await database.changeTurns.run(tenantId, context.signal, () =>
       database.query<{ hold: Buffer | null }>({
@@ -48,12 +50,16 @@ export const deleteJob =
       if (hold !== null) await releaseHold(billing, fromBinary(JobHoldSchema, hold));
       return {};
     }
-    const { rows } = await database.query<{ is_lost: boolean }>({
+    const { rows } = await database.query<EndedRow & { is_lost: boolean }>({
       name: 'jobs-exists',
-      text: `select ${isLostSql} and expires_at is not null as is_lost from jobs where ${own}`,
+      text: `select ${endedColumns}, ${isLostSql} and expires_at is not null as is_lost from jobs where ${own}`,
       values,
     });
-    if (rows.length === 0) throw noSuchJob();
-    if (rows[0]!.is_lost) throw notYet();
+    const [left] = rows;
+    if (left === undefined) throw noSuchJob();
+    if (left.is_lost) {
+      if (!(await returnHold(deps, endedJob(left)))) throw notYet();
+      return deleteJob(deps)(request, context);
+    }
     throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
   };
