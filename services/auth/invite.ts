@@ -1,7 +1,7 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { transactionInTurn } from '#shared/db/transaction.ts';
-import { notFound } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
@@ -94,7 +94,10 @@ export async function withdrawUnfit(
 /** An invitation without an organization makes a new one. */
 const notOf = (tenantId: string) => [{ tenantId: { $ne: tenantId } }, { tenantId: null }];
 
-/** Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND. */
+/**
+ * Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND, or CONFLICT if it was accepted:
+ * whoever did so may be a stranger, as with a mistyped address, and stays.
+ */
 export function withdrawInvitation(
   where: { id: string; tenantId: string },
   by: Author,
@@ -102,8 +105,15 @@ export function withdrawInvitation(
 ): Promise<void> {
   return transactionInTurn(database, { tenantId: where.tenantId, signal: by.signal }, async (em) => {
     await judgeAgain(em, by);
-    if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
     await withdrawInvitations(em, where, () => by.actor, { clock });
+    const invitation = await em.findOne(InvitationEntity, where, { disableIdentityMap: true });
+    if (invitation === null) throw notFound('invitation');
+    if (invitation.acceptedAt != null) {
+      throw gatewayError(
+        ErrorReason.CONFLICT,
+        'This invitation was accepted. To keep out whoever accepted it, deactivate their account.',
+      );
+    }
   });
 }
 

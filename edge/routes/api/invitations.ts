@@ -83,6 +83,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'Withdraw an invitation',
+        description: 'Withdrawing again changes nothing. One that was accepted is a conflict (409).',
         params: Type.Object({ invitation_id: idSchema }),
         response: { 204: noBody('The token no longer works.') },
       },

@@ -121,6 +121,18 @@ test('an invented, replayed, withdrawn, superseded or expired token is refused, 
   }
 });
 
+test('whoever withdraws an invitation that was accepted is told so, and nobody else, since only then somebody is in', async () => {
+  const email = 'quicker@example.com';
+  const withdraw = (invitationId: string) => fixture.auth.deleteInvitation({ invitationId }, ownerOf(fixture));
+  waitToInviteAgain();
+  const { invitation: first } = await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+  for (let time = 0; time < 2; time++) await withdraw(first!.id);
+  waitToInviteAgain();
+  const { invitation: second } = await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+  await accept(await tokenMailedTo(fixture, email));
+  expect(await reasonOf(withdraw(second!.id))).toBe(ErrorReason.CONFLICT);
+});
+
 test('of simultaneous invitations to one address only one is made, with an organization or without, and none from before is left', async () => {
   const email = 'often@example.com';
   const fiveTimes = async (call: () => Promise<unknown>) => {

@@ -75,6 +75,7 @@ export const adminInvitationRoutes: Routes = (app, { auth }) => {
       config: operatorOnly,
       schema: {
         summary: 'Withdraw an invitation to an organization',
+        description: 'Withdrawing again changes nothing. One that was accepted is a conflict (409).',
         params: Type.Object({ tenant_id: idSchema, invitation_id: idSchema }),
         response: { 204: noBody('The token no longer works.') },
       },
