@@ -9,7 +9,7 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { requestIdFor } from '#shared/ids.ts';
-import { readIsoTime } from '#shared/iso-time.ts';
+import { parseDay, readIsoTime } from '#shared/iso-time.ts';
 import { amountMax, type NanoUsd, parseUsd, usdText } from '#shared/money.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
@@ -115,6 +115,13 @@ export function timeNamed(text: string): Timestamp {
 export function timeOption(args: AdminArguments, name: string): Timestamp | undefined {
   const text = textOption(args, name);
   return text === '' ? undefined : timeNamed(text);
+}
+
+/** A named argument that is a day; empty if it was not given. */
+export function dayOption(args: AdminArguments, name: string): string {
+  const text = textOption(args, name);
+  if (text !== '' && parseDay(text) === null) throw new UsageError(`--${name} must be a day like 2030-01-31`);
+  return text;
 }
 
 /** An amount in USD, by default at most a billion. No command takes one below 0. */

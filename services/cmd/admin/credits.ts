@@ -4,6 +4,7 @@ import {
   type AdminCommand,
   argument,
   choice,
+  dayOption,
   existingOrganization,
   idempotencyOptions,
   pageOf,
@@ -85,8 +86,8 @@ export const creditCommands: readonly AdminCommand[] = [
       const filter = {
         page: pageOf(args),
         type: transactionTypes.value(choice(args, 'type', transactionTypes.names)),
-        startDate: textOption(args, 'start-date'),
-        endDate: textOption(args, 'end-date'),
+        startDate: dayOption(args, 'start-date'),
+        endDate: dayOption(args, 'end-date'),
       };
       const tenantId = await existingOrganization(context, args);
       const answer = await context.billing.listTransactions({ tenantId, ...filter }, context.asOperator);

@@ -286,6 +286,8 @@ test.each([
   [['audit', 'verify', 'an-organization'], '`an-organization` is one argument too many'],
   [['organizations', 'key-quota', 'id', '3', '4'], '`4` is one argument too many'],
   [['audit', 'verify', '--organization', ''], '--organization is empty'],
+  [['organizations', 'list', '--status', 'active', '--status=suspended'], '--status is given twice'],
+  [['transactions', 'list', 'id', '--start-date', '31.1.2030'], '--start-date must be a day like 2030-01-31'],
   [['retirements', 'announce', 'acme/large', '--note', 'No longer needed.', '--date='], '--date is empty'],
 ])('%j is told what is wrong with it', async (argv, text) => {
   const outcome = await admin(...argv);

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -31,10 +31,16 @@ async function outcomeOf(
   const context = open();
   let idempotencyKey = '';
   try {
-    const { positionals, values: given } = parseArgs({
+    const options: ParseArgsOptionsConfig = { ...command.options, json: { type: 'boolean' } };
+    const {
+      positionals,
+      values: given,
+      tokens,
+    } = parseArgs({
       args: argv.slice(command.name.split(' ').length),
-      options: { ...command.options, json: { type: 'boolean' } },
+      options,
       allowPositionals: true,
+      tokens: true,
     });
     // Otherwise an organization would get half of its new name, and `audit verify <id>` would verify another chain.
     const surplus = positionals[positionalsIn(command.usage)];
@@ -44,6 +50,13 @@ async function outcomeOf(
     // A variable that a script left unset must not verify another chain, or announce a retirement without its date.
     const empty = Object.entries<AdminArguments['values'][string]>(given).find(([, value]) => value === '');
     if (empty !== undefined) throw new UsageError(`--${empty[0]} is empty`);
+    // The last one would win: `--operations chat_completions --operations embeddings` would take the chats of all models away.
+    const named = tokens
+      .filter((token) => token.kind === 'option')
+      .map(({ name }) => name)
+      .filter((name) => options[name]!.type === 'string' && options[name]!.multiple !== true);
+    const twice = named.find((name, index) => named.indexOf(name) < index);
+    if (twice !== undefined) throw new UsageError(`--${twice} is given twice`);
     // What must not happen twice has a key from here on, so that it can be repeated if nobody knows whether it happened.
     const takesKey = 'idempotency-key' in (command.options ?? {});
     const args: AdminArguments = {
