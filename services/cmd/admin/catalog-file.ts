@@ -33,6 +33,9 @@ export const rateFields: ReadonlyMap<keyof typeof ratesUsdMax, string> = new Map
   ['per_request_usd', 'perRequestNanoUsd'],
 ]);
 
+/** The fields in which null stands for 0, as over REST. */
+const unknownIfNull: readonly string[] = ['context_window', 'max_output_tokens'];
+
 /**
  * Reads a catalog file: `models`, each with the fields of POST /api/v1/admin/models, `deployments` with those of /admin/deployments, and
  * `price` with the rates of /admin/prices that change. An error names the place of the mistake.
@@ -82,8 +85,12 @@ function read<Schema extends DescMessage>(
       }
       const placeOfOne = `${place}.${name}`;
       // For its refusals, which name the place.
-      if (field.message !== undefined && value !== null) read(field.message, objectAt(value, placeOfOne), placeOfOne);
-      return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, placeOfOne)];
+      if (field.message !== undefined) read(field.message, objectAt(value, placeOfOne), placeOfOne);
+      if (field.enum !== undefined) return [name, enumJson(field, field.enum, value, placeOfOne)];
+      if (value !== null) return [name, value];
+      if (unknownIfNull.includes(name)) return [name, 0];
+      // It would be read as a field that is not there, and the old value would stay without a word.
+      throw new UsageError(`${placeOfOne}: expected a value; without the field, it stays as it is`);
     }),
   );
   try {

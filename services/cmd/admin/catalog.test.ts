@@ -155,6 +155,14 @@ test('an import changes of a deployment only what it names, and keeps the rest a
   expect(await deployment()).toMatchObject({ id, weight: 5, status: 'Pending', ...tuned });
 });
 
+test('a number of tokens that is null in the file is unknown from then on, as over REST', async () => {
+  const imported = (fields: string) =>
+    json('models', 'import', catalogFile(`models: [{ name: acme/vague, ${fields} }]`));
+  await imported('context_window: 8192, max_output_tokens: 4096');
+  expect(await imported('context_window: null, max_output_tokens: ')).toMatchObject({ models_updated: 1 });
+  expect(await json('models', 'show', 'acme/vague')).toMatchObject({ context_window: null, max_output_tokens: null });
+});
+
 test('an import sets a price unless it is the one in force, whatever price is to follow', async () => {
   const file = (rate: number) =>
     catalogFile(JSON.stringify({ models: [{ name: 'acme/dear', price: { per_request_usd: rate } }] }));
@@ -285,6 +293,11 @@ test.each([
   ['models: [{ name: a, deployments: [{ weight: no }] }]', 'models[0].deployments[0].weight: expected number'],
   ['models: [{ name: a, deployments: [{ dialect: x }] }]', 'models[0].deployments[0].dialect: expected one of'],
   ['models: [{ name: a, price: { per_image_usd: 1e300 } }]', 'models[0].price.per_image_usd'],
+  ['models: [{ name: a, display_name: null }]', 'models[0].display_name: expected a value'],
+  [
+    'models: [{ name: a, deployments: [{ base_url: "https://x/v1", secret_reference: }] }]',
+    'models[0].deployments[0].secret_reference: expected a value',
+  ],
 ])('the file %j is refused with the position of the mistake', async (text, told) => {
   const outcome = await admin('models', 'import', catalogFile(text));
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
