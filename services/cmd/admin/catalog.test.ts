@@ -344,6 +344,20 @@ test.each([
   expect(await json('models', 'list', '--search', 'acme/twice')).toEqual([]);
 });
 
+test.each([
+  ['deployments: [{ upstream_model: x }]', '`models[1].deployments[0]`: A deployment needs a `base_url`.'],
+  ['deployments: [{ base_url: "ftp://x" }]', '`models[1].deployments[0]`: `base_url` must be an http or https URL'],
+  [
+    'deployments: [{ base_url: "https://x", secret_reference: "env:UPSTREAM_NONE" }]',
+    '`models[1].deployments[0]`: `secret_reference` names UPSTREAM_NONE',
+  ],
+  ['owned_by: " "', '`models[1]`: Invalid value for `owned_by`'],
+])('what the gateway refuses of a catalog file is said with its place: %s', async (mistake, told) => {
+  const file = catalogFile(`models: [{ name: acme/sound }, { name: acme/amiss, ${mistake} }]`);
+  const { exitCode, stderr } = await admin('models', 'import', file);
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining(told)]);
+});
+
 test('a file with a model whose path would collide with something else creates none of its models', async () => {
   const models = ['acme/first', 'acme/../second'].map((name) => `  - { name: ${name}, operations: [embeddings] }`);
   const { exitCode, stderr } = await admin('models', 'import', catalogFile(['models:', ...models].join('\n')));

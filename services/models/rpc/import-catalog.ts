@@ -1,11 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { auditsOfModels, changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importedChanges, importModels, isChange } from '../catalog/import.ts';
 import { type DeploymentChange, probeMoved } from '../catalog/probe-moved.ts';
 import { addressOf, isAt, keptAddressOf, requireSandboxModel, requireSecret } from '../catalog/write-deployment.ts';
+import { modelChanges } from '../catalog/write-model.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
@@ -16,10 +17,7 @@ export const importCatalog =
   ): ModelsRpc<'importCatalog'> =>
   async (request, context) => {
     const operator = operatorOrStart(context);
-    checkAddresses(request.models);
-    for (const { deployments } of request.models) {
-      for (const { secretReference } of deployments) requireSecret(deps, secretReference);
-    }
+    checkModels(deps, request.models);
     const changes = request.dryRun || request.onlyNew ? [] : changesOfKnown(deps.feed.snapshot, request.models);
     const statusOf = await probeMoved(deps.connectUpstream, changes, context.signal);
     try {
@@ -40,21 +38,35 @@ export const importCatalog =
     }
   };
 
-/** Refuses addresses where nothing can be, and anything named twice, since nobody can tell which of the two is meant. */
-function checkAddresses(models: readonly ImportedModel[]): void {
+/** Refuses what no model or deployment can be, and anything named twice, since nobody can tell which of the two is meant. */
+function checkModels(deps: Pick<ModelsDeps, 'upstreamSecret'>, models: readonly ImportedModel[]): void {
   const named = new Set<string>();
   const note = (name: string) => {
     if (named.has(name)) throw invalidRequest('models', `${name} is named twice.`, 'invalid_value');
     named.add(name);
   };
-  for (const { name, deployments } of models) {
+  for (const [index, { name, settings, deployments }] of models.entries()) {
     note(`\`${name}\``);
-    for (const settings of deployments) {
-      const address = addressOf(settings, name);
-      requireSandboxModel(address);
-      const { baseUrl, upstreamModel } = address;
+    at(`models[${index}]`, () => modelChanges(settings!));
+    for (const [place, deployment] of deployments.entries()) {
+      const { baseUrl, upstreamModel } = at(`models[${index}].deployments[${place}]`, () => {
+        const address = addressOf(deployment, name);
+        requireSandboxModel(address);
+        requireSecret(deps, deployment.secretReference);
+        return address;
+      });
       note(`The deployment of \`${name}\` at ${baseUrl} as \`${upstreamModel}\``);
     }
+  }
+}
+
+/** Lets a refusal begin with its place: a file may name thousands of models. */
+function at<Checked>(place: string, check: () => Checked): Checked {
+  try {
+    return check();
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) throw thrown;
+    throw gatewayError(thrown.reason, `\`${place}\`: ${thrown.message}`, thrown.details);
   }
 }
 
