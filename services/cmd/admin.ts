@@ -11,10 +11,15 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 try {
   // Imported here, so that packages that are not installed are reported in a line.
   const { runAdmin } = await import('./admin/run-admin.ts');
-  const outcome = await runAdmin(process.argv.slice(2));
+  const interruption = new AbortController();
+  // A second one ends the program at once.
+  process.once('SIGINT', () => interruption.abort());
+  const outcome = await runAdmin(process.argv.slice(2), interruption.signal);
   process.stdout.write(outcome.stdout);
   process.stderr.write(outcome.stderr);
   process.exitCode = outcome.exitCode;
+  // What the command still does, such as trying again, is not waited for.
+  if (interruption.signal.aborted) process.exit();
 } catch (error) {
   process.stderr.write(`${startFailure(error as Error) ?? (error as Error).stack}\n`);
   process.exitCode = 1;

@@ -265,6 +265,19 @@ test.each([
   expect(outcome.stdout).toContain(text);
 });
 
+test('an operator who interrupts a movement of money is told how to repeat it without moving it twice', async () => {
+  const interruption = new AbortController();
+  const grantCredit = () => {
+    interruption.abort();
+    return new Promise(() => {});
+  };
+  const argv = ['credits', 'grant', auth.owner.tenantId, '1'];
+  const hanging = () => ({ ...context(), billing: { grantCredit } as never });
+  const { exitCode, stdout, stderr } = await runCommand(commands, argv, hanging, interruption.signal);
+  expect([exitCode, stdout]).toEqual([130, '']);
+  expect(stderr).toMatch(/^Interrupted\.\nTo be sure that it is done once, repeat it with --idempotency-key \S+\.\n$/);
+});
+
 test('the password that a bootstrap generates is shown', async () => {
   expect(await json('bootstrap')).toEqual({ operator: 'first@example.com', created: true, password: 'made up' });
 });

@@ -11,7 +11,7 @@ export type Outcome = { exitCode: number; stdout: string; stderr: string };
 
 /**
  * Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. `open` connects to
- * the services; help needs none.
+ * the services; help needs none. `interrupted` ends the wait for a command, though not what it has begun.
  */
 export async function runCommand(...call: Parameters<typeof outcomeOf>): Promise<Outcome> {
   const outcome = await outcomeOf(...call);
@@ -23,6 +23,7 @@ async function outcomeOf(
   commands: readonly AdminCommand[],
   argv: readonly string[],
   open: () => AdminContext,
+  interrupted?: AbortSignal,
 ): Promise<Outcome> {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (command === undefined) return withoutCommand(commands, argv);
@@ -64,23 +65,30 @@ async function outcomeOf(
       values: { ...(takesKey && { 'idempotency-key': uuidv7() }), ...given },
     };
     idempotencyKey = textOption(args, 'idempotency-key');
-    const { output, page, columns, isFailure } = await command.run(context, args);
+    const { output, page, columns, isFailure } = await Promise.race([command.run(context, args), aborted(interrupted)]);
     const stdout = given.json === true ? `${readableJson(JSON.stringify(output, null, 2))}\n` : textOf(output, columns);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: pageText(page) };
   } catch (error) {
+    const repeat =
+      idempotencyKey === ''
+        ? ''
+        : `To be sure that it is done once, repeat it with --idempotency-key ${idempotencyKey}.\n`;
+    // The exit code by which shells tell of SIGINT.
+    if (interrupted?.aborted) return { exitCode: 130, stdout: '', stderr: `Interrupted.\n${repeat}` };
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
       return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };
     }
     if (error instanceof GatewayError) {
-      const repeat =
-        idempotencyKey === '' || statusOf(error) < 500
-          ? ''
-          : `To be sure that it is done once, repeat it with --idempotency-key ${idempotencyKey}.\n`;
-      return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n${repeat}` };
+      const stderr = `${textFor(error, context)}\n${statusOf(error) < 500 ? '' : repeat}`;
+      return { exitCode: 1, stdout: '', stderr };
     }
     throw error;
   }
 }
+
+/** Fails once the signal is aborted. */
+const aborted = (signal: AbortSignal | undefined): Promise<never> =>
+  new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
 
 /** Help on all commands, or on those of the group that was named; after a command that does not exist, the reason comes first. */
 function withoutCommand(commands: readonly AdminCommand[], argv: readonly string[]): Outcome {
