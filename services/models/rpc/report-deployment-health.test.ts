@@ -90,3 +90,19 @@ test('what was seen of the server that a deployment had before says nothing of t
   clock.advance(1_000);
   expect(await report(good)).toEqual([Status.RUNNING, '']);
 });
+
+test('a deployment that the edges of another replica have just reached goes on serving, though a report of a probe that failed before comes in', async () => {
+  await using catalog = await startCatalog();
+  const { service, feed, replica } = catalog;
+  const report = replica();
+  const status = (status: Status) =>
+    service.pool.query(`with changed as (update deployments set status = ${status}, status_reason = '')
+      update catalog_version set version = version + 1`);
+  await status(Status.PENDING);
+  await feed.refresh();
+  // Of this, the replica has not heard yet.
+  await status(Status.RUNNING);
+  await report({ failures: 1, consecutiveFailures: 1, lastError: 'refused' });
+  await feed.refresh();
+  expect(feed.snapshot.models[0]!.deployments[0]).toMatchObject({ status: Status.RUNNING, statusReason: '' });
+});

@@ -42,8 +42,9 @@ export function reportDeploymentHealth(deps: Deps): ModelsRpc<'reportDeploymentH
   return async (report, context) => {
     requireService(callerOf(context), 'inference');
     const states = currentStates(feed.snapshot);
-    const judged = judge(report, states, observations, clock.monotonic());
-    const moved = judged.size === 0 ? null : await storeStatuses(deps, judged, states, modelsId);
+    const changing = observe(report, states, observations, clock.monotonic());
+    const moved =
+      changing.length === 0 ? null : await storeStatuses(deps, { changing, states, observations, modelsId });
     if (moved !== null) {
       for (const change of moved)
         logger.warn({ model: states.get(change.deployment)!.model, ...change }, 'the status of a deployment changed');
@@ -53,16 +54,16 @@ export function reportDeploymentHealth(deps: Deps): ModelsRpc<'reportDeploymentH
   };
 }
 
-/** Adds a report to what was observed. Returns what this process thinks of deployments for which that may change something. */
-function judge(
+/** Adds a report to what was observed. Returns the ids of deployments for which that may change something. */
+function observe(
   { edgeId, deployments }: ReportDeploymentHealthRequest,
   states: States,
   observations: Observations,
   nowMs: number,
-): Map<string, Judged> {
+): string[] {
   // Forgets deleted deployments.
   for (const id of observations.keys()) if (!states.has(id)) observations.delete(id);
-  const judged = new Map<string, Judged>();
+  const changing: string[] = [];
   for (const report of deployments) {
     const current = states.get(report.deploymentId);
     if (current === undefined) continue;
@@ -76,10 +77,9 @@ function judge(
     }
     if (nowMs < observed.fromMs) continue;
     observed.health.take(edgeId, report, nowMs);
-    const opinion = observed.health.judge(current, nowMs);
-    if (opinion !== null) judged.set(report.deploymentId, opinion);
+    if (observed.health.judge(current, nowMs) !== null) changing.push(report.deploymentId);
   }
-  return judged;
+  return changing;
 }
 
 type Moved = { deployment: string; before: string; status: string; reason: string };
@@ -87,28 +87,36 @@ type Moved = { deployment: string; before: string; status: string; reason: strin
 /** Stores the statuses on which this process and others agree. Returns those that are others than before; null when nothing changed. */
 const storeStatuses = (
   { database, clock }: Deps,
-  judged: ReadonlyMap<string, Judged>,
-  states: States,
-  modelsId: string,
+  {
+    changing,
+    states,
+    observations,
+    modelsId,
+  }: { changing: readonly string[]; states: States; observations: Observations; modelsId: string },
 ): Promise<Moved[] | null> =>
   transaction(database, async (em) => {
     // Before the rows are read: an operator may stop one meanwhile, or move it.
     await lockCatalog(em);
     const rows = await em.find(DeploymentEntity, {
-      id: { $in: [...judged.keys()] },
+      id: { $in: changing },
       status: { $ne: DeploymentStatus.STOPPED },
     });
     const kept = rows.filter(
       ({ id, settings }) =>
         serverOf(fromJson(DeploymentSettingsSchema, settings)) === serverOf(states.get(id)!.settings),
     );
-    const known = kept.filter(({ id }) => judged.get(id)!.status !== DeploymentStatus.PENDING);
-    const statuses = new Map(known.map(({ id }) => [id, judged.get(id)!.status]));
+    // By its status now: another report may have changed it meanwhile.
+    const judged = kept.flatMap((row) => {
+      const current = { status: row.status, reason: row.statusReason };
+      const opinion = observations.get(row.id)?.health.judge(current, clock.monotonic());
+      return opinion ? [{ row, ...opinion }] : [];
+    });
+    const known = judged.filter(({ status }) => status !== DeploymentStatus.PENDING);
+    const statuses = new Map(known.map(({ row, status }) => [row.id, status]));
     const others = await exchangeOpinions(em, { modelsId, statuses }, freshMs);
     const moved: Moved[] = [];
     let isChanged = false;
-    for (const row of kept) {
-      const { status: own, reason } = judged.get(row.id)!;
+    for (const { row, status: own, reason } of judged) {
       const status = agreedStatus(own, others.get(row.id) ?? []);
       if (status === row.status && status !== DeploymentStatus.PENDING) continue;
       isChanged = true;
