@@ -1,15 +1,12 @@
 import type { CallOptions } from '@connectrpc/connect';
-import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { reminderPlan } from '../domain/reminder-points.ts';
 import { eachByItself } from './each-by-itself.ts';
 import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
 
 /** In milliseconds; shorter than anybody who moves a date is willing to wait for the row. */
 const timeoutMs = 3_000;
-
-type Recalling = { sunset_at: Date; withdrawn_at: Date | null };
 
 /**
  * Takes back mails that wait in Auth's outbox with a date that is no longer true, as they do while the mail server is away. Their users get
@@ -32,14 +29,14 @@ export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Prom
 
 /** Returns the dedupe keys of the mails taken back; none when all is done. */
 async function recallSome(
-  { database, auth, clock }: ReminderDeps,
+  { database, auth }: ReminderDeps,
   retirementId: string,
   notedDedupeKeys: string[],
 ): Promise<string[]> {
   const options: CallOptions = { ...asService('models'), timeoutMs };
   return sqlTransaction(database, async (client) => {
-    const { rows } = await client.query<Recalling>(
-      'select sunset_at, withdrawn_at from retirements where id = $1 and recalls_mails for update',
+    const { rows } = await client.query<{ withdrawn_at: Date | null }>(
+      'select withdrawn_at from retirements where id = $1 and recalls_mails for update',
       [retirementId],
     );
     if (rows[0] === undefined) return [];
@@ -50,10 +47,9 @@ async function recallSome(
       return [];
     }
     const sent = dedupeKeys.map((key) => key.slice(prefix.length).split(' '));
-    const points = sent.map(([point]) => Number(point) as ReminderPoint);
+    const points = sent.map(([point]) => Number(point));
     const users = sent.map(([, userId]) => userId!);
-    const { sunset_at: sunsetAt, withdrawn_at: withdrawnAt } = rows[0];
-    if (withdrawnAt !== null) {
+    if (rows[0].withdrawn_at !== null) {
       await client.query(
         `update reminders set status = $4, sent_at = null
          from unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
@@ -67,15 +63,11 @@ async function recallSome(
        where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
       [retirementId, points, users],
     );
-    const nowMs = clock.now();
-    const plan = new Map(reminderPlan(sunsetAt.getTime(), nowMs, true).map(({ point, dueAtMs }) => [point, dueAtMs]));
-    for (const point of new Set(points)) {
-      const dueAtMs = plan.get(point)!;
-      await client.query(
-        'update reminder_points set done_at = null, due_at = $3 where retirement_id = $1 and point = $2',
-        [retirementId, point, dueAtMs === null ? null : new Date(dueAtMs)],
-      );
-    }
+    // They were planned when the date was moved; those that have become due since are late, and not past.
+    await client.query(
+      'update reminder_points set done_at = null where retirement_id = $1 and point = any($2::smallint[])',
+      [retirementId, points],
+    );
     return dedupeKeys;
   });
 }

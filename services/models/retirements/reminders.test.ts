@@ -66,8 +66,12 @@ async function newRetirement(): Promise<string> {
   return id;
 }
 
-test('only mails that were taken back are planned anew, or cancelled: those that reached somebody are not repeated', async () => {
+test('only mails that were taken back are sent anew when they are due, or cancelled: those that reached somebody are not repeated', async () => {
   const [moved, withdrawn] = [await newRetirement(), await newRetirement()];
+  // Its date was moved before that, while Auth was away.
+  const due = new Date(clock.now() - 60_000);
+  await sql('update retirements set sunset_at = $2 where id = $1', moved, new Date(due.getTime() + 30 * 86_400_000));
+  await sql('update reminder_points set due_at = $2 where retirement_id = $1', moved, due);
   await sql('update retirements set withdrawn_at = now() where id = $1', withdrawn);
   const outbox = new Set([moved, withdrawn].map((id) => `${dedupePrefix(id)}${ReminderPoint.THIRTY_DAYS} ${waiting}`));
   await recall(async ({ dedupeKeyPrefix, notedDedupeKeys }) => {
@@ -87,7 +91,8 @@ test('only mails that were taken back are planned anew, or cancelled: those that
   expect(await statuses(moved)).toEqual(delivered.slice(0, 3));
   expect(await statuses(withdrawn)).toEqual([...delivered.slice(0, 3), [THIRTY_DAYS, waiting, CANCELLED]]);
   const { rows } = await sql('select retirement_id, point, due_at from reminder_points where done_at is null');
-  expect(rows).toEqual([{ retirement_id: moved, point: THIRTY_DAYS, due_at: new Date('2030-01-30') }]);
+  expect(rows).toEqual([{ retirement_id: moved, point: THIRTY_DAYS, due_at: due }]);
+  await sql('update reminder_points set done_at = now() where done_at is null');
 });
 
 test('a date is not moved while mails with the former one are taken back: it would be planned by that', async () => {
