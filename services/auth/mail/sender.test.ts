@@ -20,6 +20,7 @@ import {
 import { freePort } from '../../../test/support/free-port.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { bothRefused, severalAddresses, useSeveralAddresses } from '../../../test/support/several-addresses.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -182,8 +183,9 @@ test('what a mail server says about the gateway, its login, its sender or its qu
   await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
+  // What the next try makes up for is not logged.
   expect(lines.map(({ msg }) => msg)).toEqual([
-    ...Array<string>(5).fill('an email could not be sent; it will be retried'),
+    ...Array<string>(4).fill('handing emails to the mail server failed; the emails will be retried'),
     'an email could not be sent and was given up',
   ]);
   expect(JSON.stringify(lines)).not.toContain('reader@example.com');
@@ -388,12 +390,18 @@ test('while a mail server takes no mail at all, only a few of the due mails are 
       },
     });
   }
-  await using fixture = await startTestAuth({ smtpUrl: server.url });
+  const { logger, lines } = logCollector('info');
+  await using fixture = await startTestAuth({ smtpUrl: server.url, logger });
   const mails = Array.from({ length: 20 }, (_, nth) => mail(`mail ${nth}`));
   await fixture.auth.sendMail({ mails }, asService('models'));
   await waitFor(() => server.received.length === 12, { description: 'the mails that were not tried in vain' });
   // Two at a time, with half a second after each two.
   expect(triedMs.at(-1)! - triedMs[0]!).toBeGreaterThan(1_400);
+  // Not for each mail: thousands may wait.
+  expect(lines).toMatchObject([
+    { msg: expect.stringContaining('the mail server failed'), err: expect.stringContaining('no disk space') },
+    { msg: expect.stringContaining('the mail server works again'), failures: 8 },
+  ]);
 });
 
 test('a stale mail, and one to someone who left, is dropped', async () => {

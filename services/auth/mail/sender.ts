@@ -6,6 +6,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { MailEntity, type MailRow } from '../db/mail.entity.ts';
 import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
@@ -37,6 +38,10 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
   const { database, clock, logger } = deps;
   const givingUp = new AbortController();
   const smtp = createSmtp(deps.smtpUrl, deps.from);
+  // Thousands of mails may fail for one reason; why each of them did is in the outbox.
+  const ofServer = new RepeatedFailures('handing emails to the mail server', logger);
+  // Never logged as over: mails that can be decrypted say nothing about those that cannot.
+  const decrypting = new RepeatedFailures('decrypting emails', logger, 0);
 
   /** Sends a few; returns whether there may be more that are worth trying now. */
   const sendDue = async (signal: AbortSignal): Promise<boolean> => {
@@ -55,7 +60,7 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
         }),
       ),
     );
-    // If the mail server is away, thousands would be tried in vain, each with a line in the log.
+    // If the mail server is away, thousands would be tried in vain.
     return mails.length === connectionsMax && failures.every((error) => error === null || isAboutMail(error));
   };
 
@@ -74,15 +79,16 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
     }
     const body = deps.outbox.open(mail);
     if (body === null) {
-      await retryLater(mail, new Error('its text cannot be decrypted: no SERVICE_SECRET opens it'));
+      await failed(mail, new Error('its text cannot be decrypted: no SERVICE_SECRET opens it'), decrypting);
       return null;
     }
     try {
       await smtp.send(mail, body, givingUp.signal);
     } catch (error) {
-      await retryLater(mail, error as SendingError);
+      await failed(mail, error as SendingError, isAboutMail(error as SendingError) ? null : ofServer);
       return error as SendingError;
     }
+    ofServer.succeeded();
     await noteSent(mail, signal);
     return null;
   };
@@ -107,7 +113,8 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
     return user === null || !user.isActive;
   };
 
-  const retryLater = async (mail: MailRow, error: SendingError): Promise<void> => {
+  /** `repeated`: tells of failures that say nothing about this mail alone; null: this one does. */
+  const failed = async (mail: MailRow, error: SendingError, repeated: RepeatedFailures | null): Promise<void> => {
     const { id: mailId, kind, attempts, expiresAt } = mail;
     const waitMs = isPermanentRefusal(error) ? null : retryAfterFailure({ attempts, expires: expiresAt != null });
     // Mail servers' filters like to quote the link.
@@ -115,9 +122,11 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
       .slice(0, 1_000)
       .replace(/\btoken=.*/s, 'token=…');
     // Mail servers like to quote the address.
-    const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
+    const logged = lastError.replaceAll(mail.toEmail, '<recipient>');
+    const fields = { mailId, kind, attempts, lastError: logged };
     if (waitMs === null) logger.warn(fields, 'an email could not be sent and was given up');
-    else logger.warn({ ...fields, waitMs }, 'an email could not be sent; it will be retried');
+    else if (repeated === null) logger.warn({ ...fields, waitMs }, 'an email could not be sent; it will be retried');
+    else repeated.failed(logged, 'failed; the emails will be retried');
     if (waitMs === null) await settle(mail, { status: MailStatus.FAILED, lastError });
     else await update(mail, { lastError, nextAttemptAt: new Date(clock.now() + waitMs) });
   };
