@@ -77,7 +77,7 @@ export function openBase(env: Env, logger: Logger): Base {
   const registry = new Registry();
   for (const { name } of nodeMetrics.getMetricsAsArray()) registry.registerMetric(nodeMetrics.getSingleMetric(name)!);
   showBuild(registry);
-  const allMetrics = metricsOfAll(registry);
+  const allMetrics = metricsOfAll(registry, logger);
   const upstreamSecret = environmentSecrets(env.upstreamSecrets);
   const switchboard = new Switchboard({
     secrets: env.serviceSecrets,

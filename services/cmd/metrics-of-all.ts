@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AggregatorRegistry, type MetricObject, type Registry } from 'prom-client';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 
 /** Messages between the processes of WORKERS, each with the number of its request. */
 type Message =
@@ -22,17 +23,18 @@ type MetricsOfAll = { text(): Promise<string>; close(): void };
 const answerMsMax = 2_000;
 
 /** The metrics of this process or, with WORKERS, the sum over all processes: a scrape reaches any one of them. */
-export function metricsOfAll(registry: Registry): MetricsOfAll {
-  return cluster.isWorker ? inWorker(registry) : inFirst(registry);
+export function metricsOfAll(registry: Registry, logger: FailureLogger): MetricsOfAll {
+  const read = metricReader(registry, logger);
+  return cluster.isWorker ? inWorker(read) : inFirst(read);
 }
 
-function inWorker(registry: Registry): MetricsOfAll {
+function inWorker({ values }: MetricReader): MetricsOfAll {
   const waiting = new Waiting<string | undefined>();
   const send = (message: Message): void => void process.send!(message, nobodyThere);
   const listener = async (message: Partial<Message>): Promise<void> => {
     if (message.metrics === 'all') waiting.resolve(message.request!, message.text);
     if (message.metrics !== 'asked') return;
-    send({ metrics: 'own', request: message.request!, values: await valuesOf(registry) });
+    send({ metrics: 'own', request: message.request!, values: await values() });
   };
   process.on('message', listener);
   return {
@@ -45,7 +47,7 @@ function inWorker(registry: Registry): MetricsOfAll {
   };
 }
 
-function inFirst(registry: Registry): MetricsOfAll {
+function inFirst(read: MetricReader): MetricsOfAll {
   const waiting = new Waiting<MetricObject[]>();
   const lastByWorker = new Map<number, MetricObject[]>();
   let counted: MetricObject[] = [];
@@ -53,8 +55,8 @@ function inFirst(registry: Registry): MetricsOfAll {
 
   async function text(): Promise<string> {
     const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker?.isConnected());
-    if (workers.length === 0 && counted.length === 0) return textOf(registry);
-    const own = await valuesOf(registry);
+    if (workers.length === 0 && counted.length === 0) return read.text();
+    const own = await read.values();
     await Promise.all(
       workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
     );
@@ -133,25 +135,39 @@ const tooBusy = () =>
     },
   );
 
-/** The same text as `registry.metrics()`. */
-async function textOf(registry: Registry): Promise<string> {
-  const texts = await oneByOne(registry, (name) => registry.getSingleMetricAsString(name));
-  return `${texts.join('\n\n')}\n`;
-}
+type MetricReader = {
+  /** The same text as `registry.metrics()`. */
+  text(): Promise<string>;
+  /** The same values as `registry.getMetricsAsJSON()`. */
+  values(): Promise<MetricObject[]>;
+};
 
-/** The same values as `registry.getMetricsAsJSON()`. */
-const valuesOf = (registry: Registry): Promise<MetricObject[]> =>
-  oneByOne(registry, (name) => registry.getSingleMetric(name)!.get());
-
-/**
- * Reads each metric in its own turn of the event loop: reading all at once takes milliseconds at each scrape, which every call would wait
- * for.
- */
-async function oneByOne<Value>(registry: Registry, read: (name: string) => Promise<Value>): Promise<Value[]> {
-  const values: Value[] = [];
-  for (const { name } of registry.getMetricsAsArray()) {
-    values.push(await read(name));
-    await nextTurn();
+function metricReader(registry: Registry, logger: FailureLogger): MetricReader {
+  const failures = new RepeatedFailures('reading metrics', logger, 0);
+  /**
+   * Reads each metric in its own turn of the event loop: reading all at once takes milliseconds at each scrape, which every call would wait
+   * for. One that cannot be read, as when the disk fails that it looks at, is left out: the others are needed most then.
+   */
+  async function oneByOne<Value>(read: (name: string) => Promise<Value>): Promise<Value[]> {
+    const values: Value[] = [];
+    let failed = 0;
+    for (const { name } of registry.getMetricsAsArray()) {
+      try {
+        values.push(await read(name));
+      } catch (err) {
+        failed += 1;
+        failures.failed(err, `failed; ${name} is left out`);
+      }
+      await nextTurn();
+    }
+    if (failed === 0) failures.succeeded();
+    return values;
   }
-  return values;
+  return {
+    async text() {
+      const texts = await oneByOne((name) => registry.getSingleMetricAsString(name));
+      return `${texts.join('\n\n')}\n`;
+    },
+    values: () => oneByOne((name) => registry.getSingleMetric(name)!.get()),
+  };
 }
