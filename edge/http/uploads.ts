@@ -9,7 +9,7 @@ import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/er
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { GrowingBuffer } from '#shared/growing-buffer.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
-import { RepeatedFailures } from '#shared/repeated-failures.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { inDataDir } from '#shared/start-error.ts';
 import type { EdgeApp } from '../app.ts';
 import { freeBytesAt, UploadRoom } from '../guards/upload-room.ts';
@@ -46,7 +46,7 @@ export async function spooledForms(
   { onNoRoom, freeBytes = freeBytesAt }: SpoolOptions = {},
 ): Promise<void> {
   let folder = inDataDir(dirname(uploadsDir), () => lockNewFolder(uploadsDir));
-  removeOrphans(uploadsDir);
+  removeOrphans(uploadsDir, app.log);
   app.addHook('onClose', async () => folder.lock.removeFolder());
   const room = new UploadRoom();
   // Never as over: on a full disk there is often room for a small one.
@@ -202,12 +202,16 @@ async function onDisk<Done>(work: Promise<Done>): Promise<Done> {
 /** The names of processes' folders, including those whose removal was not finished. Anything else in the directory is not ours. */
 const ownFolder = new RegExp(`^(${removedPrefix})?\\d+-[0-9a-f]{12}$`);
 
-/** Removes the uploads of dead processes. */
-function removeOrphans(uploadsDir: string): void {
+/** Removes the uploads of dead processes. One that cannot be, as another user's, is no reason not to start. */
+function removeOrphans(uploadsDir: string, logger: Pick<FailureLogger, 'warn'>): void {
   for (const name of readdirSync(uploadsDir)) {
     if (!ownFolder.test(name)) continue;
     const path = join(uploadsDir, name);
-    if (name.startsWith(removedPrefix)) rmSync(path, { recursive: true, force: true });
-    else lockFolder(path)?.removeFolder();
+    try {
+      if (name.startsWith(removedPrefix)) rmSync(path, { recursive: true, force: true });
+      else lockFolder(path)?.removeFolder();
+    } catch (err) {
+      logger.warn({ err, path }, 'the uploads of an ended process could not be removed');
+    }
   }
 }

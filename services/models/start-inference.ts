@@ -8,6 +8,7 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { inDataDir } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -187,10 +188,12 @@ function startShipping(deps: {
     logger,
   });
   shipperMetrics(registry, shipper.stats);
+  const failures = new RepeatedFailures('taking over the journals of ended processes', logger, 0);
   const adopt = (): void => {
-    for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
+    const orphans = adoptOrphans({ directory, codec: meteredEventCodec, clock, logger, failures });
+    for (const orphan of orphans) shipper.adopt(orphan);
   };
-  takeBackDamaged({ directory, logger });
+  takeBackDamaged({ directory, failures });
   adopt();
   const adoption = setInterval(adopt, adoptionIntervalMs);
   return {

@@ -46,8 +46,10 @@ export function lockFolder(folder: string): FolderLock | null {
   try {
     database = new DatabaseSync(path, { timeout: 0 });
   } catch (error) {
-    if (isSqlite(error, sqliteCannotOpen)) return null;
-    throw error;
+    if (!isSqlite(error, sqliteCannotOpen)) throw error;
+    if (!existsSync(folder)) return null;
+    // It may be another user's. SQLite names no file.
+    throw new Error(`the lock '${path}' cannot be opened`, { cause: error });
   }
   const release = () => database.close();
   try {

@@ -26,6 +26,7 @@ import {
   journalFolder,
   openTestJournal,
   testCodec,
+  testFailures,
   testLogger,
   written,
 } from './fixtures/test-journal.ts';
@@ -279,11 +280,13 @@ test('what an older version could not read is adopted by a later one, and what n
       throw new TypeError('not an event');
     },
   };
-  const [orphan] = adoptOrphans({ directory: folder.path, codec: older, clock: systemClock, logger: testLogger() });
+  const logger = testLogger();
+  const failures = testFailures(logger);
+  const [orphan] = adoptOrphans({ directory: folder.path, codec: older, clock: systemClock, logger, failures });
   expect(await drainToTheEnd(orphan!)).toEqual([]);
   expect(damagedSegments(folder.path)).toHaveLength(segments.length);
 
-  const takeBack = () => takeBackDamaged({ directory: folder.path, logger: testLogger() });
+  const takeBack = () => takeBackDamaged({ directory: folder.path, failures });
   takeBack();
   expect(damagedSegments(folder.path)).toEqual([]);
   const [again] = adopt(folder.path);
@@ -294,19 +297,28 @@ test('what an older version could not read is adopted by a later one, and what n
   expect(readdirSync(folder.path)).toEqual(['damaged']);
 });
 
-test('a journal that cannot be adopted is reported, and neither ends the process nor keeps the others waiting', async () => {
+test('a journal that cannot be adopted is reported, not at each look, and neither ends the process nor keeps the others waiting', async () => {
   using folder = journalFolder();
-  for (const name of ['a-broken', 'z-broken']) {
+  const locks = ['a-broken', 'z-broken'].map((name) => {
     mkdirSync(join(folder.path, name));
-    writeFileSync(join(folder.path, name, 'lock'), 'no lock of ours '.repeat(100));
-  }
+    return join(folder.path, name, 'lock');
+  });
+  // Nobody can read or replace them.
+  for (const lock of locks) mkdirSync(lock);
   await leftBehind(folder.path, 1);
   const logger = testLogger();
-  const [orphan, ...others] = adopt(folder.path, logger);
+  const failures = testFailures(logger);
+  const [orphan, ...others] = adopt(folder.path, logger, failures);
   expect(others).toEqual([]);
   expect(await drainToTheEnd(orphan!)).toEqual([event(0)]);
-  expect(logger.lines.filter((line) => line.includes('could not be taken over'))).toHaveLength(2);
-  expect(adopt(join(folder.path, 'a-broken', 'lock'), logger)).toEqual([]);
+  expect(adopt(folder.path, logger, failures)).toEqual([]);
+  expect(logger.lines).toHaveLength(2);
+  for (const lock of locks) rmSync(lock, { recursive: true });
+  for (const again of adopt(folder.path, logger, failures)) await drainToTheEnd(again);
+  expect(logger.lines).toHaveLength(3);
+  expect(logger.lines[2]).toContain('works again');
+  writeFileSync(join(folder.path, 'no folder'), '');
+  expect(adopt(join(folder.path, 'no folder'))).toEqual([]);
 });
 
 test('files that are not journals are left alone', async () => {

@@ -4,6 +4,7 @@ import type { Clock } from '#shared/clock.ts';
 import { type FolderLock, lockFolder, removedPrefix } from '#shared/folder-lock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { makeFolder } from '#shared/make-folder.ts';
+import type { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from './event-codec.ts';
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
@@ -20,6 +21,8 @@ type AdoptOptions<Event, Progress> = {
   codec: EventCodec<Event, Progress>;
   clock: Clock;
   logger: Logger;
+  /** Journals that cannot be taken over: what is left of ended processes can wait, since this process's own journal tells of the disk. */
+  failures: RepeatedFailures;
 };
 
 /** The journal of a dead process. It is deleted once every batch is acknowledged and `nextBatch` has answered null. */
@@ -33,15 +36,15 @@ export type AdoptedJournal<Event> = EventSource<Event> & {
  * too, the next one starts from the journal's beginning (Usage.Record is idempotent by event id).
  */
 export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
-  const { directory, logger } = options;
-  const entries = orNone(logger, directory, () => {
+  const { directory, failures } = options;
+  const entries = orNull(failures, directory, () => {
     makeFolder(directory, 0o700);
     return readdirSync(directory, { withFileTypes: true });
   });
-  return entries.flatMap((entry) => {
+  const adopted = entries?.map((entry) => {
     const path = join(directory, entry.name);
     if (!entry.isDirectory() || entry.name === damagedFolder) return [];
-    return orNone(logger, path, () => {
+    return orNull(failures, path, () => {
       if (entry.name.startsWith(removedPrefix)) {
         rmSync(path, { recursive: true, force: true });
         return [];
@@ -50,15 +53,16 @@ export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progr
       return lock === null ? [] : [adoptedJournal(options, entry.name, lock)];
     });
   });
+  if (adopted?.every((found) => found !== null)) failures.succeeded();
+  return (adopted ?? []).flatMap((found) => found ?? []);
 }
 
-/** Other processes' leftovers can wait: a disk that fails on them is no reason to end, since this process's own journal will tell. */
-function orNone<Found>(logger: Logger, path: string, find: () => Found[]): Found[] {
+function orNull<Found>(failures: RepeatedFailures, path: string, find: () => Found): Found | null {
   try {
     return find();
   } catch (err) {
-    logger.error({ err, path }, 'the journal of an ended process could not be taken over; its events wait there');
-    return [];
+    failures.failed(err, `failed; the events in ${path} wait there`);
+    return null;
   }
 }
 
@@ -119,28 +123,36 @@ function keepDamaged(directory: string, journal: string, segment: number): void 
   renameSync(segmentPath(join(directory, journal), segment), damagedPath(directory, journal, segment));
 }
 
-/** The segments kept as damaged. */
+/** The segments kept as damaged. Throws the file system's error if it does not tell. */
 export function damagedSegments(directory: string): { journal: string; segment: number }[] {
-  const folder = join(directory, damagedFolder);
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder).flatMap((name) => {
+  return namesIn(join(directory, damagedFolder)).flatMap((name) => {
     const [, journal, segment] = /^(.+)-segment-(\d{1,15})$/.exec(name) ?? [];
     return journal === undefined ? [] : [{ journal, segment: Number(segment) }];
   });
+}
+
+/** None where there is no such folder. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
 }
 
 /**
  * Makes the damaged segments journals again, to be adopted once more; call it at start, before `adoptOrphans`: after a rollback some may be
  * readable again that only the older version could not read. Unreadable ones come back here, and nothing is stored twice.
  */
-export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, never>, 'directory' | 'logger'>): void {
-  const found = Object.groupBy(
-    orNone(logger, directory, () => damagedSegments(directory)),
-    ({ journal }) => journal,
-  );
-  for (const [journal, segments] of Object.entries(found)) {
+export function takeBackDamaged({
+  directory,
+  failures,
+}: Pick<AdoptOptions<never, never>, 'directory' | 'failures'>): void {
+  const found = orNull(failures, directory, () => damagedSegments(directory)) ?? [];
+  for (const [journal, segments] of Object.entries(Object.groupBy(found, ({ journal }) => journal))) {
     const folder = join(directory, journal);
-    orNone(logger, folder, () => {
+    orNull(failures, folder, () => {
       makeFolder(folder, 0o700);
       const lock = lockFolder(folder);
       try {
@@ -152,7 +164,6 @@ export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, 
       } finally {
         lock?.release();
       }
-      return [];
     });
   }
 }

@@ -125,6 +125,43 @@ test('events that Usage refuses for good are counted, and logged with the reason
   await journal.close();
 });
 
+test('a journal that cannot be read is reported once, however often it is adopted, and once it was read to its end', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const { stored, record } = usage();
+  const logger = testLogger();
+  const shipper = createShipper({ journal, record, logger });
+  let isBroken = true;
+  const adoptOnce = (number: number) =>
+    new Promise<void>((released) => {
+      let batches = [{ events: [event(number)], end: { segment: 1, offset: 0 }, sinceMs: 0 }];
+      shipper.adopt({
+        name: 'of the dead',
+        async nextBatch() {
+          const next = batches.shift();
+          if (next !== undefined || batches === none) return next ?? null;
+          if (!isBroken) return null;
+          batches = none;
+          throw new Error('EIO: i/o error, read');
+        },
+        acknowledge() {},
+        release: released,
+      });
+    });
+  const none: Parameters<typeof journal.acknowledge>[0][] = [];
+  await adoptOnce(1);
+  await adoptOnce(2);
+  isBroken = false;
+  await adoptOnce(3);
+  expect(stored.size).toBe(3);
+  expect(logger.lines.map((line) => JSON.parse(line).msg)).toEqual([
+    'reading the journal of the dead failed; trying again',
+    'reading the journal of the dead works again',
+  ]);
+  await shipper.close(1000);
+  await journal.close();
+});
+
 test('close ships what is there', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);

@@ -41,6 +41,8 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   const counts: ShipperStats = { refusedEvents: 0, failedCalls: 0 };
   const running = new Set<Promise<void>>();
   const storing = new RepeatedFailures('storing events in Usage', logger);
+  /** By journal: that of an ended process which cannot be read is adopted again, every few seconds. */
+  const readings = new Map<string, RepeatedFailures>();
 
   /** Retries until the events are stored; returns false if the deadline of `close` came first. */
   async function store(events: readonly Event[]): Promise<boolean> {
@@ -67,14 +69,20 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   }
 
   async function ship(source: EventSource<Event>): Promise<void> {
+    const { name } = source;
+    const reading = readings.get(name) ?? new RepeatedFailures(`reading the journal ${name}`, logger, 0);
+    readings.set(name, reading);
     for (let failures = 0; !giveUp.signal.aborted; ) {
       try {
         const batch = await source.nextBatch(closing.signal);
+        // After a failure it is adopted again, and may be read up to the same place.
+        if (batch === null && failures > 0) return;
+        if (batch === null || failures > 0) reading.succeeded();
         if (batch === null) return;
         if ((await store(batch.events)) && !giveUp.signal.aborted) source.acknowledge(batch);
         failures = 0;
       } catch (error) {
-        logger.error({ err: error, journal: source.name }, 'the journal cannot be read; trying again');
+        reading.failed(error, 'failed; trying again');
         failures += 1;
         await delay(Math.min(retryMaxMs, retryMinMs * 2 ** failures), undefined, { signal: closing.signal }).catch(
           () => {},

@@ -6,6 +6,7 @@
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { systemClock } from '#shared/clock.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { openJournal } from '../../../services/models/metering/journal.ts';
 import { type MeteredEvent, meteredEventCodec } from '../../../services/models/metering/metered-event.ts';
 import { adoptOrphans } from '../../../services/models/metering/orphans.ts';
@@ -53,7 +54,8 @@ const shipper = createShipper<MeteredEvent>({
   },
   logger,
 });
-for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) {
+const failures = new RepeatedFailures('taking over journals', logger);
+for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger, failures })) {
   adopted += 1;
   const { release } = orphan;
   shipper.adopt({
