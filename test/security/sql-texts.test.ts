@@ -33,7 +33,7 @@ afterAll(async () => {
 /** Text that is valid at the places that take it; all of them accept any word and any id. */
 const meantTexts: Readonly<Record<string, readonly string[]>> = {
   'a time zone': ['UTC', 'Europe/Oslo'],
-  'a granularity': ['hour', 'day', 'week', 'month'],
+  'a granularity': ['hourly', 'daily', 'weekly', 'monthly'],
   'an unknown parameter': ['unknown', 'search'],
   'an order of jobs': ['asc', 'desc'],
   'an address': [owner.email, 'nobody@example.com'],
