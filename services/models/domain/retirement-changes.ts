@@ -37,7 +37,7 @@ export function dated(
   current: RetirementSchedule,
   sunsetAtMs: number,
   nowMs: number,
-): RetirementSchedule {
+): RetirementSchedule & { sunsetAtMs: number } {
   if (retirementState(current, nowMs) === 'retired') {
     throw conflict(`The model \`${model}\` is retired: its date has passed and can no longer be moved.`);
   }
@@ -56,9 +56,11 @@ export function checkWithdrawable(model: string, current: RetirementSchedule, no
 }
 
 /** Refuses to delete a model about which users were told until when it serves and what comes after it (service.md, States). */
-export function checkDeletable(model: string, current: RetirementSchedule, nowMs: number): never {
+export function checkDeletable(model: string, current: RetirementSchedule | null, nowMs: number): void {
+  const state = retirementState(current, nowMs);
+  if (state === 'serving') return;
   throw conflict(
-    retirementState(current, nowMs) === 'retired'
+    state === 'retired'
       ? `The model \`${model}\` is retired and cannot be deleted: requests that name it are told what comes after it.`
       : `The retirement of \`${model}\` is announced: withdraw it before you delete the model.`,
   );

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type AdminRetirement, AdminRetirementSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { plainArray } from '#shared/db/sql.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { RetirementRow } from '../db/retirement.entities.ts';
@@ -18,7 +19,7 @@ export async function adminRetirements(
   if (rows.length === 0) return [];
   const models = await em.find(ModelEntity, { id: { $in: rows.map(({ modelId }) => modelId) } });
   const names = new Map(models.map(({ id, name }) => [id, name]));
-  const ids = `{${rows.map(({ id }) => id).join(',')}}`;
+  const ids = plainArray(rows.map(({ id }) => id));
   const counts = await em.execute<Counts[]>(
     'select retirement_id, status, count(*) as count from reminders where retirement_id = any(?::uuid[]) group by 1, 2',
     [ids],

@@ -33,7 +33,7 @@ export const announceRetirement =
         const successor = requestedSuccessor(request);
         const schedule = announced(
           model.name,
-          standing === null ? null : scheduleOf(standing),
+          standing && scheduleOf(standing),
           { successor, sunsetAtMs: request.sunsetAt === undefined ? null : timestampMs(request.sunsetAt) },
           successor.kind === 'model' ? await successorFacts(em, model, successor.name, now.getTime()) : null,
           now.getTime(),
@@ -87,7 +87,7 @@ async function successorFacts(
   if (successor === null) return null;
   const standing = await standingRetirement(em, successor.id);
   return {
-    state: retirementState(standing === null ? null : scheduleOf(standing), nowMs),
+    state: retirementState(standing && scheduleOf(standing), nowMs),
     knownToAllUsers: await isKnownToUsersOf(em, name, model),
   };
 }

@@ -16,7 +16,7 @@ export const deleteModel =
     changeCatalog(deps, context, async (em, now) => {
       const row = await requireModel(em, name, 'name');
       const retirement = await standingRetirement(em, row.id);
-      if (retirement !== null) checkDeletable(name, scheduleOf(retirement), now.getTime());
+      checkDeletable(name, retirement && scheduleOf(retirement), now.getTime());
       await cancelWithdrawalMails(em, row.id);
       row.deletedAt = now;
       await em.nativeDelete(DeploymentEntity, { modelId: row.id });

@@ -25,7 +25,7 @@ export const setSunsetDate =
       if (previous?.getTime() === sunsetAtMs) return { answer: await answer(), audit: null };
 
       const before = retirementFields(row);
-      row.sunsetAt = new Date(sunsetAtMs!);
+      row.sunsetAt = new Date(sunsetAtMs);
       await em.flush();
       await planReminders(em, row, now, previous === null);
       return {
