@@ -42,11 +42,11 @@ export const updateKey =
 function applyMask(key: KeyRow, request: UpdateKeyRequest, nowMs: number): void {
   const paths = new Set(request.updateMask?.paths);
   for (const { name, localName } of UpdateKeyRequestSchema.fields) {
-    if (paths.has(name)) changes[localName as ChangeableField](key, request, nowMs);
+    if (paths.has(name)) setters[localName as ChangeableField](key, request, nowMs);
   }
 }
 
-const changes: Readonly<Record<ChangeableField, (key: KeyRow, request: UpdateKeyRequest, nowMs: number) => void>> = {
+const setters: Readonly<Record<ChangeableField, (key: KeyRow, request: UpdateKeyRequest, nowMs: number) => void>> = {
   name(key, { name }) {
     key.name = requiredName(name, 'name');
   },
