@@ -4,7 +4,7 @@ import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { ServiceName } from '#shared/service-names.ts';
 import { openBase } from './base.ts';
-import { closeAll, closeTogether } from './close-all.ts';
+import { type Closer, closeAll, closeTogether } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
 import { readinessOf } from './parts/readiness.ts';
@@ -90,20 +90,23 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       served = await serveServices(base, inference === undefined ? services : [...services, inference.rpc]);
     }
     const rpcUrl = served?.url;
-    const beforeWorker = closers.length;
-    if (parts.worker) await (await import('./parts/worker.ts')).startWorker(base, connection!);
-    const beforeEdge = closers.length;
+    // Jobs and requests get their time to end together: supervisors, Kubernetes for one, kill after 30 s.
+    const ofWorker: Closer[] = [];
+    const ofEdge: Closer[] = [];
+    closers.push(() => closeTogether([() => closeAll(ofEdge), () => closeAll(ofWorker)]));
+    if (parts.worker)
+      await (await import('./parts/worker.ts')).startWorker({ ...base, closers: ofWorker }, connection!);
     const edge = parts.edge
-      ? await (await import('./parts/edge.ts')).startEdge(base, partsReadiness, await parts.portal)
+      ? await (await import('./parts/edge.ts')).startEdge(
+          { ...base, closers: ofEdge },
+          partsReadiness,
+          await parts.portal,
+        )
       : undefined;
     const readiness = edge?.readiness ?? partsReadiness;
     const bootstrapped = await parts.bootstrap?.(switchboard);
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
-    if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
-    // Jobs and requests get their time to end together: supervisors, Kubernetes for one, kill after 30 s.
-    const ofEdge = closers.splice(beforeEdge);
-    const ofWorker = closers.splice(beforeWorker);
-    closers.push(() => closeTogether([() => closeAll(ofEdge), () => closeAll(ofWorker)]));
+    if (workers !== undefined) ofEdge.push(() => workers.close(progress.closeDelayMs));
     progress.catalogVersionMin = bootstrapped?.catalogVersion ?? 0n;
     const ready = async (): Promise<boolean> => {
       while (!progress.closing && !readiness().ready) await delay(readyPollMs);
