@@ -12,7 +12,6 @@ import { retryingConflicts } from './transaction.ts';
 /** A service's access to its own schema, as the restricted role. */
 export type ServiceDatabase = {
   service: string;
-  orm: MikroORM;
   /** Turns for the changes of one organization, taken by `transactionInTurn` and `sqlTransactionInTurn`. */
   changeTurns: TurnsByName;
   /** A new unit of work: one per request or job. */
@@ -80,7 +79,6 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
 
   return {
     service,
-    orm,
     changeTurns: turnsByName(changesOfOneAtOnce, { max: changesWaitingMax, what: 'changes of your organization' }),
     em: () => orm.em.fork(),
     pool,
