@@ -3,11 +3,8 @@ import { inferencePart, isServiceName, requireUrls, rpcNames } from '#shared/ser
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
 
-const names = process.argv
-  .slice(2)
-  .flatMap((argument) => argument.split(','))
-  .map((name) => name.trim())
-  .filter((name) => name !== '');
+const given = process.argv.slice(2).flatMap((argument) => argument.split(','));
+const names = [...new Set(given.map((name) => name.trim()).filter((name) => name !== ''))];
 // The key that signs sessions need not be where Auth is not.
 const secretsNeeded: SecretName[] = ['SERVICE_SECRET'];
 if (names.includes('keys')) secretsNeeded.push('KEY_PEPPER');
