@@ -172,7 +172,7 @@ test('a worker killed before its call, during it, and between the answer and its
       {
         usage_event_id: expect.stringMatching(new RegExp(`${uuidOf(lost).slice(14)}$`)),
         kept: '0',
-        description: `${lost} has no result although its call was charged: the answer was lost.`,
+        description: `${lost} has no result: what its call was charged is given back.`,
       },
     ]);
     expect(watch.ms).toBeLessThan(29_000);

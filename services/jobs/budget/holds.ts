@@ -99,7 +99,7 @@ export async function voidCharge(
   job: { tenantId: string; id: string; hold: JobHold; eventId: string },
 ): Promise<void> {
   const { tenantId, eventId: usageEventId } = job;
-  const description = `${publicJobId(job.id)} has no result although its call was charged: the answer was lost.`;
+  const description = `${publicJobId(job.id)} has no result: what its call was charged is given back.`;
   const leaseIds = job.hold.leases.map(({ leaseId }) => leaseId);
   await billing.voidCharge({ tenantId, usageEventId, description, leaseIds }, options());
 }

@@ -8,7 +8,10 @@ import { channels } from '../workers/channels.ts';
 import { ownerOf, requiredJobId } from './caller.ts';
 import { readJob } from './get-job.ts';
 
-/** Ends a job that has not ended. The worker that runs it hears of it at the commit, and aborts its upstream. */
+/**
+ * Ends a job that has not ended. The worker that runs it hears of it at the commit, and aborts its upstream, whose answer may have been
+ * complete by then: as nobody gets it, nobody pays for it.
+ */
 export const cancelJob =
   (deps: JobsDeps): JobsRpc<'cancelJob'> =>
   async ({ jobId, resultBytesMax }, context) => {
@@ -20,7 +23,8 @@ export const cancelJob =
           update jobs set status = ${JobStatus.CANCELLED}, ended_at = ${presentSql(4)},
             expires_at = ${presentSql(4)} + interval '${keptHours} hours',
             worker_id = null, lease_expires_at = null, request = null, result_bytes = ${metadataBytesSql},
-            hold_expires_at = case when ${isToReturnSql} then ${presentSql(4)} end
+            was_lost = was_lost or status = ${JobStatus.IN_PROGRESS},
+            hold_expires_at = case when ${isToReturnSql} or status = ${JobStatus.IN_PROGRESS} then ${presentSql(4)} end
           where tenant_id = $1 and user_id = $2 and id = $3 and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
           returning ${endedColumns}, result_bytes
         ), kept as (

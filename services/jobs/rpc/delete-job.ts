@@ -50,16 +50,16 @@ export const deleteJob =
       if (hold !== null) await releaseHold(billing, fromBinary(JobHoldSchema, hold));
       return {};
     }
-    const { rows } = await database.query<EndedRow & { is_lost: boolean }>({
+    const { rows } = await database.query<EndedRow & { has_ended: boolean; is_lost: boolean }>({
       name: 'jobs-exists',
-      text: `select ${endedColumns}, ${isLostSql} and expires_at is not null as is_lost from jobs where ${own}`,
+      text: `select ${endedColumns}, expires_at is not null as has_ended, ${isLostSql} as is_lost from jobs where ${own}`,
       values,
     });
     const [left] = rows;
     if (left === undefined) throw noSuchJob();
-    if (left.is_lost) {
-      if (!(await returnHold(deps, endedJob(left)))) throw notYet();
-      return deleteJob(deps)(request, context);
+    if (!left.has_ended) {
+      throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
     }
-    throw gatewayError(ErrorReason.CONFLICT, 'A job can only be deleted once it has ended. Cancel it first.');
+    if (left.is_lost && !(await returnHold(deps, endedJob(left)))) throw notYet();
+    return deleteJob(deps)(request, context);
   };
