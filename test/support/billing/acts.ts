@@ -61,7 +61,11 @@ export const act = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: kind('end', { pick }) },
-  { weight: 2, arbitrary: kind('refund', { pick, amount: optional(amount) }) },
+  /** By an operator, or because the answer of a job's call was lost. */
+  {
+    weight: 2,
+    arbitrary: kind('refund', { pick, amount: optional(amount), isLost: fc.nat(3).map((drawn) => drawn === 0) }),
+  },
   {
     weight: 1,
     arbitrary: kind('plan', {

@@ -131,6 +131,12 @@ class History {
         const charges = this.#calls.filter((id) => model.calls.get(id)!.cost > 0n);
         if (charges.length === 0) return;
         const id = charges[act.pick % charges.length]!;
+        if (act.isLost) {
+          const lost = { tenantId: this.edge.tenantId, usageEventId: id, description: 'lost' };
+          for (const _ of ['once', 'again']) await patiently(() => this.edge.billing.billing.voidCharge(lost, service));
+          model.refund(id, null);
+          return;
+        }
         const charge = (await this.#all('/billing/documents/transactions?type=usage')).find(
           ({ usage_event_id }) => usage_event_id === id,
         );
