@@ -31,8 +31,8 @@ export async function extendLeases(
 }
 
 /**
- * Puts the jobs of silent workers back into the queue, as lost. A lease that ends later than any can was taken before the database's clock was set
- * back, and ends as if it were extended now: its worker may be alive.
+ * Puts the jobs of silent workers back into the queue, as lost. A lease that ends later than any can was taken before the database's clock
+ * was set back, and ends as if it were extended now: its worker may be alive.
  */
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
   const { rowCount } = await database.query({
