@@ -27,7 +27,7 @@ export async function runAdmin(argv: readonly string[], interrupted: AbortSignal
     };
   };
   try {
-    return await runCommand(commands, argv, open, interrupted);
+    return await runCommand(commands, argv, open, { interrupted, env: process.env });
   } finally {
     switchboard?.close();
   }

@@ -273,7 +273,7 @@ test('an operator who interrupts a movement of money is told how to repeat it wi
   };
   const argv = ['credits', 'grant', auth.owner.tenantId, '1'];
   const hanging = () => ({ ...context(), billing: { grantCredit } as never });
-  const { exitCode, stdout, stderr } = await runCommand(commands, argv, hanging, interruption.signal);
+  const { exitCode, stdout, stderr } = await runCommand(commands, argv, hanging, { interrupted: interruption.signal });
   expect([exitCode, stdout]).toEqual([130, '']);
   expect(stderr).toMatch(/^Interrupted\.\nTo be sure that it is done once, repeat it with --idempotency-key \S+\.\n$/);
 });
@@ -307,6 +307,21 @@ test.each([
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
   expect(outcome.stderr).toContain(text);
   expect(outcome.stderr).toContain('Usage: npm run admin --');
+});
+
+test('an option that npm has taken for one of its own, as it does without `--`, is not taken for one that was left out', async () => {
+  const without = (option: string, ...argv: string[]) =>
+    runCommand(commands, argv, context, { env: { [`npm_config_${option}`]: 'true' } });
+  for (const [option, ...argv] of [
+    ['dry_run', 'models', 'import', 'catalog.yaml'],
+    ['reason', 'organizations', 'suspend', uuidv7(), 'unpaid'],
+  ] as const) {
+    const { exitCode, stdout, stderr } = await without(option, ...argv);
+    expect([exitCode, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(`npm took --${option.replace('_', '-')} for itself`);
+  }
+  expect((await without('search', 'organizations', 'list', '--search', 'First')).exitCode).toBe(0);
+  expect((await without('before', 'audit', 'list')).exitCode).toBe(0);
 });
 
 test('without a command the help lists every one', async () => {

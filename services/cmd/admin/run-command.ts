@@ -7,11 +7,14 @@ import { forTerminal, readableJson } from '#shared/safe-text.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, textOption, UsageError } from './command.ts';
 import { helpText, pageText, textOf, usageText } from './text.ts';
 
+/** Options that npm has too, and that may stand in an .npmrc: they may be there though nobody gave them. */
+const ofNpmrc: readonly string[] = ['before', 'key'];
+
 export type Outcome = { exitCode: number; stdout: string; stderr: string };
 
 /**
  * Finds the command named by the arguments and runs it. Any failure becomes a line for the operator and an exit code. `open` connects to
- * the services; help needs none. `interrupted` ends the wait for a command, though not what it has begun.
+ * the services; help needs none. `interrupted` ends the wait for a command, though not what it has begun; `env` is the environment.
  */
 export async function runCommand(...call: Parameters<typeof outcomeOf>): Promise<Outcome> {
   const outcome = await outcomeOf(...call);
@@ -23,7 +26,7 @@ async function outcomeOf(
   commands: readonly AdminCommand[],
   argv: readonly string[],
   open: () => AdminContext,
-  interrupted?: AbortSignal,
+  { interrupted, env = {} }: { interrupted?: AbortSignal; env?: NodeJS.ProcessEnv } = {},
 ): Promise<Outcome> {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (command === undefined) return withoutCommand(commands, argv);
@@ -43,6 +46,11 @@ async function outcomeOf(
       allowPositionals: true,
       tokens: true,
     });
+    // Without `--`, npm keeps options, `--dry-run` even without a warning, and names them only in the environment.
+    const lost = Object.keys(command.options ?? {}).find(
+      (name) => given[name] === undefined && !ofNpmrc.includes(name) && env[`npm_config_${name.replaceAll('-', '_')}`],
+    );
+    if (lost !== undefined) throw new UsageError(`npm took --${lost} for itself: write \`--\` before the command`);
     // Otherwise an organization would get half of its new name, and `audit verify <id>` would verify another chain.
     const surplus = positionals[positionalsIn(command.usage)];
     if (surplus !== undefined) {
