@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { catalogModel } from '../../../edge/routes/api/admin/catalog-fields.ts';
@@ -47,7 +48,8 @@ export const modelCommands: readonly AdminCommand[] = [
     summary: 'Adds and changes models, deployments and prices. What the file does not name stays.',
     options: { 'dry-run': { type: 'boolean' } },
     async run({ models, asOperator }, args) {
-      const file = argument(args, 0, 'the file');
+      // npm starts scripts in the folder of package.json, whatever the shell's is: an error names the place.
+      const file = resolve(argument(args, 0, 'the file'));
       const bytes = await readFile(file).catch((error: Error) => {
         throw new UsageError(`${file} cannot be read: ${error.message}`);
       });

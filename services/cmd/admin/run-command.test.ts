@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -258,6 +259,7 @@ test.each([
   [['help'], 'organizations suspend <id>'],
   [['--help'], 'organizations suspend <id>'],
   [['help', 'organizations'], '[--json]\n\n  organizations list'],
+  [['--help', 'organizations'], '[--json]\n\n  organizations list'],
   [['organizations', 'suspend', '--help'], 'Usage: npm run admin -- organizations suspend <id> [--reason text]'],
 ])('%j prints help, and is no mistake', async (argv, text) => {
   const outcome = await admin(...argv);
@@ -291,7 +293,9 @@ test.each([
     ['organisations', 'list'],
     'Unknown command: organisations list\nUsage: npm run admin -- <command> [--json]\n\n`npm run admin -- help` lists the commands.\n',
   ],
+  [['help', 'invoice'], 'Unknown command: help invoice\nUsage: npm run admin -- <command> [--json]\n'],
   [['organizations', 'suspend'], "organization's id is missing"],
+  [['models', 'import', 'none.yaml'], `${resolve('none.yaml')} cannot be read: ENOENT`],
   [['organizations', 'list', '--unknown'], 'Unknown option'],
   [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],
   [['organizations', 'list', '--status', 'constructor'], '--status must be one of active, suspended'],

@@ -100,10 +100,11 @@ const aborted = (signal: AbortSignal | undefined): Promise<never> =>
 
 /** Help on all commands, or on those of the group that was named; after a command that does not exist, the reason comes first. */
 function withoutCommand(commands: readonly AdminCommand[], argv: readonly string[]): Outcome {
-  const [group] = argv.filter((word) => word !== 'help');
+  const [group] = argv.filter((word) => word !== 'help' && !word.startsWith('-'));
   const ofGroup = commands.filter(({ name }) => name.split(' ')[0] === group);
-  if (argv.length === 0 || argv[0] === 'help' || asksForHelp(argv))
-    return { exitCode: 0, stdout: helpText(ofGroup.length > 0 ? ofGroup : commands), stderr: '' };
+  const isAsked = argv.length === 0 || argv[0] === 'help' || asksForHelp(argv);
+  if (isAsked && group === undefined) return { exitCode: 0, stdout: helpText(commands), stderr: '' };
+  if (isAsked && ofGroup.length > 0) return { exitCode: 0, stdout: helpText(ofGroup), stderr: '' };
   // All commands together would push the reason out of sight.
   const hint = ofGroup.length > 0 ? helpText(ofGroup) : `${usageText}\`npm run admin -- help\` lists the commands.\n`;
   return { exitCode: 2, stdout: '', stderr: `Unknown command: ${argv.join(' ')}\n${hint}` };
