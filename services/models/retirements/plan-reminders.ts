@@ -14,9 +14,11 @@ export async function planReminders(
   isFirstDate: boolean,
 ): Promise<void> {
   if (!isFirstDate) await requestRecall(em, retirement);
-  await em.execute('delete from reminders where retirement_id = ? and status = ?', [
+  // Cancelled: an outage lasted until they were too late for the former date.
+  await em.execute('delete from reminders where retirement_id = ? and status in (?, ?)', [
     retirement.id,
     ReminderStatus.PENDING,
+    ReminderStatus.CANCELLED,
   ]);
   for (const { point, dueAtMs } of reminderPlan(retirement.sunsetAt!.getTime(), now.getTime(), isFirstDate)) {
     await em.execute(

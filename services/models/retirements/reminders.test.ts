@@ -2,12 +2,15 @@ import type { CallOptions } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import type { RetirementRow } from '../db/retirement.entities.ts';
+import { planReminders } from './plan-reminders.ts';
 import { recallMails } from './recall-mails.ts';
 import { type RecipientDeps, recipients } from './recipients.ts';
 import { remind, startReminders } from './reminders.ts';
@@ -93,6 +96,20 @@ test('only mails that were taken back are sent anew when they are due, or cancel
   const { rows } = await sql('select retirement_id, point, due_at from reminder_points where done_at is null');
   expect(rows).toEqual([{ retirement_id: moved, point: THIRTY_DAYS, due_at: due }]);
   await sql('update reminder_points set done_at = now() where done_at is null');
+});
+
+test('a point that an outage has skipped is for all its users again once the date moves', async () => {
+  const id = await newRetirement();
+  const { SENT, CANCELLED } = ReminderStatus;
+  const text = 'update reminders set status = $2 where retirement_id = $1 and user_id = $3 and point = $4';
+  await sql(text, id, CANCELLED, waiting, ReminderPoint.THIRTY_DAYS);
+  const sunsetAt = new Date('2030-06-01');
+  await transaction(database, (em) =>
+    planReminders(em, { id, sunsetAt } as RetirementRow, new Date('2030-02-25'), false),
+  );
+  const { rows } = await sql('select user_id, status from reminders where retirement_id = $1 and point = 2', id);
+  expect(rows).toEqual([{ user_id: reached, status: SENT }]);
+  await sql('update retirements set recalls_mails = false');
 });
 
 test('a date is not moved while mails with the former one are taken back: it would be planned by that', async () => {
