@@ -164,12 +164,20 @@ test('a stale pid file that names an unrelated living process, and a torn claim,
   expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
 });
 
-test('a Postgres that is killed comes back by itself with every committed row', async () => {
-  const { url, pid } = await start();
+test('a Postgres that is killed comes back by itself with every committed row; its end and its return are logged, not the end of each connection', async () => {
+  const lines: string[] = [];
+  const loud = createLogger({ level: 'info', name: 'test', destination: { write: (line) => void lines.push(line) } });
+  running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
+  const { url, pid } = running;
+  const clients = Array.from({ length: 5 }, () => new pg.Client(url));
+  for (const client of clients) await client.on('error', () => {}).connect();
   const killed = pid();
   process.kill(killed, 'SIGKILL');
   await vi.waitFor(async () => expect(await keptRows(url)).toEqual([{ text: 'first start' }]), patience);
   expect(pid()).not.toBe(killed);
+  const told = lines.map((line) => JSON.parse(line));
+  expect(told.filter(({ err }) => err === 'terminating connection due to unexpected postmaster exit')).toHaveLength(1);
+  expect(told.map(({ msg }) => msg)).toEqual(expect.arrayContaining([expect.stringContaining('runs again')]));
 });
 
 test('a Postgres that takes minutes to recover from a crash is waited for: ended halfway, it would begin anew at every start', async () => {
@@ -231,7 +239,7 @@ test('a stop that ends a connection warns of nothing', async () => {
 
 test('a killed Postgres that cannot be restarted yet is retried until it can', async () => {
   const lines: string[] = [];
-  const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });
+  const loud = createLogger({ level: 'warn', name: 'test', destination: { write: (line) => void lines.push(line) } });
   running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
   const path = process.env.PATH;
   try {

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { StartError } from '#shared/start-error.ts';
 import { findPostgresBinaries } from './embedded/binaries.ts';
 import {
@@ -96,14 +97,16 @@ async function keepRunning(
   let relaunched = Promise.resolve();
 
   const relaunch = async (): Promise<void> => {
+    const failures = new RepeatedFailures('starting the embedded Postgres again', logger, 0);
     for (let waitMs = 50; !stopping.signal.aborted; waitMs = Math.min(waitMs * 2, restartDelayMsMax)) {
       try {
         child = await launch(stopping.signal);
         watch();
+        logger.info('the embedded Postgres runs again');
         return;
       } catch (err) {
         if (stopping.signal.aborted) return;
-        logger.error({ err }, 'the embedded Postgres did not come back; trying again');
+        failures.failed(err, 'failed; trying again');
         await delay(waitMs, undefined, { signal: stopping.signal }).catch(() => {});
       }
     }
@@ -163,6 +166,8 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
     // Its own process group: Ctrl-C in a terminal must reach Postgres through `stop`, after the last request, not at once.
     detached: true,
   });
+  // While it recovers, it refuses each of our attempts to connect, dozens in a second.
+  const complaints = new RepeatedFailures('the embedded Postgres', logger, 0);
   let failure: unknown;
   let ready = false;
   const none = 'no message';
@@ -176,7 +181,7 @@ async function launchOnce(command: readonly string[], options: LaunchOptions): P
     // The error alone reports what kept it from starting.
     if (!ready && /^(FATAL|PANIC):|^\S*setpriv:/.test(line)) complaint = line;
     else if (!ready && complaint !== none && line.startsWith('DETAIL:')) complaint += ` ${line}`;
-    else logLine(line, logger, signal.aborted);
+    else logLine(line, { logger, complaints, isStopping: signal.aborted });
   });
   const saidAll = once(lines, 'close');
 
@@ -205,10 +210,13 @@ const remedy = (complaint: string): string =>
     : 'fix the cause, or set another DATA_DIR, or DATABASE_URL';
 
 /**
- * Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports; while it is being stopped, FATAL is the
- * end of a connection.
+ * Logs Postgres's own lines at our levels. Its ERROR is a failed statement, which its sender reports; while it is being stopped, or its client
+ * has left, FATAL is the end of a connection.
  */
-function logLine(line: string, logger: Logger, isStopping: boolean): void {
+function logLine(
+  line: string,
+  { logger, complaints, isStopping }: { logger: Logger; complaints: RepeatedFailures; isStopping: boolean },
+): void {
   const match = /^(PANIC|FATAL|WARNING|[A-Z]+\d?):\s+(.*)$/.exec(line);
   const text = match?.[2] ?? line;
   if (match?.[1] === 'PANIC') logger.error({ postgres: text }, 'postgres');
@@ -218,8 +226,8 @@ function logLine(line: string, logger: Logger, isStopping: boolean): void {
       { postgres: text },
       'a process of the embedded Postgres was ended by a signal, by 9 when memory has run out: all connections end while it recovers',
     );
-  else if (!isStopping && (match?.[1] === 'FATAL' || match?.[1] === 'WARNING'))
-    logger.warn({ postgres: text }, 'postgres');
+  else if (!isStopping && (match?.[1] === 'FATAL' || match?.[1] === 'WARNING') && text !== 'connection to client lost')
+    complaints.failed(text, 'complains');
   // What it does while it recovers from a crash, every ten seconds.
   else if (match?.[1] === 'LOG' && text.includes('elapsed time: ')) logger.info({ postgres: text }, 'postgres');
   else logger.debug({ postgres: text }, 'postgres');

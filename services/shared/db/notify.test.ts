@@ -10,7 +10,7 @@ import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
 
 const lines: string[] = [];
-const logger = createLogger({ level: 'warn', name: 'test', destination: { write: (line) => void lines.push(line) } });
+const logger = createLogger({ level: 'info', name: 'test', destination: { write: (line) => void lines.push(line) } });
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
 let listener: Listener;
@@ -67,7 +67,7 @@ test("a start goes on if Postgres takes longer for a listener's first connection
   await (await starting).close();
 });
 
-test('a listener whose connection is cut listens again, says that it missed something, and logs why', async () => {
+test('a listener whose connection is cut listens again, says that it missed something, and logs why, and that it listens again', async () => {
   heard.length = 0;
   gaps = 0;
   const admin = new pg.Client({ connectionString: testDatabase.url });
@@ -79,8 +79,11 @@ test('a listener whose connection is cut listens again, says that it missed some
   await admin.end();
   await vi.waitFor(() => expect(gaps).toBe(1), 30_000);
   expect(lines.join('')).toMatch(
-    /terminating connection due to administrator command.*connection for notifications was lost/,
+    /terminating connection due to administrator command.*listening for notifications of .* failed/,
   );
+  await waitFor(() => /listening for notifications of .* works again/.test(lines.at(-1)!), {
+    description: 'the end of the outage in the log',
+  });
   await sqlTransaction(database, (client) => notify(client, 'still here'));
   await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });

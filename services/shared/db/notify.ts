@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
+import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
 import { patiently } from './patiently.ts';
 import { run, type StatementRunner } from './run.ts';
@@ -37,19 +38,21 @@ const goodbyeMsMax = 500;
  * @throws StartError when the database stays away.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  const { logger, onGap } = options;
+  const { channels, logger, onGap } = options;
+  const failures = new RepeatedFailures(
+    `listening for notifications of ${Object.keys(channels).join(', ')}`,
+    logger,
+    0,
+  );
   const closed = new AbortController();
   let client = await patiently(() => connectListener(options));
 
   const keepListening = async (): Promise<void> => {
     for (;;) {
-      const err = await lossOf(client, closed.signal, options.heartbeat);
+      const err = await lossOf(client, closed.signal, options.heartbeat, () => failures.succeeded());
       if (closed.signal.aborted) return;
-      logger.warn(
-        { err, channels: Object.keys(options.channels) },
-        'the connection for notifications was lost; listening again',
-      );
-      const next = await reconnect(options, closed.signal);
+      failures.failed(err, 'failed; trying again');
+      const next = await reconnect(options, closed.signal, failures);
       if (next === undefined) return;
       client = next;
       onGap();
@@ -84,20 +87,32 @@ async function connectListener({ connection, channels }: ListenOptions): Promise
   }
 }
 
-async function reconnect(options: ListenOptions, signal: AbortSignal): Promise<pg.Client | undefined> {
+async function reconnect(
+  options: ListenOptions,
+  signal: AbortSignal,
+  failures: RepeatedFailures,
+): Promise<pg.Client | undefined> {
   for (let waitMs = 20; !signal.aborted; waitMs = Math.min(waitMs * 2, reconnectDelayMsMax)) {
     try {
       return await connectListener(options);
     } catch (err) {
-      options.logger.debug({ err }, 'not listening yet');
+      failures.failed(err, 'failed; trying again');
       await delay(waitMs, undefined, { signal }).catch(() => {});
     }
   }
   return undefined;
 }
 
-/** Resolves with the reason when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. */
-async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenOptions['heartbeat']): Promise<unknown> {
+/**
+ * Resolves with the reason when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. `onSound` is called
+ * after each answer.
+ */
+async function lossOf(
+  client: pg.Client,
+  signal: AbortSignal,
+  heartbeat: ListenOptions['heartbeat'],
+  onSound: () => void,
+): Promise<unknown> {
   const ended = new AbortController();
   const stop = AbortSignal.any([signal, ended.signal]);
   client.once('error', (error) => ended.abort(error));
@@ -106,6 +121,7 @@ async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenO
     try {
       await delay(heartbeatMs, undefined, { signal: stop });
       const { rows } = await client.query(heartbeat?.statement() ?? { text: 'select 1', values: [] });
+      onSound();
       heartbeat?.onRow(rows[0]!);
     } catch (error) {
       ended.abort(error);
