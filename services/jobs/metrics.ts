@@ -52,7 +52,7 @@ export function createJobMetrics(registry: Registry): JobMetrics {
   };
 }
 
-/** Shows how many jobs wait and run, and how long the first has waited; read at each scrape of /metrics, absent while they cannot be. */
+/** Shows how many jobs wait and run, and how long the first has been due; read at each scrape of /metrics, absent while they cannot be. */
 export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>, logger: FailureLogger): void {
   const forget = (): void => {
     depth.reset();
@@ -64,7 +64,7 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
         name: 'jobs-depth',
         // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
         text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
-            coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
+            coalesce(extract(epoch from now() - min(available_at)), 0)::float8 as oldest_seconds
           from jobs where status = ${JobStatus.QUEUED}`,
         values: [],
       });
@@ -84,7 +84,7 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
   });
   const age = new Gauge({
     name: 'gateway_jobs_oldest_queued_seconds',
-    help: 'How long the oldest waiting background job has waited; 0 when none waits.',
+    help: 'How long the oldest waiting background job has waited since it could run, or run again; 0 when none could.',
     registers: [registry],
     // Joins the reading above.
     collect,
