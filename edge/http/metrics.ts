@@ -48,6 +48,8 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     labelNames: ['cause'],
     registers: [registry],
   });
+  // Prometheus sees no increase in a series that begins with it.
+  for (const cause of ['time', 'memory', 'disk']) shed.inc({ cause }, 0);
   const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
     // Private models too: /metrics is for operators, who named them (services/README.md, Metrics).

@@ -23,12 +23,15 @@ export function createJobMetrics(registry: Registry): JobMetrics {
     (registry.getSingleMetric(name) as Metric | undefined) ?? make();
   const registers = [registry];
   const outcomes = once('gateway_jobs_ended_total', () => {
-    return new Counter({
+    const counter = new Counter({
       name: 'gateway_jobs_ended_total',
       help: 'Background jobs ended, by outcome.',
-      labelNames: ['outcome'],
+      labelNames: ['outcome'] as const,
       registers,
     });
+    // Prometheus sees no increase in a series that begins with it.
+    for (const outcome of ['completed', 'failed', 'cancelled'] satisfies JobOutcome[]) counter.inc({ outcome }, 0);
+    return counter;
   });
   const wait = once('gateway_jobs_wait_seconds', () => {
     return new Histogram({

@@ -134,6 +134,13 @@ test('the age of an edge’s feeds is shown, and what became of its usage events
   }
 });
 
+test('refusals for lack of resources and failed jobs are counted from 0, so that the first is an increase', async () => {
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  for (const cause of ['time', 'memory', 'disk'])
+    expect(text).toContain(`gateway_shed_requests_total{cause="${cause}"} 0`);
+  expect(text).toContain('gateway_jobs_ended_total{outcome="failed"} 0');
+});
+
 test('each metric that README.md or services/README.md names is shown', async () => {
   const texts = await Promise.all(
     ['README.md', 'services/README.md'].map((name) => readFile(new URL(`../../${name}`, import.meta.url), 'utf8')),
