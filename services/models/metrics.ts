@@ -155,8 +155,16 @@ export function shipperMetrics(registry: Registry, stats: () => ShipperStats): v
 export function meteringMetrics(
   registry: Registry,
   journal: Pick<Journal<MeteredEvent, MeteredProgress>, 'stats'>,
-  damagedSegments: () => number,
-  budgets: { readonly leaseCount: number },
+  {
+    damagedSegments,
+    shippingLagMs,
+    budgets,
+  }: {
+    damagedSegments: () => number;
+    /** Of events on their way to Usage, those of ended processes included. */
+    shippingLagMs: () => number;
+    budgets: { readonly leaseCount: number };
+  },
 ): void {
   /** `ofAll`: how the values of several processes are combined. */
   const gauge = (name: string, help: string, read: () => number, ofAll: Aggregator = 'sum'): void => {
@@ -174,8 +182,8 @@ export function meteringMetrics(
   gauge('gateway_journal_pending_events', 'Usage events that are not stored yet.', () => journal.stats().pendingEvents);
   gauge(
     'gateway_journal_lag_seconds',
-    'Age of the oldest usage event that is not stored yet.',
-    () => journal.stats().lagMs / 1000,
+    'Age of the oldest usage event that is not stored yet; what an ended process left counts from when it was found.',
+    () => Math.max(journal.stats().lagMs, shippingLagMs()) / 1000,
     'max',
   );
   gauge(

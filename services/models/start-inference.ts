@@ -128,7 +128,11 @@ export async function startInference(options: {
   opened.defer(() => health.close());
   catalogMetrics(registry, catalog);
   feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
-  meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
+  meteringMetrics(registry, journal, {
+    damagedSegments: () => damagedSegments(directory).length,
+    shippingLagMs: shipping.lagMs,
+    budgets,
+  });
 
   let isPrepared = false;
   const prepared = following.first
@@ -177,7 +181,7 @@ function startShipping(deps: {
   clock: Clock;
   logger: Logger;
   registry: Registry;
-}): { close(): Promise<void> } {
+}): { lagMs(): number; close(): Promise<void> } {
   const { journal, directory, usage, clock, logger, registry } = deps;
   const shipper = createShipper({
     journal,
@@ -197,6 +201,7 @@ function startShipping(deps: {
   adopt();
   const adoption = setInterval(adopt, adoptionIntervalMs);
   return {
+    lagMs: () => shipper.lagMs(clock.monotonic()),
     async close() {
       clearInterval(adoption);
       await shipper.close(lastShipmentMs);

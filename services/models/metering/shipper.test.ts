@@ -125,6 +125,26 @@ test('events that Usage refuses for good are counted, and logged with the reason
   await journal.close();
 });
 
+test('what a dead process left counts as waiting until it is stored: at a restart in an outage nothing else tells of it', async () => {
+  using folder = journalFolder();
+  const dead = openTestJournal(folder.path);
+  await written(dead, event(1));
+  await dead.close();
+  const journal = openTestJournal(folder.path);
+  const { stored, state, record } = usage();
+  state.away = true;
+  const shipper = createShipper({ journal, record, logger: testLogger() });
+  for (const orphan of adopt(folder.path)) shipper.adopt(orphan);
+  await until(() => expect(shipper.stats().failedCalls).toBeGreaterThan(0));
+  expect(journal.stats().lagMs).toBe(0);
+  expect(shipper.lagMs(performance.now())).toBeGreaterThan(0);
+  state.away = false;
+  await until(() => expect(stored.size).toBe(1));
+  await until(() => expect(shipper.lagMs(performance.now())).toBe(0));
+  await shipper.close(1000);
+  await journal.close();
+});
+
 test('a journal that cannot be read is reported once, however often it is adopted, and once it was read to its end', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path);

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
 import { RepeatedFailures } from '#shared/repeated-failures.ts';
-import type { EventSource } from './event-codec.ts';
+import type { Batch, EventSource } from './event-codec.ts';
 import type { AdoptedJournal } from './orphans.ts';
 
 type ShipperOptions<Event> = {
@@ -23,6 +23,11 @@ type Shipper<Event> = {
   /** Ships a dead process's journal as well, beside this process's own. */
   adopt(journal: AdoptedJournal<Event>): void;
   stats(): ShipperStats;
+  /**
+   * How long the oldest events that are on their way have waited, in milliseconds; those of a dead process since its journal was adopted. 0
+   * when there are none.
+   */
+  lagMs(nowMs: number): number;
   /** Ships what is there, for at most `deadlineMs`; the rest stays in the journal. */
   close(deadlineMs: number): Promise<void>;
 };
@@ -40,6 +45,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   const giveUp = new AbortController();
   const counts: ShipperStats = { refusedEvents: 0, failedCalls: 0 };
   const running = new Set<Promise<void>>();
+  const onTheirWay = new Set<Batch<Event>>();
   const storing = new RepeatedFailures('storing events in Usage', logger);
   /** By journal: that of an ended process which cannot be read is adopted again, every few seconds. */
   const readings = new Map<string, RepeatedFailures>();
@@ -79,7 +85,10 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
         if (batch === null && failures > 0) return;
         if (batch === null || failures > 0) reading.succeeded();
         if (batch === null) return;
-        if ((await store(batch.events)) && !giveUp.signal.aborted) source.acknowledge(batch);
+        onTheirWay.add(batch);
+        const isStored = await store(batch.events);
+        onTheirWay.delete(batch);
+        if (isStored && !giveUp.signal.aborted) source.acknowledge(batch);
         failures = 0;
       } catch (error) {
         reading.failed(error, 'failed; trying again');
@@ -101,6 +110,7 @@ export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Ev
   return {
     adopt: (journal) => start(ship(journal).finally(() => journal.release())),
     stats: () => ({ ...counts }),
+    lagMs: (nowMs) => Math.max(0, ...onTheirWay.values().map(({ sinceMs }) => nowMs - sinceMs)),
     async close(deadlineMs) {
       closing.abort();
       const deadline = setTimeout(() => giveUp.abort(), deadlineMs);
