@@ -12,7 +12,7 @@ const rpcTimeoutMs = 3_000;
  * was leased in that name. If Billing cannot be told, charging the call's event settles it, and the rest lapses.
  */
 export function jobHold(
-  { billing, logger }: { billing: Pick<Client<typeof BillingService>, 'settle'>; logger: Pick<Logger, 'warn'> },
+  { billing, logger }: { billing: Pick<Client<typeof BillingService>, 'settle'>; logger: Pick<Logger, 'debug'> },
   { holderId, leases, costAllowedNanoUsd }: JobHold,
 ): Hold {
   return {
@@ -26,7 +26,8 @@ export function jobHold(
       try {
         await billing.settle({ holderId, settlements }, options);
       } catch (err) {
-        logger.warn({ err, job: holderId }, 'the hold of a job could not be settled; its charge will settle it');
+        // Nothing is lost, and each job would tell of the same outage.
+        logger.debug({ err, job: holderId }, 'the hold of a job could not be settled; its charge will settle it');
       }
     },
   };
