@@ -69,13 +69,17 @@ async function request(url: string, key: string, testId: string, streamed: boole
   return seen;
 }
 
-test(`${kills} kills under load lose no usage event and duplicate none`, { timeout: 600_000 }, async () => {
+test(`${kills} kills under load lose no usage event and duplicate none, and each is charged once`, {
+  timeout: 600_000,
+}, async () => {
   const seen: Seen[] = [];
   let number = 0;
   let running = await startGateway();
   const call = restCalls(running.url);
   const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
   const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'kill test' });
+  const price = { model: 'sim-chat', input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 3 };
+  await call('POST', '/api/v1/admin/prices', session, price);
 
   for (let kill = 0; kill < kills; kill++) {
     const { child, url } = running;
@@ -137,6 +141,15 @@ test(`${kills} kills under load lose no usage event and duplicate none`, { timeo
         expect(Number(event.output_tokens)).toBeLessThanOrEqual(really.generatedTokens);
       }
     }
+    const costly = 'select count(*)::int, sum(cost_nano_usd) as sum from usage.events where cost_nano_usd > 0';
+    const charges = 'select count(*)::int, -sum(amount_nano_usd) as sum from billing.transactions where type = 1';
+    const wanted = (await client.query(costly)).rows;
+    expect(wanted[0].count).toBeGreaterThan(10 * kills);
+    await waitFor(async () => (await client.query(charges)).rows[0].count >= wanted[0].count, {
+      timeoutMs: 30_000,
+      description: 'a charge for every event',
+    });
+    expect((await client.query(charges)).rows).toEqual(wanted);
     // Nothing was metered that no upstream ever saw.
     expect(stored.length).toBeLessThanOrEqual(simulator.requests.length + clients * kills);
     expect(seen.filter(({ complete }) => !complete).length).toBeGreaterThan(0);
