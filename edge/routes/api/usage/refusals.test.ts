@@ -59,7 +59,8 @@ function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Genera
   yield* refusedWidths(daysMax);
   const granularities = Object.keys(daysMax).filter((name) => name !== '');
   if (granularities.length > 0) {
-    for (const granularity of ['yearly', 'DAILY', 'toString']) {
+    for (const granularity of ['yearly', 'monthly', 'DAILY', 'toString']) {
+      if (granularities.includes(granularity)) continue;
       yield { query: { ...day, granularity }, param: 'granularity', says: new RegExp(granularities.join(', ')) };
     }
   }
