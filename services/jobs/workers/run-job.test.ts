@@ -114,6 +114,17 @@ test.each(['before its call', 'by its call'])(
   },
 );
 
+test('a job waits for its worker to hear of a model of which the edge that admitted it had just heard; one whose model is gone fails', async () => {
+  const met = (waitedMs: number) => {
+    const unknown = () => {
+      throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'no');
+    };
+    return run(unknown, { createdMs: job.startedMs - waitedMs });
+  };
+  expect(await met(10)).toEqual({ kind: 'again', delayMs: 1_000, countsAsAttempt: false });
+  expect(await met(2_000)).toMatchObject({ kind: 'ended', ending: { status: JobStatus.FAILED } });
+});
+
 test('whatever keeps a job from running but a decision about its caller is told to operators, since nobody else may hear of it', async () => {
   const told: unknown[] = [];
   const faults = { failed: (error: unknown) => void told.push(error) };

@@ -80,6 +80,12 @@ const outOfReachMs = 5_000;
 const heldByOthersMs = { min: 1_000, max: 30_000 };
 
 /**
+ * A worker may hear of a model, or of a grant, up to a second after the edge that admitted a job: how old one that fails for it must be, and
+ * how long a newer one waits, in milliseconds.
+ */
+const modelNewsMs = { max: 2_000, again: 1_000 };
+
+/**
  * Runs a job once: as its caller, if that may still make the call, and with the room held for it. Never rejects. When `signal` aborts, the
  * job is left and its upstream aborted.
  */
@@ -227,6 +233,9 @@ function afterCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, h
   if (isUncalled(error)) return { kind: 'refused' };
   // It may have succeeded at the last moment.
   if (error.reason === ErrorReason.DEADLINE_EXCEEDED) return failed(error, hold, { isLost: true });
+  const isNew = !job.hasStartedBefore && job.startedMs - job.createdMs < modelNewsMs.max;
+  if (isNew && error.reason === ErrorReason.MODEL_NOT_FOUND)
+    return { kind: 'again', delayMs: modelNewsMs.again, countsAsAttempt: false };
   if (!isRetried(error, job.attempts)) return failed(error, hold);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
   return delayMs < job.leftMs ? { kind: 'again', delayMs, countsAsAttempt: true } : failed(error, hold);
