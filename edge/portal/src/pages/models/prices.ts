@@ -20,11 +20,15 @@ export function priceLines(price: Rates | null): { amount: string; unit: string 
   });
 }
 
+type Times = { effective_from: string; created_at: string };
+
+/** Whether a price applies at a time. One set to apply at once does, whatever a computer's clock says: learnTime leaves it up to a minute. */
+export const hasBegun = ({ effective_from, created_at }: Times, ms: number): boolean =>
+  effective_from <= created_at || Date.parse(effective_from) <= ms;
+
 /** The price in force at a time, of prices in the order in which they take effect; undefined before the first. */
-export const priceAt = <Price extends { effective_from: string }>(
-  prices: readonly Price[],
-  ms: number,
-): Price | undefined => prices.findLast(({ effective_from }) => Date.parse(effective_from) <= ms);
+export const priceAt = <Price extends Times>(prices: readonly Price[], ms: number): Price | undefined =>
+  prices.findLast((price) => hasBegun(price, ms));
 
 /**
  * In short: for tokens `$0.15 in · $0.60 out`, which can wrap only between the two, otherwise the first rate; and what it is for, with a

@@ -14,7 +14,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
-import { priceLines } from '../models/prices.ts';
+import { hasBegun, priceLines } from '../models/prices.ts';
 import { DeleteModelDialog } from './delete-model.tsx';
 import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
@@ -122,7 +122,7 @@ export function OperatorModel({ parameters }: PageParameters) {
   );
 }
 
-const isUpcoming = (price: AdminPrice): boolean => Date.parse(price.effective_from) > currentMs();
+const isUpcoming = (price: AdminPrice): boolean => !hasBegun(price, currentMs());
 
 function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonly Column<AdminDeployment>[] {
   return [
