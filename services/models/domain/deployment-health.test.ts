@@ -18,6 +18,10 @@ test('a deployment is pending until something succeeds', () => {
   const told = health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'not probed yet'), 0);
   expect(told).toEqual({ status: Status.PENDING, reason: 'refused' });
   expect(health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'refused'), 0)).toBeNull();
+  // Of edges that fail otherwise one is told, rather than each in turn: every change of the catalog is read by all.
+  const otherwise = health(['a', nothingYet, 0], ['b', { ...nothingYet, lastError: 'no secret' }, 0]);
+  expect(otherwise.judge(as(Status.PENDING, 'refused'), 0)).toBeNull();
+  expect(otherwise.judge(as(Status.PENDING, 'not probed yet'), 0)?.reason).toBe('no secret');
   expect(health(['a', good, 0]).judge(as(Status.PENDING), 0)?.status).toBe(Status.RUNNING);
   // Enabled again after it had been stopped.
   expect(health(['a', good, 0], ['a', nothingYet, 60_000]).judge(as(Status.PENDING, 'refused'), 60_000)).toBeNull();

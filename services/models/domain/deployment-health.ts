@@ -59,7 +59,8 @@ export class DeploymentHealth {
     if (!answers && judged !== DeploymentStatus.FAILED) {
       // A deployment that is not serving starts to only once something succeeds, however little speaks against it.
       const isFailing = edges.some(({ failures }) => failures > 0);
-      const isNews = current.status === DeploymentStatus.PENDING && isFailing && this.#lastError !== current.reason;
+      const isTold = edges.some(({ lastError }) => lastError === current.reason);
+      const isNews = current.status === DeploymentStatus.PENDING && isFailing && !isTold;
       return isNews ? { status: current.status, reason: this.#lastError } : null;
     }
     if (judged === null || (judged === current.status && judged !== DeploymentStatus.DEGRADED)) return null;
