@@ -10,11 +10,12 @@ import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/sup
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { RetirementRow } from '../db/retirement.entities.ts';
+import { dedupeKey, dedupePrefix } from './dedupe-key.ts';
 import { planReminders } from './plan-reminders.ts';
 import { recallMails } from './recall-mails.ts';
 import { type RecipientDeps, recipients } from './recipients.ts';
 import { remind, startReminders } from './reminders.ts';
-import { dedupePrefix, type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
+import { type ReminderDeps, sendDueReminders } from './send-due-reminders.ts';
 
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
 const [reached, waiting] = [uuidv7(), uuidv7()];
@@ -76,7 +77,7 @@ test('only mails that were taken back are sent anew when they are due, or cancel
   await sql('update retirements set sunset_at = $2 where id = $1', moved, new Date(due.getTime() + 30 * 86_400_000));
   await sql('update reminder_points set due_at = $2 where retirement_id = $1', moved, due);
   await sql('update retirements set withdrawn_at = now() where id = $1', withdrawn);
-  const outbox = new Set([moved, withdrawn].map((id) => `${dedupePrefix(id)}${ReminderPoint.THIRTY_DAYS} ${waiting}`));
+  const outbox = new Set([moved, withdrawn].map((id) => dedupeKey(id, ReminderPoint.THIRTY_DAYS, waiting)));
   await recall(async ({ dedupeKeyPrefix, notedDedupeKeys }) => {
     for (const key of notedDedupeKeys!) outbox.delete(key);
     return { dedupeKeys: [...outbox].filter((key) => key.startsWith(dedupeKeyPrefix!)) } as never;

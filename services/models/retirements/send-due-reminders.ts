@@ -23,6 +23,7 @@ import {
 } from '../db/reminder.repository.ts';
 import { reminderMail } from '../domain/reminder-mail.ts';
 import { staleAtMs } from '../domain/reminder-points.ts';
+import { dedupeKey } from './dedupe-key.ts';
 import { eachByItself } from './each-by-itself.ts';
 import { type RecipientDeps, recipients, toldRecipients } from './recipients.ts';
 
@@ -39,11 +40,6 @@ export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
 const batch = 200;
 /** In milliseconds; shorter than anybody who moves a date is willing to wait, and three times that is shorter than a transaction may idle. */
 const sendTimeoutMs = 3_000;
-
-/** The beginning of the keys by which Auth takes each mail only once; all mails of a retirement share it. */
-export const dedupePrefix = (retirementId: string): string => `retirement ${retirementId} `;
-const dedupeKey = ({ retirementId, point }: DuePoint, userId: string): string =>
-  `${dedupePrefix(retirementId)}${point} ${userId}`;
 
 /** From when on the mails of a point would say nothing new, or nothing true. */
 const expiresAtMs = ({ point, schedule, dueAt }: DuePoint): number =>
@@ -171,7 +167,7 @@ async function send(
   const options: CallOptions = { ...asService('models'), timeoutMs: sendTimeoutMs };
   const expiresAt = timestampFromMs(expiresAtMs(due));
   const mails = reminders.map(({ userId, email }) => ({
-    dedupeKey: dedupeKey(due, userId),
+    dedupeKey: dedupeKey(due.retirementId, due.point, userId),
     kind: 'model_retirement',
     toEmail: email,
     toUserId: userId,
