@@ -69,6 +69,14 @@ export const tenantSuspended = (): GatewayError =>
     'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
   );
 
+/** The same words for a model that does not exist and one that the organization may not know of. */
+export const modelNotFound = (name: string): GatewayError =>
+  new GatewayError(
+    ErrorReason.MODEL_NOT_FOUND,
+    `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
+    { param: 'model' },
+  );
+
 /** The key's allowlist does not include the model. */
 export const modelNotAllowed = (model: string): GatewayError =>
   new GatewayError(ErrorReason.MODEL_NOT_ALLOWED, `This API key may not use the model \`${model}\`.`, {

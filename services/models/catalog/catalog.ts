@@ -1,18 +1,18 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { CatalogModel, CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
-import { type Deployment, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type Deployment, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import type { PriceVersion } from '../domain/price.ts';
-import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
+import type { RetirementSchedule } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
 import { Turns } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
+import { priceVersion, retirementSchedule } from './read-messages.ts';
 
 /** A model in the form the inference part needs: everything looked up and compiled when the snapshot arrived. */
 export type ServedModel = {
@@ -166,41 +166,5 @@ export class Catalog {
 export const isGranted = (model: ServedModel, tenantId: string): boolean =>
   model.grantedTenants === null || model.grantedTenants.has(tenantId);
 
-/** The same words for a model that does not exist and one that the organization may not know of. */
-export const modelNotFound = (name: string): GatewayError =>
-  gatewayError(
-    ErrorReason.MODEL_NOT_FOUND,
-    `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
-    { param: 'model' },
-  );
-
 /** Whether a deployment of the model is serving. */
 export const isServiceable = (model: ServedModel): boolean => model.deployments.some(({ status }) => isServing(status));
-
-/** From when a price applies. */
-export const priceTimes = (price: Price) => ({
-  effectiveFromMs: timestampMs(price.effectiveFrom!),
-  appliesAtOnce: timestampMs(price.effectiveFrom!) <= timestampMs(price.createdAt!),
-});
-
-function priceVersion(price: Price): PriceVersion {
-  const rates = price.rates!;
-  return {
-    id: price.id,
-    ...priceTimes(price),
-    inputPerMillionTokens: rates.inputPerMillionNanoUsd,
-    cachedInputPerMillionTokens: rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd,
-    outputPerMillionTokens: rates.outputPerMillionNanoUsd,
-    perImage: rates.perImageNanoUsd,
-    perAudioSecond: rates.perAudioSecondNanoUsd,
-    perMillionCharacters: rates.perMillionCharactersNanoUsd,
-    perRequest: rates.perRequestNanoUsd,
-  };
-}
-
-/** Reads a schedule from its message. */
-export const retirementSchedule = (message: Retirement): RetirementSchedule => ({
-  deprecatedAtMs: message.deprecatedAt === undefined ? 0 : timestampMs(message.deprecatedAt),
-  sunsetAtMs: message.sunsetAt === undefined ? null : timestampMs(message.sunsetAt),
-  successor: successorOf(message.replacementModelName, message.retirementNote),
-});

@@ -4,11 +4,11 @@ import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#ge
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ListModelsRequest } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { comparable } from '#shared/comparable.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { modelNotFound } from '#shared/errors.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import { hasBegun } from '../domain/price.ts';
-import { retirementState, sunsetMessage } from '../domain/retirement.ts';
-import { modelNotFound, priceTimes, retirementSchedule } from './catalog.ts';
+import { modelSunset, retirementState } from '../domain/retirement.ts';
+import { priceTimes, retirementSchedule } from './read-messages.ts';
 
 /** The models that a caller may know of: public ones, and private ones granted to the organization. */
 const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
@@ -57,11 +57,7 @@ export function describedModel(snapshot: CatalogSnapshot, name: string, tenantId
   const entry = knownTo(snapshot, tenantId).find(({ model }) => model!.name === name);
   if (entry === undefined) throw modelNotFound(name);
   const model = entry.model!;
-  if (isRetired(model, nowMs)) {
-    throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, retirementSchedule(model.retirement!)), {
-      param: 'model',
-    });
-  }
+  if (isRetired(model, nowMs)) throw modelSunset(model.name, retirementSchedule(model.retirement!));
   return publicModel(entry, nowMs);
 }
 

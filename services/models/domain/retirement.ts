@@ -1,3 +1,5 @@
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+
 /** The published schedule of one model (service.md, Model retirement fields). Times are milliseconds since the Unix epoch. */
 export type RetirementSchedule = {
   /** The announcement. Never moves. */
@@ -24,10 +26,11 @@ export const successorOf = (
 ): RetirementSchedule['successor'] =>
   modelName ? { kind: 'model', name: modelName } : { kind: 'note', text: note ?? '' };
 
-/** The text of a 410: the date, and the successor or the operator's note (service.md, Errors). */
-export function sunsetMessage(model: string, schedule: RetirementSchedule): string {
+/** The refusal of a retired model: tells the date, and the successor or the operator's note (service.md, Errors). */
+export function modelSunset(model: string, schedule: RetirementSchedule): GatewayError {
   const date = new Date(schedule.sunsetAtMs ?? schedule.deprecatedAtMs).toISOString().slice(0, 10);
   const next =
     schedule.successor.kind === 'model' ? `Use \`${schedule.successor.name}\` instead.` : schedule.successor.text;
-  return `The model \`${model}\` was retired on ${date}. ${next}`;
+  const text = `The model \`${model}\` was retired on ${date}. ${next}`;
+  return gatewayError(ErrorReason.MODEL_SUNSET, text, { param: 'model' });
 }

@@ -1,9 +1,16 @@
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
-import { ErrorReason, type GatewayError, gatewayError, invalidRequest, modelNotAllowed } from '#shared/errors.ts';
-import { type Catalog, isGranted, isServiceable, modelNotFound, type ServedModel } from '../catalog/catalog.ts';
-import { retirementState, sunsetMessage } from '../domain/retirement.ts';
+import {
+  ErrorReason,
+  type GatewayError,
+  gatewayError,
+  invalidRequest,
+  modelNotAllowed,
+  modelNotFound,
+} from '#shared/errors.ts';
+import { type Catalog, isGranted, isServiceable, type ServedModel } from '../catalog/catalog.ts';
+import { modelSunset, retirementState } from '../domain/retirement.ts';
 
 /** How long a client should wait for a model that is not serving, in milliseconds. */
 const unavailableRetryMs = 5_000;
@@ -35,9 +42,7 @@ export function allowedModel(
 ): ServedModel {
   const model = catalog.find(name);
   if (model === undefined || !isGranted(model, tenantId)) throw modelNotFound(name);
-  if (retirementState(model.retirement, nowMs) === 'retired') {
-    throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, model.retirement!), { param: 'model' });
-  }
+  if (retirementState(model.retirement, nowMs) === 'retired') throw modelSunset(model.name, model.retirement!);
   if (!allowsModel(constraints, model.name)) throw modelNotAllowed(model.name);
   if (!model.operations.has(operation)) {
     throw invalidRequest('model', `The model \`${model.name}\` does not support this endpoint.`, 'unsupported_model');
