@@ -5,6 +5,7 @@ import { ErrorReason, gatewayError, invalidValue } from '#shared/errors.ts';
 import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { dayOf } from '../domain/period.ts';
 import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
@@ -25,8 +26,7 @@ export const markInvoicePaid =
       const account = await lockAccount(sql, tenantId);
       const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
       const nowMs = await databaseNow(sql);
-      const paidAtMs = request.paidAt === undefined ? nowMs : timestampMs(request.paidAt);
-      if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
+      const paidAtMs = request.paidAt === undefined ? nowMs : possibleTime(timestampMs(request.paidAt), invoice, nowMs);
       if (name !== null && earlier !== null) {
         if (earlier.tenantId === tenantId && earlier.invoiceMonth === invoice.month) return nowMs;
         throw paymentBooked(name);
@@ -60,13 +60,14 @@ export const markInvoicePaid =
     return { invoice: await describedInvoice(database, tenantId, request.invoiceId, nowMs) };
   };
 
-/** A draft has not been issued; payInvoice refuses it. */
-function requirePossible(paidAtMs: number, { issuedAt }: LockedInvoice, nowMs: number): void {
-  const fault =
-    paidAtMs > nowMs + clockSkewMs
-      ? 'is in the future'
-      : issuedAt !== null && paidAtMs < issuedAt.getTime()
-        ? 'is before the invoice was issued'
-        : null;
-  if (fault !== null) throw invalidValue('paid_at', `it ${fault}`);
+/**
+ * When an invoice was paid. Often only the day is known, which begins before an invoice that was issued on it. A draft has not been issued;
+ * payInvoice refuses it.
+ */
+function possibleTime(paidAtMs: number, { issuedAt }: LockedInvoice, nowMs: number): number {
+  if (paidAtMs > nowMs + clockSkewMs) throw invalidValue('paid_at', 'it is in the future');
+  if (issuedAt === null) return paidAtMs;
+  const issuedAtMs = issuedAt.getTime();
+  if (dayOf(paidAtMs) < dayOf(issuedAtMs)) throw invalidValue('paid_at', 'it is before the invoice was issued');
+  return Math.max(paidAtMs, issuedAtMs);
 }

@@ -252,7 +252,8 @@ test('an invoice is never paid before it was issued, nor in the future', async (
   started.travel(dayMs);
   const pay = (paidAtMs: number) =>
     billing.markInvoicePaid({ tenantId, invoiceId: invoice.id, paidAt: timestampFromMs(paidAtMs) }, operator);
-  for (const impossibleMs of [issuedAtMs - 1, (await deps.databaseNow(deps.database.pool)) + hourMs]) {
+  const dayOfIssueMs = issuedAtMs - (issuedAtMs % dayMs);
+  for (const impossibleMs of [dayOfIssueMs - 1, (await deps.databaseNow(deps.database.pool)) + hourMs]) {
     await expect(pay(impossibleMs)).rejects.toMatchObject({
       reason: ErrorReason.INVALID_REQUEST,
       details: { param: 'paid_at' },
@@ -261,6 +262,13 @@ test('an invoice is never paid before it was issued, nor in the future', async (
   // A clock that is slightly ahead does not count as the future.
   const paid = await pay((await deps.databaseNow(deps.database.pool)) + 10_000);
   expect(paid.invoice!.paymentStatus).toBe(PaymentStatus.PAID);
+
+  // Of a payment on the day of issue only the day may be known, which begins before.
+  const other = await invoiced(started);
+  const otherIssuedAtMs = timestampMs(other.invoice.issuedAt!);
+  const paidAt = timestampFromMs(otherIssuedAtMs - (otherIssuedAtMs % dayMs));
+  const named = { tenantId: other.tenantId, invoiceId: other.invoice.id, paidAt };
+  expect((await billing.markInvoicePaid(named, operator)).invoice!.paidAt).toEqual(other.invoice.issuedAt);
 });
 
 /** The payment provider tells of something. */
