@@ -51,6 +51,7 @@ export type Invitation = {
   sentMs: number;
   endsMs: number;
   isPending: boolean;
+  isAccepted: boolean;
 };
 
 /** An operation and who may use it. */
@@ -284,24 +285,27 @@ export class IdentityModel {
     );
   }
 
-  invited(invitation: Omit<Invitation, 'sentMs' | 'endsMs' | 'isPending'>): void {
+  invited(invitation: Omit<Invitation, 'sentMs' | 'endsMs' | 'isPending' | 'isAccepted'>): void {
     for (const earlier of this.invitations) {
       if (earlier.email === invitation.email && earlier.organization === invitation.organization)
         earlier.isPending = false;
     }
-    this.invitations.push({ ...invitation, sentMs: this.nowMs, endsMs: this.nowMs + 7 * dayMs, isPending: true });
+    const terms = { sentMs: this.nowMs, endsMs: this.nowMs + 7 * dayMs, isPending: true, isAccepted: false };
+    this.invitations.push({ ...invitation, ...terms });
   }
 
   accept(invitation: Invitation): Outcome {
     if (!invitation.isPending || this.nowMs >= invitation.endsMs) return 400;
     if (this.userOf(invitation.email) !== undefined) return 409;
     invitation.isPending = false;
+    invitation.isAccepted = true;
     return 201;
   }
 
   withdraw(actor: Person, invitation: Invitation): Outcome {
     if (!atLeast(actor, 'admin')) return noRole;
     if (invitation.organization !== actor.organization) return 404;
+    if (invitation.isAccepted) return 409;
     invitation.isPending = false;
     return 204;
   }
