@@ -291,9 +291,10 @@ test('a token built from the description in caller.proto alone is accepted', asy
   }
 });
 
-test('with RPC_TLS_CERT and RPC_TLS_KEY, services answer over TLS and refuse clear text', async () => {
+test('with RPC_TLS_CERT and RPC_TLS_KEY, services answer over TLS and refuse clear text, and /metrics tells until when', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'rpc-tls-'));
-  const { cert, key, ca } = selfSignedCertificate();
+  const untilMs = Math.floor(Date.now() / 1_000) * 1_000 + 3_600_000;
+  const { cert, key, ca } = selfSignedCertificate({ untilMs });
   const env = { RPC_TLS_CERT: join(folder, 'cert.pem'), RPC_TLS_KEY: join(folder, 'key.pem') };
   writeFileSync(env.RPC_TLS_CERT, cert);
   writeFileSync(env.RPC_TLS_KEY, key);
@@ -307,6 +308,10 @@ test('with RPC_TLS_CERT and RPC_TLS_KEY, services answer over TLS and refuse cle
   expect((await callWith(method, token, inClear)).code).toBe(status.UNAVAILABLE);
   byTls.close();
   inClear.close();
+  const expiry = async (of: TestGateway) =>
+    /^gateway_rpc_certificate_expiry_timestamp_seconds (.*)$/m.exec((await of.call('GET', '/metrics')).text)?.[1];
+  expect(await expiry(encrypted)).toBe(String(untilMs / 1_000));
+  expect(await expiry(gateway)).toBeUndefined();
 });
 
 test('a service refuses callers that have no business with it', async () => {
