@@ -343,7 +343,7 @@ test('a deployment gets no calls where its secret is missing, and operators are 
   one.otherwise('unauthorized');
   for (let time = 0; time < 3; time++) expect((await call(bench.gateway)).status).toBe(502);
   expect(told(logLines, 'a deployment failed')).toMatchObject([
-    { model, error: expect.stringMatching(/^upstream answered 401: /) },
+    { model, err: expect.stringMatching(/^upstream answered 401: /) },
   ]);
   const changes = () =>
     told(logLines, 'the status of a deployment changed').filter(({ status }) => status === 'FAILED');

@@ -210,9 +210,7 @@ describe('an error next to results', () => {
     answerWith({ ...chatAnswer, choices: [{ ...choice, message: secret }], error });
     const from = logLines.length;
     expect((await post('/chat/completions', chatRequest)).status).toBe(502);
-    await waitFor(() => logLines.slice(from).some((line) => line.includes('a deployment failed')), {
-      description: 'the line in the log',
-    });
+    await waitFor(() => logLines.length > from, { description: 'the line in the log' });
     expect(logLines.slice(from).join('')).not.toContain(secret.content);
   });
 

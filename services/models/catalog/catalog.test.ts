@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { CatalogModelSchema, CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { type DeploymentSettingsSchema, DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Catalog } from './catalog.ts';
@@ -13,12 +14,12 @@ import { publicModel } from './listing.ts';
 function startCatalog() {
   const clock = new ManualClock(0);
   const closed: string[] = [];
-  const warnings: unknown[] = [];
+  const { logger, lines: warnings } = logCollector('warn');
   const catalog = new Catalog({
     openUpstream: ({ id }) => ({ close: async () => void closed.push(id) }) as unknown as Upstream,
     metricsOf: () => ({ answered() {}, ended() {} }),
     clock,
-    logger: { warn: (...line: unknown[]) => void warnings.push(line), error() {} },
+    logger,
   });
   const replace = (
     version: bigint,
@@ -93,6 +94,21 @@ test('a probe that broke off because its deployment was removed or changed is no
   replace(2n, []);
   probed!.probed('a probe failed: the client is destroyed');
   expect(warnings).toEqual([]);
+});
+
+test('a deployment that fails some of its calls is logged once for each cause, not for each of the calls', () => {
+  const { warnings, replace, model } = startCatalog();
+  replace(1n, ['flaky']);
+  for (let calls = 0; calls < 50; calls += 1) {
+    const message = calls % 10 === 9 ? 'reset' : 'upstream answered 500';
+    model().deployments[0]!.start().end({ kind: 'bad', message });
+    model().deployments[0]!.start().end({ kind: 'good' });
+  }
+  const line = { msg: 'a deployment failed', deployment: 'flaky' };
+  expect(warnings).toMatchObject([
+    { ...line, err: 'upstream answered 500' },
+    { ...line, err: 'reset' },
+  ]);
 });
 
 test('a change of the catalog neither gives further retries nor takes any', () => {

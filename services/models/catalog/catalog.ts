@@ -44,7 +44,7 @@ type CatalogDeps = {
   openUpstream(deployment: Deployment): Upstream;
   metricsOf(model: string, deployment: string): RunMetrics;
   clock: Pick<Clock, 'monotonic'>;
-  logger: Pick<Logger, 'warn' | 'error'>;
+  logger: Pick<Logger, 'child' | 'error'>;
 };
 
 /**

@@ -8,6 +8,7 @@ import {
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
 import { oneLine } from '#shared/safe-text.ts';
 import { Breaker } from '../domain/breaker.ts';
 import { type HealthReport, isServing } from '../domain/deployment-health.ts';
@@ -47,6 +48,8 @@ export type AddedField = 'stream_options' | 'max_completion_tokens';
 /** What calls and probes have shown of an upstream. */
 class Seen {
   readonly breaker = new Breaker();
+  /** Not told of successes: one that fails a tenth of its calls has them in between, and its status says when it is well again. */
+  readonly logged: RepeatedFailures;
   coolingUntilMs = Number.NEGATIVE_INFINITY;
   lastSuccessMs = Number.NEGATIVE_INFINITY;
   /** Since they were last reported. */
@@ -54,6 +57,10 @@ class Seen {
   failures = 0;
   lastError = '';
   refusedFields: ReadonlySet<AddedField> = new Set();
+
+  constructor(logger: FailureLogger) {
+    this.logged = new RepeatedFailures('a deployment', logger, 0);
+  }
 }
 
 /** A deployment at work in this process: its upstream, its load, its breaker and its observed health. */
@@ -73,7 +80,6 @@ export class DeploymentRuntime implements RoutableDeployment {
   status: DeploymentStatus;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #metrics: RunMetrics;
-  readonly #logger: Pick<Logger, 'warn'>;
   /** Also by calls that began before its settings were changed. */
   readonly #seen: Seen;
   /** What its server runs for it, with calls that began before its settings were changed. */
@@ -88,7 +94,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   constructor(
     deployment: Deployment,
     { upstream, turns, before }: { upstream: Upstream; turns: Turns; before: DeploymentRuntime | undefined },
-    deps: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics; logger: Pick<Logger, 'warn'> },
+    deps: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics; logger: Pick<Logger, 'child'> },
   ) {
     const settings = effectiveSettings(deployment.settings!);
     this.id = deployment.id;
@@ -105,11 +111,12 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.status = deployment.status;
     const isSameServer = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     this.#load = isSameServer ? before.#load : { inFlight: 0 };
-    this.#seen = before?.hasUpstreamOf(this) ? before.#seen : new Seen();
+    this.#seen = before?.hasUpstreamOf(this)
+      ? before.#seen
+      : new Seen(deps.logger.child({ model: this.model, deployment: this.id }));
     this.#turns = turns;
     this.#clock = deps.clock;
     this.#metrics = deps.metrics;
-    this.#logger = deps.logger;
   }
 
   get available(): boolean {
@@ -246,7 +253,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     const error = oneLine(message.slice(0, 500));
     // A repeated failure is reported once: a dead deployment is probed every two seconds.
     if (this.#seen.breaker.consecutiveFailures === 0 || error !== this.#seen.lastError)
-      this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
+      this.#seen.logged.failed(error, 'failed');
     this.#seen.breaker.fail(nowMs, startedMs);
     this.#seen.failures += 1;
     this.#seen.lastError = error;

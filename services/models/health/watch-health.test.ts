@@ -33,7 +33,7 @@ async function watchFor(seconds: number, deployments: readonly Watched[]) {
     },
     metricsOf: () => ({ answered() {}, ended() {} }),
     clock,
-    logger: { warn() {}, error() {} },
+    logger: silentLogger,
   });
   catalog.replace(
     create(CatalogSnapshotSchema, {
