@@ -577,7 +577,7 @@ test('an operator sees the signing keys, replaces the current one unnoticed, or 
   await close();
 });
 
-test('an expired access token is renewed once, unnoticed, however many calls find it expired', async () => {
+test('an expired access token is renewed once, unnoticed', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();

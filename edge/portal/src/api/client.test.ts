@@ -25,6 +25,24 @@ test('a token that ended while the computer slept is refreshed before it is used
   expect(refreshes).toBe(2);
 });
 
+test('calls that find their token expired at once are all answered after a single refresh', async () => {
+  vi.stubGlobal('BroadcastChannel', EventTarget);
+  let refreshes = 0;
+  const tokenOf = (refresh: number) => `h.${btoa(JSON.stringify({ sub: 'somebody', refresh }))}.s`;
+  vi.stubGlobal('fetch', async (url: string, { headers }: { headers: { authorization?: string } }) => {
+    if (url.endsWith('/auth/refresh')) {
+      refreshes += 1;
+      return Response.json({ access_token: tokenOf(refreshes), expires_in: 1800 });
+    }
+    const isExpired = headers.authorization === `Bearer ${tokenOf(1)}`;
+    return isExpired ? new Response(null, { status: 401 }) : Response.json(headers.authorization);
+  });
+  const api = createApi();
+  await api.start();
+  const answers = await Promise.all(['/api/v1/models', '/api/v1/jobs'].map((path) => api.request(path)));
+  expect([answers, refreshes]).toEqual([Array(2).fill(`Bearer ${tokenOf(2)}`), 2]);
+});
+
 test('an answer that has begun in time may take longer than that to arrive; one that has not is given up', async () => {
   vi.stubGlobal('BroadcastChannel', EventTarget);
   const timeoutMs = 10;
