@@ -375,7 +375,10 @@ test('an operator sees all calls of a key, as after a leak', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, url, users.operator, `/operator/keys?search=${key_preview}`);
   await page.getByRole('button', { name: /^Actions for/ }).click();
+  const listed = page.waitForResponse(/\/admin\/calls\?/);
   await page.getByRole('menuitem', { name: 'Calls' }).click();
+  const { data } = await (await listed).json();
+  expect(new Set(data.map((call: { api_key_id: string | null }) => call.api_key_id))).toEqual(new Set([api_key_id]));
   await page.getByRole('heading', { name: `Calls of ${key_preview}` }).waitFor();
   const rows = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
   await expect.poll(() => rows.count()).toBeGreaterThan(10);
