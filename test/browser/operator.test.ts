@@ -423,6 +423,7 @@ test('an operator is led from an organization to its keys and calls, and from a 
   const { url, gateway, world } = portal;
   const member = await gateway.login(users.member);
   const { data: own } = (await gateway.call('GET', '/api/v1/api-keys?limit=100', member)).json;
+  await gateway.call('POST', '/api/v1/api-keys', world.people.operator.token, { name: 'Of another organization' });
   const { page, close } = await openPage(browser);
   await signIn(page, url, users.operator, `/operator/organizations/${world.people.tenantId}`);
   await page.getByRole('main').getByRole('link', { name: 'Calls', exact: true }).click();
@@ -430,8 +431,11 @@ test('an operator is led from an organization to its keys and calls, and from a 
   const calls = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
   await calls.first().waitFor();
   await page.goBack();
+  const listed = page.waitForResponse(/\/admin\/keys\?/);
   await page.getByRole('link', { name: 'Keys', exact: true }).click();
   await page.getByText('Only keys of Northwind Robotics').waitFor();
+  const { data } = await (await listed).json();
+  expect(new Set(data.map((key: { tenant_id: string }) => key.tenant_id))).toEqual(new Set([world.people.tenantId]));
   const previews = page.getByRole('table', { name: 'Keys' }).locator('tbody tr code');
   await expect.poll(() => previews.count()).toBeGreaterThan(own.length);
   await page.goBack();
@@ -452,7 +456,7 @@ test('an operator is led from an organization to its keys and calls, and from a 
   await close();
 });
 
-test('a status filter uses the same words as its list', async () => {
+test('a status filter uses the same words as its list, and asks for the chosen one', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/jobs');
   const shownAndOffered = async (list: string) => {
@@ -471,6 +475,9 @@ test('a status filter uses the same words as its list', async () => {
     await goWithin(page, path);
     const { shown, offered } = await shownAndOffered(list);
     expect([...shown.difference(offered)], list).toEqual([]);
+    const asked = page.waitForRequest(/\/api\/v1\/admin\/\w+\?.*status=\w/, { timeout: 5_000 });
+    await page.getByLabel('Status', { exact: true }).selectOption({ index: 1 });
+    await asked;
   }
   await close();
 });
