@@ -310,10 +310,12 @@ test('an operator sees what an announcement will cause before making it, and aft
   await page.reload();
   const card = page.getByRole('main').locator('section').filter({ hasText: 'acme/ember-8b:fast' }).first();
   await card.getByText(/Emails\d+ sent$/).waitFor();
-  // The model's page says who was notified.
+  // The model's page says who was notified, of this retirement and no other.
+  const asked = page.waitForRequest(/\/admin\/reminders\?.*model=acme%2Fember-8b%3Afast/, { timeout: 10_000 });
   await page.goto(`${portal.url}/operator/models/${encodeURIComponent('acme/ember-8b:fast')}`);
   const told = page.getByRole('table', { name: 'Reminders' }).getByRole('row').filter({ hasText: 'owner@example.com' });
   await told.filter({ hasText: 'Announcement' }).getByText('Sent', { exact: true }).waitFor();
+  await asked;
   await page.goto(`${portal.url}/models`);
   await page
     .getByRole('row')
