@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { FastifyRequest } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, type GatewayErrorDetails, gatewayError } from '#shared/errors.ts';
 import { silentLogger } from '../../test/support/silent-logger.ts';
 import { ClientEvents } from './client-events.ts';
 import { carrySession, type WebSocketLike } from './client-socket.ts';
@@ -208,16 +208,24 @@ test('a session that waits for its turn to be read is not taken for silent, and 
   await carrying;
 });
 
-test.each([
+const spent = { retryAfterMs: 3_600_000, resetsAtMs: 3_600_000 };
+const heldByOthers = { retryAfterMs: 5_000 };
+
+test.each<[keyof typeof ErrorReason, number, GatewayErrorDetails?]>([
   ['RATE_LIMITED', 1013],
   ['TOKEN_RATE_LIMITED', 1013],
   ['OVERLOADED', 1013],
   ['INTERNAL', 1013],
-  ['SPEND_CAP_EXCEEDED', 4000],
+  ['SPEND_CAP_EXCEEDED', 4000, spent],
+  ['SPEND_CAP_EXCEEDED', 1013, heldByOthers],
+  ['CREDIT_BALANCE_EXHAUSTED', 4000],
   ['MODEL_NOT_FOUND', 4000],
   ['CANCELLED', 1008],
-] as const)('a session that ends with %s closes with %i, which says whether to try again', async (reason, code) => {
-  const { socket, carrying } = carried(gatewayError(ErrorReason[reason], 'No.'));
-  await carrying;
-  expect(socket.closing?.[0]).toBe(code);
-});
+])(
+  'a session that ends with %s closes with %i, which says whether to try again (%j)',
+  async (reason, code, details) => {
+    const { socket, carrying } = carried(gatewayError(ErrorReason[reason], 'No.', details));
+    await carrying;
+    expect(socket.closing?.[0]).toBe(code);
+  },
+);

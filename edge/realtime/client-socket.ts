@@ -4,6 +4,7 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
+import { isHeldByOthers } from '#shared/no-room.ts';
 import { pingPeer } from '#shared/ping-peer.ts';
 import { overloaded } from '../guards/load-shedder.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
@@ -199,6 +200,7 @@ function cutOffWhenSilent(socket: WebSocketLike, connection: Pick<Socket, 'on' |
 
 /** Clients decide by the code whether to reconnect. */
 function closeCodeOf(error: GatewayError): number {
+  if (isHeldByOthers(error)) return closeCodes.tryAgain;
   switch (error.reason) {
     case ErrorReason.RATE_LIMITED:
     case ErrorReason.TOKEN_RATE_LIMITED:
