@@ -91,6 +91,7 @@ test('what cannot be a job is refused with the documented error, and creates no 
   for (const [what, [call, expected]] of Object.entries(refused)) {
     const { status, json, headers } = await call();
     expect([status, json?.error.code, json?.error.param], what).toEqual(expected);
+    if (json.error.code === 'invalid_value') expect(json.error.message, what).toContain(`\`${json.error.param}\``);
     // What remains of the limits is reported on calls that count towards them and on those they refuse.
     expect(headers.get('x-ratelimit-remaining-requests'), what).toBeNull();
   }

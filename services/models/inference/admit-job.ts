@@ -27,7 +27,7 @@ export const admitJob =
     const model = admitModel(deps.catalog, { name: call.model, operation, tenantId, constraints }, nowMs);
     if (call.streamed) {
       const param = operation === Operation.AUDIO_SPEECH ? 'stream_format' : 'stream';
-      throw invalidRequest(param, 'A background job cannot stream: leave out `stream`.', 'invalid_value');
+      throw invalidRequest(param, `A background job cannot stream: leave out \`${param}\`.`, 'invalid_value');
     }
     if (!deps.journal.healthy) throw cannotMeter();
     const tokens = estimatedTokens(call, model);
