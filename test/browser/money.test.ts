@@ -365,7 +365,7 @@ test('an operator exports all transactions of a filter, and refunds a charge onc
   await refund.click();
   await dialog(page).getByLabel('Reason').fill('Once more');
   await act.click();
-  await dialog(page).getByText('The amount is more than is left of the charge.').waitFor();
+  await dialog(page).getByText('Nothing is left of the charge to refund.').waitFor();
   const owner = await openPage(browser);
   await signIn(owner.page, portal.url, users.owner, '/billing?tab=transactions&type=refund');
   await owner.page.getByRole('row').filter({ hasText: 'The answer was empty' }).waitFor();

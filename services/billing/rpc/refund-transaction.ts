@@ -3,6 +3,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { idempotencyKeyReused, onceNamed } from '#shared/idempotency.ts';
+import { usdText } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { TransactionEntity } from '../db/entities.ts';
@@ -40,8 +41,10 @@ export const refundTransaction =
           return earlier.transactionId;
         }
         const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
-        if (amountNanoUsd > left || amountNanoUsd <= 0n) {
-          throw gatewayError(ErrorReason.CONFLICT, 'The amount is more than is left of the charge.');
+        if (left <= 0n) throw gatewayError(ErrorReason.CONFLICT, 'Nothing is left of the charge to refund.');
+        if (amountNanoUsd > left) {
+          const text = `Only ${usdText(left)} USD of the charge are left to refund.`;
+          throw gatewayError(ErrorReason.CONFLICT, text, { param: 'amount_usd' });
         }
         const refund = { caller, asOperator: true, reversesId, amountNanoUsd, description, requestId };
         return refundCharge(sql, account, refund, nowMs);

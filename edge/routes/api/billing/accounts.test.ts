@@ -293,9 +293,17 @@ test('operators refund a charge in parts, up to what it cost', async () => {
     edge.call('POST', `${edge.organization}/transactions/${data[place]!.id}/refund`, 'operator', body, headers);
   const part = await refund({ amount_usd: 0.2, description: 'bad answer' });
   expect(part.json).toMatchObject({ type: 'refund', amount_usd: 0.2, reverses_id: data[0]!.id });
-  expect((await refund({ amount_usd: 2, description: 'again' })).status).toBe(409);
+  const refused = async (body: object) => {
+    const { status, json } = await refund(body);
+    const { param, message } = (json as { error: { param: string | null; message: string } }).error;
+    return [status, param, message];
+  };
+  const tooMuch = 'Only 1.03457 USD of the charge are left to refund.';
+  expect(await refused({ amount_usd: 2, description: 'again' })).toEqual([409, 'amount_usd', tooMuch]);
   expect((await refund({ description: 'the rest' })).json).toMatchObject({ amount_usd: 1.03457 });
-  expect((await refund({ description: 'more' })).status).toBe(409);
+  const nothing = [409, null, 'Nothing is left of the charge to refund.'];
+  expect(await refused({ description: 'more' })).toEqual(nothing);
+  expect(await refused({ amount_usd: 0.1, description: 'more' })).toEqual(nothing);
   // A key of days ago, too, is not taken for that of the same refund of another charge.
   const ofOther = [{ amount_usd: 0.2, description: 'bad answer' }, 1, { 'idempotency-key': 'once' }] as const;
   expect((await refund(...ofOther)).status).toBe(201);
