@@ -110,11 +110,14 @@ export function toGatewayError(thrown: unknown): GatewayError {
 function validationError(error: FastifyError): GatewayError {
   const [first] = error.validation!;
   const params = first!.params as { additionalProperty?: string; missingProperty?: string };
-  const path = first!.instancePath.split('/').filter((part) => part !== '');
+  const isQuery = error.validationContext === 'querystring';
+  const places = first!.instancePath.split('/').filter((part) => part !== '');
+  // A parameter that is given several times has one name.
+  const path = isQuery ? places.slice(0, 1) : places;
   const leaf = params.additionalProperty ?? params.missingProperty;
   const field = (leaf === undefined ? path : [...path, leaf]).join('.');
   if (field === '') return invalidRequest(undefined, 'The request body must be a JSON object.');
-  if (params.additionalProperty !== undefined && error.validationContext === 'querystring')
+  if (params.additionalProperty !== undefined && isQuery)
     return invalidRequest(field, `Unknown query parameter: \`${printable(field)}\`.`, 'unknown_parameter');
   if (params.additionalProperty !== undefined)
     return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');

@@ -108,6 +108,19 @@ test.each<[method: string, path: string, body: object | undefined, param: string
   },
 );
 
+test.each([
+  ['/members?user_ids=0198a000-0000-7000-8000-000000000001,xx', 'user_ids', 'expected UUIDs, separated by commas'],
+  ['/admin/users?user_ids=xx', 'user_ids', 'expected UUIDs, separated by commas'],
+  ['/models?operation=embeddings&operation=teleport', 'operation', 'expected one of chat_completions, '],
+])(
+  'GET %s is refused for a parameter with several values by the name that it has in the query',
+  async (path, param, says) => {
+    const answer = await call('GET', path);
+    expectRefused(answer, param);
+    expect(answer.json.error.message).toContain(`Invalid value for \`${param}\`: ${says}`);
+  },
+);
+
 test.each(['mailto:x', 'ftp://host/v1', 'https://user:secret@host/v1'])(
   'an upstream at %s is refused: no server can be there',
   async (base_url) => {

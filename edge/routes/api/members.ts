@@ -5,7 +5,7 @@ import { asCaller } from '../../caller.ts';
 import { onlyFields } from '../../http/bodies.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../http/json.ts';
 import { idInPath } from './id-in-path.ts';
-import { memberJson, memberSchema, roleSchema, userIdsSchema } from './user-json.ts';
+import { memberJson, memberSchema, readUserIds, roleSchema, userIdsSchema } from './user-json.ts';
 
 /** The users of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const memberRoutes: Routes = (app, { auth }) => {
@@ -29,7 +29,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { page, limit, search, user_ids: ids } = request.query;
       const answer = await auth.listMembers(
-        { page: { page, limit }, search, userIds: ids?.split(',') },
+        { page: { page, limit }, search, userIds: readUserIds(ids) },
         asCaller(request),
       );
       return { data: answer.members.map(memberJson), pagination: paginationJson(answer.page) };

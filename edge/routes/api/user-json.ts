@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
+import { invalidValue } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
 import { roleName } from '#shared/session-token.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../http/json.ts';
 import { orNull } from '../../http/nullable.ts';
@@ -102,3 +104,10 @@ export const organizationJson = (organization: Organization): Static<typeof orga
 export const userIdsSchema = Type.Optional(
   Type.String({ minLength: 1, maxLength: 4_000, description: 'Their ids, at most 100, separated by commas.' }),
 );
+
+/** The ids in a query of `userIdsSchema`. @throws INVALID_REQUEST that names the parameter; Auth would name a place in the list. */
+export function readUserIds(text: string | undefined): string[] | undefined {
+  const ids = text?.split(',');
+  if (ids?.every(isUuid) === false) throw invalidValue('user_ids', 'expected UUIDs, separated by commas');
+  return ids;
+}

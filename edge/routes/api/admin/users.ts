@@ -6,7 +6,7 @@ import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { idFilter, idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { idInPath } from '../id-in-path.ts';
-import { memberJson, memberSchema, userIdsSchema } from '../user-json.ts';
+import { memberJson, memberSchema, readUserIds, userIdsSchema } from '../user-json.ts';
 
 /** The users of all organizations, for operators. */
 export const adminUserRoutes: Routes = (app, { auth }) => {
@@ -31,7 +31,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { page, limit, tenant_id: tenantId, search, user_ids: ids } = request.query;
       const answer = await auth.adminListUsers(
-        { page: { page, limit }, tenantId, search, userIds: ids?.split(',') },
+        { page: { page, limit }, tenantId, search, userIds: readUserIds(ids) },
         asCaller(request),
       );
       return { data: answer.users.map(adminUserJson), pagination: paginationJson(answer.page) };
