@@ -34,12 +34,17 @@ test('changing an organization returns the organization as it now is', async () 
 });
 
 test.each([
-  ['an unknown plan', { name: 'Renamed', key_quota: 1, plan: 'does-not-exist' }, 404],
-  ['a name of spaces', { name: '   ', key_quota: 1, plan: 'developer', rate_limits: { requests_per_minute: 1 } }, 400],
-])('a change refused for %s changes nothing', async (_what, body, status) => {
+  ['an unknown plan', { name: 'Renamed', key_quota: 1, plan: 'does-not-exist' }, 404, 'plan'],
+  [
+    'a name of spaces',
+    { name: '   ', key_quota: 1, plan: 'developer', rate_limits: { requests_per_minute: 1 } },
+    400,
+    'name',
+  ],
+])('a change refused for %s changes nothing', async (_what, body, status, param) => {
   const before = (await admin('GET', id)).json;
   const answer = await admin('PATCH', id, body);
-  expect(answer.status, answer.text).toBe(status);
+  expect([answer.status, answer.json.error?.param], answer.text).toEqual([status, param]);
   expect((await admin('GET', id)).json).toEqual(before);
 });
 

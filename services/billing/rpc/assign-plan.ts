@@ -15,7 +15,7 @@ export const assignPlan =
   async ({ tenantId, planCode }, context) => {
     const caller = operatorCaller(context);
     const plan = await database.em().findOne(PlanEntity, { code: planCode });
-    if (plan === null) throw notFound('plan');
+    if (plan === null) throw notFound('plan', { param: 'code' });
     await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId.toLowerCase());
       const { planCode: before } = account;

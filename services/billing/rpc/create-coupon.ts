@@ -73,8 +73,8 @@ export const createCoupon =
       const coupon = await database.em().findOneOrFail(CouponEntity, { id: id! });
       return { coupon: couponMessage(coupon, codeOf(request, salt!)) };
     } catch (error) {
-      if (isUniqueViolation(error)) throw gatewayError(ErrorReason.CONFLICT, 'A coupon with this code already exists.');
-      throw error;
+      if (!isUniqueViolation(error)) throw error;
+      throw gatewayError(ErrorReason.CONFLICT, 'A coupon with this code already exists.', { param: 'code' });
     }
   };
 

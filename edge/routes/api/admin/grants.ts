@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ErrorReason, gatewayError, hasReason, invalidValue } from '#shared/errors.ts';
+import { ErrorReason, hasReason, invalidValue, notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
@@ -54,7 +54,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       const options = asCaller(request);
       await auth.adminGetOrganization({ tenantId }, options).catch((error) => {
         if (!hasReason(error, ErrorReason.NOT_FOUND)) throw error;
-        throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
+        throw notFound('organization', { param: 'tenant_id' });
       });
       const { grant } = await models.grantModel({ model, tenantId, idempotencyKey: idempotencyKey(request) }, options);
       return reply.code(201).send(grantJson(grant!));

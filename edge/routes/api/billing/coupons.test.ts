@@ -26,6 +26,8 @@ test('a coupon gives its credit once, however its code is written, and lists do 
     const { status, json } = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code: wrong });
     expect([status, json]).toMatchObject([400, { error: { code: 'invalid_code', param: 'code', message } }]);
   }
+  const again = await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5, code });
+  expect([again.status, again.json]).toMatchObject([409, { error: { code: 'conflict', param: 'code' } }]);
   const listed = await edge.call('GET', '/admin/coupons', 'operator');
   expect((listed.json as { data: object[] }).data).toHaveLength(1);
   expect(listed.text).not.toContain(code);

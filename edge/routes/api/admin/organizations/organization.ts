@@ -76,7 +76,7 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
       await detailsOf(deps, tenantId, options);
       if (plan !== undefined) {
         const { plans } = await billing.listPlans({}, options);
-        if (!plans.some(({ code }) => code === plan)) throw notFound('plan');
+        if (!plans.some(({ code }) => code === plan)) throw notFound('plan', { param: 'plan' });
       }
       await auth.adminUpdateOrganization({ tenantId, name }, options);
       if (plan !== undefined) await billing.assignPlan({ tenantId, planCode: plan }, options);
