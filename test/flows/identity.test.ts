@@ -256,6 +256,9 @@ test('a forgotten password is reset with the mailed token, and asking for it rev
   expect([known.status, known.body]).toEqual([unknown.status, unknown.body]);
   expect(known.status).toBe(202);
   const token = await tokenMailedTo(fixture, 'forgetful@example.com');
+  const long = await call('POST', '/auth/password/reset', undefined, { token, password: 'é'.repeat(1_024) });
+  const tooLong = 'Invalid value for `password`: it must have at most 1024 bytes.';
+  expect([long.status, long.body.error]).toMatchObject([400, { param: 'password', message: tooLong }]);
   const weak = await call('POST', '/auth/password/reset', undefined, { token, password: 'weak' });
   expect([weak.status, weak.body.error.param, weak.body.error.code]).toEqual([400, 'password', 'weak_password']);
   const reset = { token, password: 'An0ther-password' };

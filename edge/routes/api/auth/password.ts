@@ -45,7 +45,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       } catch (error) {
         // The field has another name in this endpoint.
         if (error instanceof GatewayError && error.details.param === 'new_password') {
-          throw invalidRequest('password', error.message, error.details.code);
+          throw invalidRequest('password', error.message.replace('`new_password`', '`password`'), error.details.code);
         }
         throw error;
       }
