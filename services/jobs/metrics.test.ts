@@ -16,8 +16,9 @@ test('a scrape tells how many jobs wait and run, and since when, and reads none 
   await queueJobs(database, 5, { tenantId: uuidv7(), userId: uuidv7() });
   await database.pool.query(`
     update jobs set status = 2, lease_expires_at = now() where id in (select id from jobs where status = 1 limit 2);
-    update jobs set created_at = now() - interval '1 hour', available_at = now() - interval '90 s' where status = 1;
-    update jobs set available_at = now() + interval '30 s' where id = (select id from jobs where status = 1 limit 1)`);
+    update jobs set created_at = now() - interval '1 hour', available_at = now() - interval '90 s'
+      where id in (select id from jobs where status = 1 limit 2);
+    update jobs set available_at = now() + interval '30 s' where id = (select id from jobs where status = 1 and available_at > '-infinity' limit 1)`);
   await database.close();
   const before = await jobsRead(url);
 

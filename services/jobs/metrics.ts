@@ -67,7 +67,8 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
         name: 'jobs-depth',
         // Each status apart: both have an index of their own, and one condition for the two would read all jobs, ended ones included.
         text: `select count(*) as queued, (select count(*) from jobs where status = ${JobStatus.IN_PROGRESS}) as running,
-            coalesce(extract(epoch from now() - min(available_at)), 0)::float8 as oldest_seconds
+            -- A job that was not tried yet is available since ever.
+            coalesce(extract(epoch from now() - min(greatest(available_at, created_at))), 0)::float8 as oldest_seconds
           from jobs where status = ${JobStatus.QUEUED}`,
         values: [],
       });
